@@ -5,6 +5,9 @@ Modules; each line imports only from lines below it:
     configs    settings: describe, change, list
     records    records before an offset: delete; offsets of logs
     shares     start offsets of share groups
+    cluster    brokers, the quorum of controllers, features
+    transactions  producers of partitions; transactions: list, describe, abort a hanging one
+    replicas   log directories, moves of replicas, elections of leaders
     rewinding  plans new offsets: earliest, latest, an offset, a time, a shift
     groups     lists, describes and deletes groups; their lag, their offsets
     calls      the base of calls by subject
@@ -24,13 +27,16 @@ from typing import Any, Self, Unpack
 
 from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets
 from pykafka4.admin.calls import raised
+from pykafka4.admin.cluster import ClusterCalls
 from pykafka4.admin.configs import ConfigCalls
 from pykafka4.admin.groups import Groups
 from pykafka4.admin.records import RecordCalls
+from pykafka4.admin.replicas import ReplicaCalls
 from pykafka4.admin.rewinding import Rewinding
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.shares import ShareCalls
 from pykafka4.admin.topics import TopicCalls
+from pykafka4.admin.transactions import TransactionCalls
 from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
 from pykafka4.client.client import Client
 from pykafka4.client.handle import Handle
@@ -46,8 +52,8 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 __all__ = ["AdminClient"]
 
 
-class AdminClient(TopicCalls, ConfigCalls, RecordCalls, ShareCalls, Handle):
-    """Looks at a cluster and changes it: topics, settings, records, groups. docs/guide/admin.md has a table of all calls.
+class AdminClient(TopicCalls, ConfigCalls, RecordCalls, ShareCalls, ClusterCalls, ReplicaCalls, TransactionCalls, Handle):
+    """Looks at a cluster and changes it: topics, settings, records, groups, replicas, transactions.
 
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are those of
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.

@@ -14,6 +14,9 @@ Modules; each line imports only from lines below it:
     configs    settings: described, changed, listed
     shares     start offsets of share groups
     records    deletion of records
+    replicas   questions about replicas and leaders: log directories, moves, elections
+    cluster    questions about the cluster: brokers, the quorum, features
+    producers  questions about producers of partitions, and about transactions
     groups     questions about groups: their requests, and the meaning of responses
     offsets    questions about committed offsets, and about offsets of the log
     places     the broker for each key: coordinators, leaders, every broker

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from pykafka4.core import INFINITY, NOTHING, Effects, Job
-from pykafka4.core.admin.places import Anyone, Coordinators
+from pykafka4.core.admin.places import Anyone, Coordinators, FindCoordinators, FindTransactionCoordinators
 from pykafka4.core.admin.work import Context, Place, Question, Work
 from pykafka4.core.metadata.cluster import Change, Cluster
 from pykafka4.core.network.network import Network
@@ -33,7 +33,8 @@ class AdminMachine:
         self._held: dict[Place[Any], None] = {}
         lanes = network.new_lane(), network.new_lane(), network.new_lane()
         self._context = Context(config, random, lanes, self._outbox, network.why_unreachable)
-        self.coordinators = Coordinators(self._context, network, cluster, self._placed)
+        self.coordinators = Coordinators(self._context, network, cluster, FindCoordinators(), self._placed)
+        self.of_transactions = Coordinators(self._context, network, cluster, FindTransactionCoordinators(), self._placed)
         cluster.on_change.append(self._changed)
 
     def begin(
@@ -101,6 +102,7 @@ class AdminMachine:
         """Send what is due."""
         if not self._works and not self._outbox.jobs:
             self.coordinators.rest()
+            self.of_transactions.rest()
             return NOTHING
         due = list(self._works)
         while due:
@@ -109,7 +111,7 @@ class AdminMachine:
             due = [work for work in self._works if work.wake_at == -INFINITY]  # with keys that others have settled
         self._works = {work: None for work in self._works if work.open}
         wake_at = min((work.wake_at for work in self._works), default=INFINITY)
-        wake_at = min(wake_at, self.coordinators.poll(now))
+        wake_at = min(wake_at, self.coordinators.poll(now), self.of_transactions.poll(now))
         self.turn += 1
         return self._outbox.effects(wake_at)
 
@@ -141,3 +143,4 @@ class AdminMachine:
         for work in self._works:
             work.stir()
         self.coordinators.stir()
+        self.of_transactions.stir()

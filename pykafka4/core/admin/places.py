@@ -12,7 +12,7 @@ from pykafka4.core import ANY, Reply
 from pykafka4.core.admin.values import GroupCoordinator
 from pykafka4.core.admin.work import Context, Place, Question, Refusal, Work
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.metadata.coordinators import GROUP
+from pykafka4.core.metadata.coordinators import GROUP, TRANSACTIONAL_ID
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.network import Network
 from pykafka4.errors import ConfigError, KafkaError, broker_error
@@ -21,7 +21,7 @@ from pykafka4.errors.words import LONGEST_HOST, visible
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 
-__all__ = ["Anyone", "Brokers", "Coordinators", "FindCoordinators", "Leaders", "OfGroup"]
+__all__ = ["Anyone", "Brokers", "Coordinators", "FindCoordinators", "FindTransactionCoordinators", "Leaders", "OfGroup"]
 
 K = TypeVar("K", bound=Hashable)
 UNPLACED_SECONDS: Final = 1.0  # after which a coordinator that is not in the metadata is looked up again
@@ -70,10 +70,11 @@ class FindCoordinators(Question[str, GroupCoordinator]):
     about = "coordinator of group {}"
     resource = "group"
     many_from = 4
+    key_type: ClassVar[int] = GROUP
 
     def message(self, keys: Sequence[str]) -> FindCoordinatorRequest:
         """About many."""
-        return FindCoordinatorRequest(key_type=GROUP, coordinator_keys=list(keys))
+        return FindCoordinatorRequest(key_type=self.key_type, coordinator_keys=list(keys))
 
     def fit(self, message: FindCoordinatorRequest, version: int) -> None:
         """About the first."""
@@ -87,6 +88,14 @@ class FindCoordinators(Question[str, GroupCoordinator]):
         return {name: _coordinator(name, row) for name, row in zip(names, rows)}
 
 
+class FindTransactionCoordinators(FindCoordinators):
+    """The same for transactional ids."""
+
+    about = "coordinator of transactional id {}"
+    resource = "transactional_id"
+    key_type = TRANSACTIONAL_ID
+
+
 def _coordinator(group: str, row: Any) -> GroupCoordinator | Refusal:
     if row.error_code:
         return Refusal(row.error_code, row.error_message)
@@ -94,17 +103,17 @@ def _coordinator(group: str, row: Any) -> GroupCoordinator | Refusal:
 
 
 class Coordinators(Place[str]):
-    """The coordinators of groups; the keys are groups."""
+    """The coordinators of groups, or of transactional ids; these are the keys."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
-    def __init__(self, context: Context, network: Network, cluster: Cluster, found: Callable[[str], None]) -> None:
-        """`found(group)` is called when the coordinator of a group is known, or an error."""
+    def __init__(self, context: Context, network: Network, cluster: Cluster, find: FindCoordinators, found: Callable[[str], None]) -> None:
+        """`found(key)` is called when the coordinator of a key is known, or an error."""
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
         self._unplaced: dict[str, float] = {}  # since when the coordinator is none of the brokers in the metadata
-        self._lookup = Work(context, FindCoordinators(), Anyone[str](network), self._settled)
+        self._lookup = Work(context, find, Anyone[str](network), self._settled)
 
     def begin(self, keys: Iterable[str]) -> None:
         """What was refused before may be allowed by now."""

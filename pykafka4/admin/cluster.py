@@ -1,0 +1,94 @@
+"""The cluster as a whole: brokers, the quorum, features. Rule: a change is carried out by the controller, whichever broker is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeVar
+
+from pykafka4.admin.calls import AdminCalls, all_done
+from pykafka4.admin.groups import raised
+from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.cluster import (
+    THE_CLUSTER,
+    AskBrokers,
+    ClusterDescription,
+    DescribeCluster,
+    DescribeFeatures,
+    DescribeQuorum,
+    Downgrade,
+    Features,
+    QuorumDescription,
+    UnregisterBroker,
+    UpdateFeatures,
+)
+from pykafka4.core.admin.work import Question
+from pykafka4.errors import ConfigError, KafkaError, UnsupportedVersion, shown
+from pykafka4.misuse import check_count
+
+__all__ = ["ClusterCalls"]
+
+V = TypeVar("V")
+DOWNGRADES: Final = {"no": Downgrade.NO, "safe": Downgrade.SAFE, "unsafe": Downgrade.UNSAFE}
+MOST_LEVEL: Final = 2**15 - 1
+MOST_BROKER: Final = 2**31 - 1
+
+
+class ClusterCalls(AdminCalls):
+    """The calls of an `AdminClient` about the cluster as a whole."""
+
+    def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
+        """The cluster's id, its controller, and its brokers with host, port and rack; fenced ones too, from Kafka 4.0 on.
+
+        Needs no right. Source: KIP-700, KIP-1073.
+        """
+        deadline = self._begin(timeout)
+        found = self._one(DescribeCluster(), deadline)
+        if isinstance(found, UnsupportedVersion):  # before Kafka 2.8
+            found = self._one(AskBrokers(), deadline)
+        return raised(found)
+
+    def describe_quorum(self, timeout: float | None = None) -> QuorumDescription:
+        """The controllers that vote and the brokers that observe: leader, epoch, high watermark, lag, times of fetches.
+
+        Raises UnsupportedVersion for a cluster with ZooKeeper, or before Kafka 3.3. Source: KIP-836.
+        """
+        return raised(self._of_controller(DescribeQuorum(), [THE_CLUSTER], self._begin(timeout))[THE_CLUSTER])
+
+    def describe_features(self, timeout: float | None = None) -> Features:
+        """The levels of the cluster's features, and the levels that one broker supports. Needs no right. Source: KIP-584."""
+        found: Features | KafkaError = self._one(DescribeFeatures(), self._begin(timeout))
+        return raised(found)
+
+    def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        downgrade: Literal["no", "safe", "unsafe"] = "no",
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, int]:
+        """Set the levels of features: `{"metadata.version": 25}`; level 0 removes one. Returns the levels.
+
+        A lower level needs `downgrade`: "safe" is refused if metadata would be lost, "unsafe" is not. `validate_only` changes nothing.
+        Kafka from 4.0 on changes all or none. Raises the common error, or PartialFailure with the errors of features.
+        Source: KIP-584, KIP-778.
+        """
+        if downgrade not in DOWNGRADES:
+            raise ConfigError(f"downgrade={shown(downgrade)}: must be one of {', '.join(DOWNGRADES)}")
+        wanted = {str(name): check_count(level, f"the level of {name}", MOST_LEVEL) for name, level in levels.items()}
+        deadline = self._begin(timeout)
+        question = UpdateFeatures(wanted, DOWNGRADES[downgrade], int(deadline.left * 1000), validate_only=validate_only)
+        found: dict[str, int | KafkaError] = self._of_controller(question, wanted, deadline)
+        return all_done("features cannot be updated", found)
+
+    def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
+        """Have the controllers forget a broker that was removed for good. A running one registers again when it is restarted.
+
+        Raises BrokerError BROKER_ID_NOT_REGISTERED if there is none. Needs KRaft. Source: KIP-631.
+        """
+        number = check_count(broker, "broker", MOST_BROKER)
+        raised(self._of_controller(UnregisterBroker(), [number], self._begin(timeout))[number])
+
+    def _one(self, question: Question[str, V], deadline: Deadline) -> V | KafkaError:
+        found: dict[Any, V | KafkaError] = self._of_anyone(question, [THE_CLUSTER], deadline)
+        return found[THE_CLUSTER]

@@ -1,0 +1,190 @@
+"""Replicas and leaders: log directories, moves, elections. Rule: a call returns when a change has begun; a look at it shows its end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.admin.calls import AdminCalls, all_done
+from pykafka4.admin.groups import raised
+from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.cluster import THE_CLUSTER
+from pykafka4.core.admin.replicas import (
+    AlterReassignments,
+    AlterReplicaLogDirs,
+    DescribeLogDirs,
+    ElectAllLeaders,
+    Election,
+    ElectLeaders,
+    ListReassignments,
+    LogDir,
+    OfReplica,
+    Reassignment,
+    Replica,
+)
+from pykafka4.core.admin.requests import OneBroker
+from pykafka4.errors import ConfigError, KafkaError, shown
+from pykafka4.misuse import check_count, topic_partition
+from pykafka4.records import TopicPartition
+
+__all__ = ["ReassignmentProgress", "ReplicaCalls", "as_partitions"]
+
+MOST_BROKER: Final = 2**31 - 1
+
+
+@attrs.frozen
+class ReassignmentProgress:
+    """How far a move is: bytes of the new replicas, and how many they will have. None if the brokers' log directories are not known."""
+
+    reassignment: Reassignment
+    copied_bytes: int | None
+    total_bytes: int | None
+
+
+class ReplicaCalls(AdminCalls):
+    """The calls of an `AdminClient` about replicas and leaders."""
+
+    def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None, timeout: float | None = None
+    ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
+        """The log directories of each broker (None: of all that are up): path, error, bytes of the volume, size and lag of each replica.
+
+        Source: KIP-113, KIP-827.
+        """
+        chosen = None if brokers is None else _brokers(brokers)
+        return self._log_dirs(chosen, None, self._begin(timeout))
+
+    def alter_replica_log_dirs(self, paths: Mapping[Any, str], timeout: float | None = None) -> dict[Replica, bool]:
+        """Move replicas to other log directories of their brokers: `{Replica("orders", 0, broker=1): "/disk2/kafka"}`.
+
+        Returns when each broker has begun to copy; `describe_log_dirs` shows the copies as future replicas. Raises the common error, or
+        PartialFailure with the errors of replicas: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE. Source: KIP-113.
+        """
+        wanted = {_replica(key): _path(path) for key, path in paths.items()}
+        deadline = self._begin(timeout)
+
+        def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
+            return machine.begin(now, AlterReplicaLogDirs(wanted), OfReplica(machine.cluster), list(wanted), seconds, done)
+
+        return all_done("replicas cannot be moved to other log directories", self._session.ask(begin, deadline).wait())
+
+    def alter_reassignments(
+        self, targets: Mapping[Any, Sequence[int] | None], *, allow_replication_factor_change: bool = True, timeout: float | None = None
+    ) -> dict[TopicPartition, bool]:
+        """Move partitions to other brokers: `{("orders", 0): [1, 2, 3]}`, the preferred leader first; None cancels a move.
+
+        Returns when the moves have begun; `list_reassignments` and `reassignment_progress` show their course. Raises the common error, or
+        PartialFailure with the errors of partitions: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS (nothing to cancel), ….
+        `allow_replication_factor_change=False` (Kafka 4.1) refuses lists of another length. Source: KIP-455, KIP-860.
+        """
+        wanted = {topic_partition(key): None if target is None else _brokers(target) for key, target in targets.items()}
+        deadline = self._begin(timeout)
+        question = AlterReassignments(wanted, int(deadline.left * 1000), allow_replication_factor_change=allow_replication_factor_change)
+        return all_done("partitions cannot be reassigned", self._of_controller(question, wanted, deadline))
+
+    def list_reassignments(
+        self, partitions: Iterable[Any] | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """The moves that are under way, of some partitions or of all: replicas, those that are added, those that are removed."""
+        return self._reassignments(None if partitions is None else as_partitions(partitions), self._begin(timeout))
+
+    def reassignment_progress(
+        self, partitions: Iterable[Any] | None = None, timeout: float | None = None
+    ) -> dict[TopicPartition, ReassignmentProgress]:
+        """The same with bytes: those of the new replicas so far, and those of the largest replica for each of them.
+
+        Needs two questions, the second one to the brokers with replicas of these partitions.
+        """
+        deadline = self._begin(timeout)
+        moves = self._reassignments(None if partitions is None else as_partitions(partitions), deadline)
+        if not moves:
+            return {}
+        brokers = sorted({broker for move in moves.values() for broker in move.replicas})
+        sizes = _sizes(self._log_dirs(brokers, list(moves), deadline))
+        return {tp: _progress(tp, move, sizes) for tp, move in moves.items()}
+
+    def elect_leaders(
+        self, partitions: Iterable[Any] | None = None, *, unclean: bool = False, timeout: float | None = None
+    ) -> dict[TopicPartition, bool]:
+        """Have the preferred replicas lead: of some partitions, or of all that need it (None). True for each that changed its leader.
+
+        False for one whose leader was right already. `unclean`: any replica that is up may lead a partition without a leader; records
+        may be lost. Raises the common error, or PartialFailure with the errors of partitions: PREFERRED_LEADER_NOT_AVAILABLE, ….
+        Source: KIP-183, KIP-460.
+        """
+        election = Election.UNCLEAN if unclean else Election.PREFERRED
+        what, chosen = "leaders cannot be elected", None if partitions is None else as_partitions(partitions)
+        deadline = self._begin(timeout)
+        wait_ms = int(deadline.left * 1000)
+        if chosen is not None:
+            return all_done(what, self._of_controller(ElectLeaders(election, wait_ms), chosen, deadline))
+        found = self._of_controller(ElectAllLeaders(election, wait_ms), [THE_CLUSTER], deadline)[THE_CLUSTER]
+        return all_done(what, raised(found))
+
+    def _reassignments(self, partitions: list[TopicPartition] | None, deadline: Deadline) -> dict[TopicPartition, Reassignment]:
+        question = ListReassignments(partitions, int(deadline.left * 1000))
+        found = raised(self._of_controller(question, [THE_CLUSTER], deadline)[THE_CLUSTER])
+        return dict(sorted(found.items()))
+
+    def _log_dirs(
+        self, brokers: list[int] | None, partitions: Collection[TopicPartition] | None, deadline: Deadline
+    ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
+        if brokers is None:
+            self._session.refresh_brokers(deadline)
+
+        def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
+            asked = sorted(machine.cluster.brokers) if brokers is None else brokers
+            return machine.begin(now, DescribeLogDirs(partitions), OneBroker(machine.cluster), asked, seconds, done)
+
+        return self._session.ask(begin, deadline).wait()
+
+
+def as_partitions(partitions: object) -> list[TopicPartition]:
+    """Partitions, without duplicates."""
+    if isinstance(partitions, (str, bytes, TopicPartition)) or not isinstance(partitions, Iterable):
+        raise ConfigError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
+    return list(dict.fromkeys(map(topic_partition, partitions)))
+
+
+def _brokers(brokers: object) -> list[int]:
+    if isinstance(brokers, (str, bytes)) or not isinstance(brokers, Iterable):
+        raise ConfigError(f"{shown(brokers)}: takes a list of the numbers of brokers")
+    return [check_count(broker, "a broker", MOST_BROKER) for broker in brokers]
+
+
+def _replica(key: object) -> Replica:
+    if not isinstance(key, tuple) or len(key) != 3:
+        raise TypeError(f"expected a Replica or (topic, partition, broker), not {shown(key)}")
+    topic, partition, broker = key
+    tp = topic_partition((topic, partition))
+    return Replica(tp.topic, tp.partition, check_count(broker, "broker", MOST_BROKER))
+
+
+def _path(path: object) -> str:
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise ConfigError(f"log directory {shown(path)}: must be an absolute path, as in the broker's log.dirs")
+    return path
+
+
+Sizes = Mapping[TopicPartition, Mapping[int, int]]
+
+
+def _sizes(found: Mapping[int, tuple[LogDir, ...] | KafkaError]) -> Sizes:
+    sizes: dict[TopicPartition, dict[int, int]] = {}
+    for broker, directories in found.items():
+        for directory in () if isinstance(directories, KafkaError) else directories:
+            for tp, replica in directory.replicas.items():
+                if not replica.is_future:
+                    sizes.setdefault(tp, {})[broker] = replica.size
+    return sizes
+
+
+def _progress(tp: TopicPartition, move: Reassignment, sizes: Sizes) -> ReassignmentProgress:
+    """A replica may be larger than the leader's for a moment: segments are deleted at different times."""
+    known = sizes.get(tp, {})
+    whole = max((size for broker, size in known.items() if broker not in move.adding), default=None)
+    if whole is None:
+        return ReassignmentProgress(move, None, None)
+    return ReassignmentProgress(move, sum(min(known.get(broker, 0), whole) for broker in move.adding), whole * len(move.adding))

@@ -1,0 +1,205 @@
+"""Producers of partitions, and transactions. Rule: a transaction is aborted past its coordinator only for one producer in one partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.admin.calls import AdminCalls, all_done
+from pykafka4.admin.groups import raised
+from pykafka4.admin.replicas import as_partitions
+from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.offsets import CountPartitions
+from pykafka4.core.admin.places import Brokers
+from pykafka4.core.admin.producers import (
+    AbortTransaction,
+    ActiveProducer,
+    DescribeProducers,
+    DescribeTransactions,
+    ListTransactions,
+    TransactionDescription,
+    TransactionFilter,
+    TransactionListing,
+)
+from pykafka4.errors import ConfigError, KafkaError, PartialFailure, shown
+from pykafka4.misuse import check_count, check_topic, topic_partition
+from pykafka4.records import TopicPartition
+
+__all__ = ["HangingTransaction", "TransactionCalls", "TransactionList"]
+
+LONGEST_S: Final = 900.0  # `transaction.max.timeout.ms` of brokers by default
+NOT_FOUND: Final = "TRANSACTIONAL_ID_NOT_FOUND"
+
+
+@attrs.frozen
+class TransactionList:
+    """The transactional ids of a cluster, in order. `errors`: the brokers that could not be asked, so some ids may be missing."""
+
+    transactions: tuple[TransactionListing, ...]
+    errors: Mapping[int, KafkaError]
+
+    def __iter__(self) -> Iterator[TransactionListing]:
+        return iter(self.transactions)
+
+    def __len__(self) -> int:
+        return len(self.transactions)
+
+
+@attrs.frozen
+class HangingTransaction:
+    """A transaction that is open in a partition, while its coordinator knows nothing of it there: read_committed consumers wait behind it.
+
+    `transactional_id` is None if no coordinator knows the producer.
+    """
+
+    partition: TopicPartition
+    producer: ActiveProducer
+    transactional_id: str | None
+
+
+class TransactionCalls(AdminCalls):
+    """The calls of an `AdminClient` about producers and transactions."""
+
+    def describe_producers(
+        self, partitions: Iterable[Any], timeout: float | None = None
+    ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
+        """The producers that the leader of each partition knows: ids, epochs, the last record, the start of an open transaction.
+
+        Idempotent producers are remembered for `producer.id.expiration.ms` (a day). Kafka 2.8. Source: KIP-664.
+        """
+        chosen = as_partitions(partitions)
+        return self._session.of_leaders(DescribeProducers(), chosen, self._begin(timeout)).wait()
+
+    def list_transactions(
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        running_longer_than: float | None = None,
+        pattern: str | None = None,
+        timeout: float | None = None,
+    ) -> TransactionList:
+        """The transactional ids of all brokers, or those in some `states` (Ongoing, Empty, …), of some producers, open for so many seconds.
+
+        `pattern` is a regular expression (RE2) for ids. Every broker is asked; one that could not be is in `errors` of the result. Ids that
+        the caller may not DESCRIBE are left out. Kafka 3.0; `running_longer_than` 3.8; `pattern` 4.1. Source: KIP-664, KIP-994, KIP-1152.
+        """
+        longer_ms = -1 if running_longer_than is None else int(_seconds(running_longer_than, "running_longer_than") * 1000)
+        if isinstance(states, str):
+            raise ConfigError(f"states={shown(states)}: takes a list of names")
+        numbers = tuple(check_count(number, "a producer id") for number in producer_ids)
+        wanted = TransactionFilter(tuple(map(str, states)), numbers, longer_ms, pattern)
+        return self._listed(wanted, self._begin(timeout))
+
+    def describe_transactions(
+        self, transactional_ids: Collection[str], timeout: float | None = None
+    ) -> dict[str, TransactionDescription | KafkaError]:
+        """State, producer, time-out, start and partitions of each transactional id.
+
+        One that no coordinator knows has the BrokerError TRANSACTIONAL_ID_NOT_FOUND. Kafka 3.0. Source: KIP-664.
+        """
+        return self._described(_ids(transactional_ids), self._begin(timeout))
+
+    def describe_transaction(self, transactional_id: str, timeout: float | None = None) -> TransactionDescription:
+        """The same for one transactional id. Raises its error."""
+        (name,) = _ids([transactional_id])
+        return raised(self._described([name], self._begin(timeout))[name])
+
+    def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
+        """Write the end of a hanging transaction into one partition, past its coordinator. `producer` is one of `describe_producers`.
+
+        The way out of `find_hanging_transactions`. Never for a transaction whose coordinator knows it: the producer would go on, and its
+        records would be half committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader refuses:
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError or a lost answer, with a note that says so, look
+        again with `describe_producers`. Source: KIP-664.
+        """
+        tp = topic_partition(partition)
+        if not isinstance(producer, ActiveProducer):
+            raise TypeError(f"producer must be an ActiveProducer, as describe_producers returns, not {shown(producer)}")
+        if producer.transaction_start is None:
+            raise ConfigError(f"producer {producer.producer_id} has no open transaction in {tp}: there is nothing to abort")
+        raised(self._session.of_leaders(AbortTransaction(producer), [tp], self._begin(timeout)).wait()[tp])
+
+    def find_hanging_transactions(
+        self, topics: Collection[str], *, older_than: float = LONGEST_S, timeout: float | None = None
+    ) -> list[HangingTransaction]:
+        """Transactions open in partitions of `topics`, without a record for `older_than` seconds, that no coordinator knows there.
+
+        `older_than` is the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger one may still end by
+        itself. Raises PartialFailure if a partition or a broker could not be asked, as the result could be wrong. Source: KIP-664.
+        """
+        if isinstance(topics, str):
+            raise ConfigError(f"topics={shown(topics)}: takes a list of names")
+        names, age = list(map(check_topic, topics)), _seconds(older_than, "older_than")
+        deadline = self._begin(timeout)
+        open_ones = self._open(names, age, deadline)
+        if not open_ones:
+            return []
+        numbers = tuple({producer.producer_id: None for _, producer in open_ones})
+        listed = self._listed(TransactionFilter(producer_ids=numbers), deadline)
+        _require_all("transactional ids cannot be listed", listed.errors)
+        ids = {one.producer_id: one.transactional_id for one in listed}
+        known = self._described(list(ids.values()), deadline)
+        errors = {name: one for name, one in known.items() if isinstance(one, KafkaError) and str(one.code) != NOT_FOUND}
+        _require_all("transactions cannot be described", errors)
+        found = [HangingTransaction(tp, producer, ids.get(producer.producer_id)) for tp, producer in open_ones]
+        return [one for one in found if not _is_known(one, known)]
+
+    def _open(self, topics: list[str], age: float, deadline: Deadline) -> list[tuple[TopicPartition, ActiveProducer]]:
+        """Open transactions without a record for so long."""
+        counted: dict[str, int | KafkaError] = self._of_anyone(CountPartitions(), topics, deadline)
+        counts = all_done("topics cannot be looked up", counted)
+        partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        found = all_done("producers cannot be described", self._session.of_leaders(DescribeProducers(), partitions, deadline).wait())
+        latest = time.time() * 1000 - age * 1000
+        return [
+            (tp, one)
+            for tp, producers in found.items()
+            for one in producers
+            if one.transaction_start is not None and (one.last_timestamp_ms or 0) <= latest
+        ]
+
+    def _listed(self, wanted: TransactionFilter, deadline: Deadline) -> TransactionList:
+        self._session.refresh_brokers(deadline)
+
+        def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
+            return machine.begin(now, ListTransactions(wanted), Brokers(machine.cluster), list(machine.cluster.brokers), seconds, done)
+
+        answers = self._session.ask(begin, deadline).wait()
+        errors = {node: found for node, found in answers.items() if isinstance(found, KafkaError)}
+        if errors and any(isinstance(error, ConfigError) for error in errors.values()):  # the filter is wrong, whoever is asked
+            raise next(error for error in errors.values() if isinstance(error, ConfigError)).again()
+        rows = {one.transactional_id: one for node, found in answers.items() if node not in errors for one in found}
+        return TransactionList(tuple(rows[name] for name in sorted(rows)), errors)
+
+    def _described(self, names: list[str], deadline: Deadline) -> dict[str, TransactionDescription | KafkaError]:
+        def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
+            return machine.begin(now, DescribeTransactions(), machine.of_transactions, names, seconds, done)
+
+        return self._session.ask(begin, deadline).wait()
+
+
+def _ids(value: object) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(item, str) and item for item in value):
+        raise ConfigError(f"transactional_ids={shown(value)}: takes a list of transactional ids")
+    return list(dict.fromkeys(value))
+
+
+def _seconds(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2**53:
+        raise ConfigError(f"{name}={shown(value)}: must be a number of seconds")
+    return float(value)
+
+
+def _require_all(what: str, errors: Mapping[Any, KafkaError]) -> None:
+    if errors:
+        raise PartialFailure.of(what, errors)
+
+
+def _is_known(one: HangingTransaction, known: Mapping[str, TransactionDescription | KafkaError]) -> bool:
+    """Whether the coordinator will end it: it has the partition in its own state of the transaction."""
+    description = known.get(one.transactional_id or "")
+    return isinstance(description, TransactionDescription) and one.partition in description.partitions

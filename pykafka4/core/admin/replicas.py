@@ -1,0 +1,375 @@
+"""Questions about replicas and leaders. Rule: an error that only a broker's return can cure is not retried."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.cluster import OneAnswer
+from pykafka4.core.admin.offsets import MOST, by_topic
+from pykafka4.core.admin.requests import OneBroker
+from pykafka4.core.admin.work import Lane, Place, Question, Refusal
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.errors import BrokerError, KafkaError, UnsupportedVersion, broker_error
+from pykafka4.errors.codes import BY_NAME, Refresh
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_admin import DescribeLogDirsRequest
+from pykafka4.wire.protocol.messages_replicas import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+
+__all__ = [
+    "AlterReassignments",
+    "AlterReplicaLogDirs",
+    "DescribeLogDirs",
+    "ElectAllLeaders",
+    "ElectLeaders",
+    "Election",
+    "ListReassignments",
+    "LogDir",
+    "OfReplica",
+    "Reassignment",
+    "Replica",
+    "ReplicaSize",
+]
+
+SPACE_FROM: Final = 4  # the first version of DescribeLogDirs with the bytes of a volume
+UNCLEAN_FROM: Final = 1  # the first version of ElectLeaders with a type of election
+NOT_NEEDED: Final = BY_NAME["ELECTION_NOT_NEEDED"].code
+NOT_AVAILABLE: Final = BY_NAME["REPLICA_NOT_AVAILABLE"].code
+NONE_IN_PROGRESS: Final = BY_NAME["NO_REASSIGNMENT_IN_PROGRESS"].code
+# A leader is missing until a broker comes back, which may take hours: the caller decides whether to ask again.
+NO_LEADER: Final = {BY_NAME[name].code for name in ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")}
+
+
+class Replica(NamedTuple):
+    """A replica of a partition: the one at `broker`."""
+
+    topic: str
+    partition: int
+    broker: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} at broker {self.broker}"
+
+
+@attrs.frozen
+class ReplicaSize:
+    """A replica in a log directory: its bytes, and how many records it is behind the leader's high watermark.
+
+    `is_future`: the replica is being copied into this directory, and will replace the one in another; `lag` is then behind that one.
+    """
+
+    size: int
+    lag: int
+    is_future: bool = False
+
+
+@attrs.frozen
+class LogDir:
+    """A log directory of a broker, with its replicas, or the `error` of a directory that cannot be used.
+
+    `total_bytes` and `usable_bytes` are those of its volume, None if the broker does not tell (before Kafka 3.3).
+    """
+
+    path: str
+    replicas: Mapping[TopicPartition, ReplicaSize]
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    error: KafkaError | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of all replicas in it."""
+        return sum(replica.size for replica in self.replicas.values())
+
+
+@attrs.frozen
+class Reassignment:
+    """A move of replicas that is under way: all brokers with a replica, those that get one, those that will lose theirs."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The brokers with a replica in the end."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+
+class Election(IntEnum):
+    """Which replicas may become leaders. Source: KIP-460."""
+
+    PREFERRED = 0  # the first one of the list
+    UNCLEAN = 1  # any, if no one in sync is up: records may be lost
+
+
+class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
+    """The log directories of brokers, which are the keys. `partitions`: with these replicas alone; None: with all."""
+
+    api = "DescribeLogDirs"
+    about = "log directories of broker {}"
+    most = 1
+
+    def __init__(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        self._partitions = partitions
+
+    def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
+        """About the partitions, of which the broker may have none."""
+        if self._partitions is None:
+            return DescribeLogDirsRequest(topics=None)
+        kind = DescribeLogDirsRequest.Topic
+        rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
+        return DescribeLogDirsRequest(topics=rows)
+
+    def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, tuple[LogDir, ...] | Refusal]:
+        """Its directories. Before v3 a denial is an empty list."""
+        if reply.message.error_code:
+            return {keys[0]: Refusal(reply.message.error_code)}
+        return {keys[0]: tuple(_directory(row, reply.version) for row in reply.message.results)}
+
+
+def _directory(row: Any, version: int) -> LogDir:
+    replicas = {
+        TopicPartition(topic.name, one.partition_index): ReplicaSize(one.partition_size, one.offset_lag, one.is_future_key)
+        for topic in row.topics
+        for one in topic.partitions
+    }
+    total, usable = (row.total_bytes, row.usable_bytes) if version >= SPACE_FROM else (-1, -1)
+    error = broker_error(row.error_code, f"log directory {row.log_dir}") if row.error_code else None
+    return LogDir(row.log_dir, replicas, None if total < 0 else total, None if usable < 0 else usable, error)
+
+
+class OfReplica(Place[Replica]):
+    """The broker of a replica."""
+
+    cured_by = Refresh.METADATA
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._brokers = OneBroker(cluster)
+
+    def outcome(self, now: float, key: Replica) -> KafkaError | None:
+        """See OneBroker."""
+        return self._brokers.outcome(now, key.broker)
+
+    def node(self, key: Replica) -> int | None:
+        """See OneBroker."""
+        return self._brokers.node(key.broker)
+
+    def want(self, now: float, key: Replica) -> None:
+        """See OneBroker."""
+        self._brokers.want(now, key.broker)
+
+    def lost(self, now: float, key: Replica, node: int, reason: KafkaError) -> None:
+        """See OneBroker."""
+        self._brokers.lost(now, key.broker, node, reason)
+
+
+class AlterReplicaLogDirs(Question[Replica, bool]):
+    """Moves replicas to other log directories of their brokers. A broker begins to copy before it responds."""
+
+    api = "AlterReplicaLogDirs"
+    about = "moving {}"
+    most = MOST
+    changes = True
+
+    def __init__(self, paths: Mapping[Replica, str]) -> None:
+        self._paths = paths
+
+    def message(self, keys: Sequence[Replica]) -> AlterReplicaLogDirsRequest:
+        """The replicas of one broker, by directory."""
+        kind = AlterReplicaLogDirsRequest.Directory
+        paths: dict[str, list[TopicPartition]] = {}
+        for key in keys:
+            paths.setdefault(self._paths[key], []).append(TopicPartition(key.topic, key.partition))
+        return AlterReplicaLogDirsRequest(
+            dirs=[
+                kind(path=path, topics=[kind.Topic(name=n, partitions=[tp.partition for tp in tps]) for n, tps in by_topic(moved).items()])
+                for path, moved in paths.items()
+            ]
+        )
+
+    def read(self, keys: Sequence[Replica], reply: Reply) -> Mapping[Replica, Any]:
+        """True for each that is accepted."""
+        codes = {
+            TopicPartition(row.topic_name, one.partition_index): one.error_code for row in reply.message.results for one in row.partitions
+        }
+        found = {key: codes.get(TopicPartition(key.topic, key.partition)) for key in keys}
+        return {key: self._accepted(key, code) for key, code in found.items() if code is not None}
+
+    def _accepted(self, key: Replica, code: int) -> Any:
+        if code == NOT_AVAILABLE:  # it stays so until somebody moves the partition there
+            detail = "the broker has no replica of it; one that is created later will be in that directory"
+            return self.error(key, Refusal(code, detail))
+        return Refusal(code) if code else True
+
+    def error(self, key: Replica, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing."""
+        return broker_error(refusal.code, self.what(key), refusal.detail, self.api)
+
+
+class _OfPartitions(Question[TopicPartition, Any]):
+    """Changes of partitions by the controller."""
+
+    most = MOST
+    changes = True
+    lane = Lane.FOREIGN  # a broker that passes a request on waits for the controller
+
+    def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
+        """With the right that may be missing. A denial is the same for all partitions."""
+        what = f"{self.api}" if BY_NAME["CLUSTER_AUTHORIZATION_FAILED"].code == refusal.code else self.what(key)
+        return broker_error(refusal.code, what, refusal.detail, self.api)
+
+
+class AlterReassignments(_OfPartitions):
+    """Begins moves of replicas, or cancels them; the keys are partitions. True for each that is done."""
+
+    api = "AlterPartitionReassignments"
+    about = "reassignment of {}"
+
+    def __init__(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], timeout_ms: int, *, allow_replication_factor_change: bool
+    ) -> None:
+        self._targets, self._timeout_ms, self._may_change = targets, timeout_ms, allow_replication_factor_change
+
+    def message(self, keys: Sequence[TopicPartition]) -> AlterPartitionReassignmentsRequest:
+        """The target of each, None to cancel."""
+        kind = AlterPartitionReassignmentsRequest.Topic
+        rows = [kind(name=name, partitions=[self._row(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
+        return AlterPartitionReassignmentsRequest(
+            timeout_ms=self._timeout_ms, allow_replication_factor_change=self._may_change, topics=rows
+        )
+
+    def _row(self, tp: TopicPartition) -> AlterPartitionReassignmentsRequest.Topic.Partition:
+        target = self._targets[tp]
+        return AlterPartitionReassignmentsRequest.Topic.Partition(
+            partition_index=tp.partition, replicas=None if target is None else list(target)
+        )
+
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
+        """One row for each, unless the request is refused as a whole."""
+        message = reply.message
+        if message.error_code:
+            return dict.fromkeys(keys, Refusal(message.error_code, message.error_message))
+        return {tp: _done(row) for tp, row in _rows(message.responses)}
+
+    def repeated(self, found: bool | Refusal) -> bool | Refusal:
+        """A move that is not in progress was cancelled by the request whose response was lost."""
+        return True if isinstance(found, Refusal) and found.code == NONE_IN_PROGRESS else found
+
+
+def _rows(topics: Iterable[Any]) -> Iterable[tuple[TopicPartition, Any]]:
+    for topic in topics:
+        for row in topic.partitions:
+            yield TopicPartition(topic.name, row.partition_index), row
+
+
+def _done(row: Any) -> bool | Refusal:
+    return Refusal(row.error_code, row.error_message) if row.error_code else True
+
+
+class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
+    """The moves that are under way, of some partitions or of all."""
+
+    api = "ListPartitionReassignments"
+    about = "reassignments of {}"
+
+    def __init__(self, partitions: Collection[TopicPartition] | None, timeout_ms: int) -> None:
+        self._partitions, self._timeout_ms = partitions, timeout_ms
+
+    def message(self, keys: Sequence[str]) -> ListPartitionReassignmentsRequest:
+        """About those."""
+        kind = ListPartitionReassignmentsRequest.Topic
+        rows = None
+        if self._partitions is not None:
+            rows = [kind(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
+        return ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=rows)
+
+    def answer(self, message: Any, reply: Reply) -> dict[TopicPartition, Reassignment]:
+        """One for each partition with a move."""
+        return {
+            tp: Reassignment(tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas))
+            for tp, row in _rows(message.topics)
+        }
+
+
+def _election(message: ElectLeadersRequest, version: int) -> None:
+    """Refuse what older brokers would do another way."""
+    if version < UNCLEAN_FROM and message.election_type != Election.PREFERRED:
+        raise UnsupportedVersion(f"an unclean election needs ElectLeaders v{UNCLEAN_FROM}, of Kafka 2.4; the broker has v{version}")
+
+
+def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
+    """Whether each partition got a leader by this election. `tell` makes an error of a code that is not retried."""
+    found: dict[TopicPartition, Any] = {}
+    for topic in message.replica_election_results:
+        for row in topic.partition_result:
+            tp = TopicPartition(topic.topic, row.partition_id)
+            refusal = Refusal(row.error_code, row.error_message)
+            if row.error_code in (0, NOT_NEEDED):
+                found[tp] = not row.error_code
+            else:
+                found[tp] = tell(tp, refusal) if row.error_code in NO_LEADER else refusal
+    return found
+
+
+class ElectLeaders(_OfPartitions):
+    """Elects leaders of partitions, which are the keys: True for one that was elected, False for one that led already."""
+
+    api = "ElectLeaders"
+    about = "election of a leader of {}"
+
+    def __init__(self, election: Election, timeout_ms: int) -> None:
+        self._election, self._timeout_ms = election, timeout_ms
+
+    def message(self, keys: Sequence[TopicPartition]) -> ElectLeadersRequest:
+        """Of these."""
+        kind = ElectLeadersRequest.Topic
+        rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()]
+        return ElectLeadersRequest(election_type=self._election.value, topic_partitions=rows, timeout_ms=self._timeout_ms)
+
+    def fit(self, message: ElectLeadersRequest, version: int) -> None:
+        """See `_election`."""
+        _election(message, version)
+
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, Any]:
+        """One for each, unless the request is refused as a whole."""
+        if reply.message.error_code:
+            return dict.fromkeys(keys, Refusal(reply.message.error_code))
+        return _elected(reply.message, self.error)
+
+
+class ElectAllLeaders(OneAnswer[str, "dict[TopicPartition, bool | KafkaError]"]):
+    """Elects leaders of all partitions that need it; the outcomes are those of `ElectLeaders`."""
+
+    api = "ElectLeaders"
+    about = "election of leaders of {}"
+    changes = True
+
+    def __init__(self, election: Election, timeout_ms: int) -> None:
+        self._election, self._timeout_ms = election, timeout_ms
+
+    def message(self, keys: Sequence[str]) -> ElectLeadersRequest:
+        """Of all."""
+        return ElectLeadersRequest(election_type=self._election.value, topic_partitions=None, timeout_ms=self._timeout_ms)
+
+    def fit(self, message: ElectLeadersRequest, version: int) -> None:
+        """See `_election`."""
+        _election(message, version)
+
+    def answer(self, message: Any, reply: Reply) -> dict[TopicPartition, bool | KafkaError]:
+        """An outcome for each partition; nothing is asked again."""
+
+        def told(tp: TopicPartition, refusal: Refusal) -> KafkaError:
+            return broker_error(refusal.code, f"election of a leader of {tp}", refusal.detail, self.api)
+
+        found = _elected(message, told)
+        return {tp: told(tp, one) if isinstance(one, Refusal) else one for tp, one in found.items()}
