@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeVar
 
-from pykafka4.admin.calls import AdminCalls, all_done
-from pykafka4.admin.groups import raised
+from pykafka4.admin.calls import AdminCalls, all_done, raised
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.cluster import (
     THE_CLUSTER,

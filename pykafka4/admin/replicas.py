@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.admin.calls import AdminCalls, all_done
-from pykafka4.admin.groups import raised
+from pykafka4.admin.calls import AdminCalls, all_done, raised
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.cluster import THE_CLUSTER
 from pykafka4.core.admin.replicas import (

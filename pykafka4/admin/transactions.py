@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.admin.calls import AdminCalls, all_done
-from pykafka4.admin.groups import raised
+from pykafka4.admin.calls import AdminCalls, all_done, raised
 from pykafka4.admin.replicas import as_partitions
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.offsets import CountPartitions
@@ -101,12 +100,12 @@ class TransactionCalls(AdminCalls):
 
         One that no coordinator knows has the BrokerError TRANSACTIONAL_ID_NOT_FOUND. Kafka 3.0. Source: KIP-664.
         """
-        return self._described(_ids(transactional_ids), self._begin(timeout))
+        return self._transactions_described(_ids(transactional_ids), self._begin(timeout))
 
     def describe_transaction(self, transactional_id: str, timeout: float | None = None) -> TransactionDescription:
         """The same for one transactional id. Raises its error."""
         (name,) = _ids([transactional_id])
-        return raised(self._described([name], self._begin(timeout))[name])
+        return raised(self._transactions_described([name], self._begin(timeout))[name])
 
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
         """Write the end of a hanging transaction into one partition, past its coordinator. `producer` is one of `describe_producers`.
@@ -142,7 +141,7 @@ class TransactionCalls(AdminCalls):
         listed = self._listed(TransactionFilter(producer_ids=numbers), deadline)
         _require_all("transactional ids cannot be listed", listed.errors)
         ids = {one.producer_id: one.transactional_id for one in listed}
-        known = self._described(list(ids.values()), deadline)
+        known = self._transactions_described(list(ids.values()), deadline)
         errors = {name: one for name, one in known.items() if isinstance(one, KafkaError) and str(one.code) != NOT_FOUND}
         _require_all("transactions cannot be described", errors)
         found = [HangingTransaction(tp, producer, ids.get(producer.producer_id)) for tp, producer in open_ones]
@@ -175,7 +174,7 @@ class TransactionCalls(AdminCalls):
         rows = {one.transactional_id: one for node, found in answers.items() if node not in errors for one in found}
         return TransactionList(tuple(rows[name] for name in sorted(rows)), errors)
 
-    def _described(self, names: list[str], deadline: Deadline) -> dict[str, TransactionDescription | KafkaError]:
+    def _transactions_described(self, names: list[str], deadline: Deadline) -> dict[str, TransactionDescription | KafkaError]:
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
             return machine.begin(now, DescribeTransactions(), machine.of_transactions, names, seconds, done)
 
