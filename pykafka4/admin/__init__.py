@@ -23,7 +23,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets
 from pykafka4.admin.calls import raised
@@ -48,6 +48,9 @@ from pykafka4.options.config import ClientConfig
 from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ClientOptions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from pykafka4.metrics.sources import Source
 
 __all__ = ["AdminClient"]
 
@@ -82,6 +85,12 @@ class AdminClient(TopicCalls, ConfigCalls, RecordCalls, ShareCalls, ClusterCalls
         See `Client.from_properties`; docs/guide/properties.md.
         """
         return create(cls, ClientConfig, properties, options, client=client)
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        from pykafka4.metrics.sources import NetworkSource  # imported here: few programs read figures
+
+        return (NetworkSource(self._session.runtime),)
 
     # -- looking
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times, Topics
     from pykafka4.client.targets import Target
     from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
+    from pykafka4.metrics.sources import Source
     from pykafka4.pages.watched import Watched
     from pykafka4.records import TopicPartition
     from pykafka4.splits import Split
@@ -56,6 +57,10 @@ class Client(ServesStatus):
         self._owns = client is None
         self._client = client if client is not None else ThreadClient(callback_executor=callback_executor, **options)
         self._home = Home("aio.Client")
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        return self._client._sources
 
     async def fetch(
         self,

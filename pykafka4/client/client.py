@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pykafka4.client.calls import FetchOffsets, Offsets, Partitions, Times, Topics
     from pykafka4.client.targets import Target
     from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset
+    from pykafka4.metrics.sources import Source
     from pykafka4.pages.watched import Watched
     from pykafka4.records import TopicPartition
     from pykafka4.splits import Split
@@ -68,6 +69,12 @@ class Client(ServesStatus):
         read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
         """
         return create(cls, ClientConfig, properties, options, callback_executor=callback_executor)
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        from pykafka4.metrics.sources import NetworkSource  # imported here: few programs read figures
+
+        return (NetworkSource(self._runtime),)
 
     @classmethod
     def of(cls, runtime: Runtime, config: ClientConfig) -> Client:

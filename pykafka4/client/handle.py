@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pykafka4.misuse import refuse_pickling
 from pykafka4.other_clients.tables import method_hint
 
+if TYPE_CHECKING:
+    from pykafka4.metrics.sources import Source
+    from pykafka4.metrics.values import By, Metric
+
 __all__ = ["Handle"]
 
 
@@ -14,6 +18,23 @@ class Handle:
     """A client, producer, consumer or admin client as applications know it."""
 
     _name: ClassVar[str]
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        """Where the figures of this client come from."""
+        raise NotImplementedError
+
+    def metrics(self, *, by: By = "topic", by_broker: bool = False) -> list[Metric]:
+        """The figures of this moment: of the client's connections and requests, and of its records. Nothing is counted per record for them.
+
+        `by="topic"` sums the figures of records by topic, "partition" by partition, "client" over all. With `by_broker`, figures of
+        connections and requests have a label `broker`. Of a client whose thread does not respond within a second there is little more than
+        `pykafka4.client.connected`, 0. Also works after `close`. Raises ConfigError for another `by`.
+        Names and labels: docs/guide/metrics.md. Source: OpenTelemetry's conventions for messaging.
+        """
+        from pykafka4.metrics.sources import Detail, read_all  # imported here: few programs read figures
+
+        return read_all(self._sources, Detail(by, by_broker))
 
     if not TYPE_CHECKING:  # a type checker would accept every name
 

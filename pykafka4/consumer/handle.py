@@ -14,6 +14,7 @@ from pykafka4.misuse import refuse_keywords, topic_partition
 from pykafka4.records import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from pykafka4.metrics.sources import Source
     from pykafka4.pages.watched import Watched
 
 __all__ = ["ConsumerHandle"]
@@ -23,6 +24,12 @@ class ConsumerHandle(ServesStatus):
     """The common base of `Consumer` and `aio.Consumer`."""
 
     _session: ConsumerSession
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        from pykafka4.metrics.sources import ConsumerSource, NetworkSource  # imported here: few programs read figures
+
+        return ConsumerSource(self._session), NetworkSource(self._session.runtime)
 
     def _visit(self) -> ConsumerSession:
         """The session, for a method that waits for nothing."""
@@ -145,7 +152,7 @@ class ConsumerHandle(ServesStatus):
         return session.runtime, session, WatchedConsumer(session.config.client_id, session)
 
     def stats(self) -> dict[str, int]:
-        """`fetched_bytes` so far, `buffered_bytes` that wait for `poll`, and the number of assigned `partitions`.
+        """`records` that polls have returned and `fetched_bytes`, so far; `buffered_bytes` that wait for `poll`; assigned `partitions`.
 
         `lost_offsets` counts offsets that a log lost before they were read (`OffsetsLost`).
         `held_bytes` is the size of the columns of `poll_arrow` that the application has not freed.

@@ -535,6 +535,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         delivered = self.machine.fetcher.positions.delivered
         waiting = delivered - self.reader.consumed
         return {
+            "records": sum(self.reader.returned.copy().values()),
             "fetched_bytes": delivered,
             "buffered_bytes": waiting,
             "held_bytes": self.reader.held,

@@ -12,6 +12,7 @@ from pykafka4.producer.session import ProducerSession
 from pykafka4.records import ProducerRecord
 
 if TYPE_CHECKING:
+    from pykafka4.metrics.sources import Source
     from pykafka4.pages.watched import Watched
 
 __all__ = ["ProducerHandle"]
@@ -21,6 +22,13 @@ class ProducerHandle(ServesStatus):
     """The common base of `Producer` and `aio.Producer`."""
 
     _session: ProducerSession
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        from pykafka4.metrics.sources import NetworkSource, ProducerSource  # imported here: few programs read figures
+
+        return ProducerSource(self._session), NetworkSource(self._session.runtime)
+
     _failures_at_start = 0  # the failures before its `with` block
 
     def purge(self, *, in_flight: bool = False) -> int:

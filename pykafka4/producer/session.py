@@ -359,6 +359,11 @@ class ProducerSession(Attachment[Sender]):
                 self.signal.wait(lambda: not loop.alive, PACE)
         return look()
 
+    def oldest_age(self) -> float:
+        """Seconds since `send` of the oldest record in a batch without an outcome; 0: there is none."""
+        oldest = min((batch.sent_at for batch in self.acc.unfinished() if isinstance(batch, Batch)), default=None)
+        return 0.0 if oldest is None else max(0.0, system.monotonic() - oldest)
+
     def status(self) -> dict[str, Any]:
         """The client's status, that of each partition, and the totals of `stats`."""
         found, partitions, totals = self.runtime.status(), {}, {}

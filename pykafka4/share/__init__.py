@@ -31,6 +31,7 @@ from pykafka4.share.record import ShareRecord
 from pykafka4.share.session import OnAcknowledged, Results, ShareConsumerSession
 
 if TYPE_CHECKING:
+    from pykafka4.metrics.sources import Source
     from pykafka4.pages.watched import Watched
 
 __all__ = ["AcknowledgeType", "ShareConsumer", "ShareRecord"]
@@ -73,6 +74,12 @@ class ShareConsumer(ServesStatus):
         `client`, `callback_executor` and `options` are as in the constructor; they win.
         """
         return create(cls, ShareConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        from pykafka4.metrics.sources import NetworkSource, ShareSource  # imported here: few programs read figures
+
+        return ShareSource(self._session), NetworkSource(self._session.runtime)
 
     # -- what to read
 

@@ -127,6 +127,12 @@ class Cursors:
         places.update({claim.tp: place for claim, place in self.handed.within(held).items() if claim.live})
         return places
 
+    def lags(self) -> dict[TopicPartition, int]:
+        """The offsets between the position and the end of the log, of each partition where both are known. On any thread."""
+        claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
+        ends = {tp: (claim.end, claim.position if (place := listed.get(claim)) is None else place[0]) for tp, claim in claims.items()}
+        return {tp: max(0, end - position) for tp, (end, position) in ends.items() if position is not None and end >= 0}
+
     def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, Place]:
         """What is finished if no further record is requested.
 
@@ -173,6 +179,11 @@ class Cursors:
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
         return max(idle, self._seen_at)
+
+    @property
+    def polls(self) -> int:
+        """How many polls have begun."""
+        return self._polls
 
     def mark(self) -> object:
         """Equal to an earlier one while the application has neither begun another poll nor taken another record of a `for` loop."""

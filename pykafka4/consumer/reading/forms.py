@@ -43,6 +43,11 @@ class Form(Protocol[T_co]):
         """How many records there are."""
 
     @property
+    def records(self) -> int:
+        """The number of records: of whole batches, that of their records."""
+        return len(self)
+
+    @property
     def full(self) -> bool:
         """Whether the poll ends, as the form takes no further record."""
 
@@ -141,15 +146,20 @@ class RawForm(Form[list[RawBatch]]):
         """A poll ends with the batch with which its batches have `most_bytes`."""
         self._batches: list[RawBatch] = []
         self._limit, self._left, self._most_bytes, self._max_decompressed = 0, most_bytes, most_bytes, max_decompressed
+        self._count = 0
 
     def limit(self, most: int | None) -> int:
         return check_limit(most, MOST_RECORDS, "max_batches", "no limit")
 
     def begin(self, limit: int) -> None:
-        self._batches, self._limit, self._left = [], limit, self._most_bytes
+        self._batches, self._limit, self._left, self._count = [], limit, self._most_bytes, 0
 
     def __len__(self) -> int:
         return len(self._batches)
+
+    @property
+    def records(self) -> int:
+        return self._count
 
     @property
     def full(self) -> bool:
@@ -166,6 +176,7 @@ class RawForm(Form[list[RawBatch]]):
             return None
         self._batches.append(batch)
         self._left -= batch.size
+        self._count += batch.count
         return batch.base_offset, batch.last_offset, batch.leader_epoch
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[list[RawBatch], HandedOut]:

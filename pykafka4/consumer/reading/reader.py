@@ -69,6 +69,8 @@ class Reader(Arrivals):
         self._buffer = FetchBuffer()
         self._arrived = 0  # bytes that were taken from `arrivals`
         self._room = max_bytes  # for further records of the running poll
+        self.returned: dict[TopicPartition, int] = {}  # how many records polls have returned; also all of a `for` loop's list
+        self._counts: dict[TopicPartition, int] = {}  # the same of the running poll
 
     # ---------------------------------------------------------------- the loop's side
 
@@ -149,7 +151,7 @@ class Reader(Arrivals):
             self.finish()
         form.begin(limit)
         places: dict[Claim, Place] = {}
-        self._room = self._max_bytes
+        self._room, self._counts = self._max_bytes, {}
         try:
             while (item := self._buffer.first) is not None:
                 if not TAKE[item.__class__](self, item, form, places):
@@ -158,6 +160,8 @@ class Reader(Arrivals):
             self._return_nothing(places)
             raise
         if len(form):
+            for tp, count in self._counts.items():
+                self.returned[tp] = self.returned.get(tp, 0) + count
             return self._taken(*form.finish(places))
         self._return_nothing(places)
         return None
@@ -182,6 +186,7 @@ class Reader(Arrivals):
         claim: Claim = chunk.serial
         epoch = places[claim][1] if claim in places else claim.epoch
         halted: Halted | None = None
+        before = form.records
         try:
             added = form.add(chunk, self._room)
         except (CorruptRecord, RecordTooLarge, ConfigError) as error:
@@ -195,6 +200,7 @@ class Reader(Arrivals):
             raise
         except Halted as stop:
             halted = stop
+        self._counts[claim.tp] = self._counts.get(claim.tp, 0) + form.records - before
         if halted is not None:  # behind the block: it is no context of the error
             return self._halt(chunk, halted, form, places, epoch)
         if added is not None:

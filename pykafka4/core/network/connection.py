@@ -17,6 +17,7 @@ from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
 from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.flight import Flight, of_others
 from pykafka4.core.network.secret_filter import SecretFilter
+from pykafka4.core.network.traffic import BrokerTraffic
 from pykafka4.errors import (
     AuthenticationError,
     ConnectionLost,
@@ -47,15 +48,6 @@ MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
 LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt response must not stop a connection for days
-# Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
-FIRST_TO_MUTE = {
-    "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "AlterReplicaLogDirs": 1, "ApiVersions": 2, "CreateAcls": 1,
-    "CreateDelegationToken": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
-    "DeleteTopics": 2, "DescribeAcls": 1, "DescribeConfigs": 2, "DescribeDelegationToken": 1, "DescribeGroups": 2, "DescribeLogDirs": 1,
-    "EndTxn": 1, "ExpireDelegationToken": 1, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3,
-    "LeaveGroup": 2, "ListGroups": 2, "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6,
-    "RenewDelegationToken": 1, "SyncGroup": 2, "TxnOffsetCommit": 1,
-}  # fmt: skip
 # API keys as numbers: importing the messages would declare those of producers in every consumer, and vice versa.
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
@@ -138,6 +130,7 @@ class Connection:
         "_secret_filter",
         "_setup_deadline",
         "_silent",
+        "_traffic",
         "address",
         "answers",
         "authenticated_until",
@@ -164,15 +157,17 @@ class Connection:
         secret_filter: SecretFilter | None = None,
         answered: Answered | None = None,
         advice: str = "",
+        traffic: BrokerTraffic | None = None,
     ) -> None:
         """`setup_deadline`: when the connection must be READY; `address` is for messages.
 
         `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client need not authenticate itself.
         `secret_filter` filters the error messages in responses; `answered` has the addresses that this client knows. `advice` completes
-        the errors of an address that has never answered.
+        the errors of an address that has never answered. `traffic` counts the requests.
         """
         self._secret_filter, self._answered = secret_filter or SecretFilter(config), Answered() if answered is None else answered
         self._advice = advice
+        self._traffic = traffic or BrokerTraffic()
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
         self.reason: KafkaError | None = None  # why it is CLOSED
@@ -306,6 +301,7 @@ class Connection:
             return
         self.state, self.reason = TABLE.move(self.state, S.CLOSED), reason
         handed_out = [flight.request for flight in (*self._flying, *self._silent)]
+        self._traffic.not_answered(handed_out)
         queued = list(self._queued)
         for pile in (self._flying, self._silent, self._queued):
             pile.clear()
@@ -491,6 +487,7 @@ class Connection:
 
     def _launch(self, now: float, request: Request, version: int) -> list[Buffer]:
         buffers = frames.encode_request(request.message, version, self._correlation, self._client_id)
+        self._traffic.sent(buffers[0])
         flight = Flight(request, version, self._correlation, now)
         self._correlation = (self._correlation + 1) & MAX_CORRELATION
         (self._flying if request.expects_reply else self._silent).append(flight)
@@ -505,6 +502,7 @@ class Connection:
             raise DecodeError(f"a response with correlation id {correlation_id}, expected {flight.correlation_id}")
         message = self._decode(flight, frame)
         self._flying.popleft()
+        self._traffic.answered(flight.request.message.api_key, now - flight.written_at, len(frame))
         if not flight.was_nearly_late(now):
             for later in self._flying:
                 later.restart_time(now)
@@ -537,7 +535,9 @@ class Connection:
 
     def _mute(self, now: float, message: Any, flight: Flight) -> None:
         throttle = getattr(message, "throttle_time_ms", 0)
-        if throttle > 0 and flight.version >= FIRST_TO_MUTE.get(type(flight.request.message).__name__.removesuffix("Request"), 0):
+        if throttle > 0:
+            self._traffic.throttled_s += throttle / 1000
+        if throttle > 0 and flight.is_muting:
             self.muted_until = max(self.muted_until, now + min(throttle / 1000, LONGEST_MUTE))
 
     def _no_version(self, request: Request) -> UnsupportedVersion:
@@ -575,6 +575,7 @@ class Connection:
             return
         self._flying = deque(flight for flight in self._flying if flight.deadline > now)
         self._silent = deque(flight for flight in self._silent if flight.deadline > now)
+        self._traffic.not_answered(late)
         self.answers += [(request, Failed(_too_late(request, "no response"), Written.MAYBE)) for request in late]
         self.poison(ConnectionLost(f"{self.address}: connection closed, no response to {_name(late[0])} within request_timeout_ms"))
 

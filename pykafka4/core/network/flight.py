@@ -10,6 +10,16 @@ __all__ = ["Flight", "of_others"]
 
 NEARLY_LATE = 0.75  # of its time-out: a broker that waited for its replicas without success took 80 %, as it would for the next requests
 
+# Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
+FIRST_TO_MUTE = {
+    "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "AlterReplicaLogDirs": 1, "ApiVersions": 2, "CreateAcls": 1,
+    "CreateDelegationToken": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
+    "DeleteTopics": 2, "DescribeAcls": 1, "DescribeConfigs": 2, "DescribeDelegationToken": 1, "DescribeGroups": 2, "DescribeLogDirs": 1,
+    "EndTxn": 1, "ExpireDelegationToken": 1, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3,
+    "LeaveGroup": 2, "ListGroups": 2, "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6,
+    "RenewDelegationToken": 1, "SyncGroup": 2, "TxnOffsetCommit": 1,
+}  # fmt: skip
+
 
 class Flight:
     """A request whose bytes were handed out, and its version."""
@@ -21,6 +31,11 @@ class Flight:
         waited = 0.0 if request.asked_at is None else written_at - request.asked_at
         self.deadline = request.deadline + waited
         self.patience = self.deadline - written_at
+
+    @property
+    def is_muting(self) -> bool:
+        """Whether a broker that throttles has sent the response at once, and expects the client to wait (KIP-219)."""
+        return self.version >= FIRST_TO_MUTE.get(type(self.request.message).__name__.removesuffix("Request"), 0)
 
     def was_nearly_late(self, now: float) -> bool:
         """Whether a response at `now` took most of the request's time-out."""

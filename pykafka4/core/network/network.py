@@ -28,6 +28,7 @@ from pykafka4.core.network.jobs import Jobs, Task
 from pykafka4.core.network.journal import Journal
 from pykafka4.core.network.refusals import Refusals
 from pykafka4.core.network.secret_filter import SecretFilter
+from pykafka4.core.network.traffic import BrokerTraffic
 from pykafka4.core.network.troubles import REPEAT_S, Troubles
 from pykafka4.errors import ConnectionLost, HostNotAllowed, KafkaError
 from pykafka4.options.config import ClientConfig
@@ -67,6 +68,7 @@ class Network:
         self.secret_filter = SecretFilter(config)
         self.answered = Answered()  # the runtime replaces it by that of the process
         self.troubles = Troubles(config.client_id, config.request_timeout_ms / 1000)
+        self.traffic: dict[int, BrokerTraffic] = {}  # by broker; those that left the cluster stay, as counters only grow
         self._jobs = Jobs(self)
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}
@@ -471,7 +473,8 @@ class Network:
         link = self._last_link
         prepare = None if self._prepare is None else partial(self._prepare, endpoint.host)
         broker, deadline, advice = broker_of(endpoint.node), now + endpoint.setup.next(), endpoint.advice(self._config.bootstrap_servers)
-        connection = Connection(broker, link, self._config, deadline, endpoint.address, prepare, self.secret_filter, self.answered, advice)
+        common = prepare, self.secret_filter, self.answered, advice, self._traffic_with(broker)
+        connection = Connection(broker, link, self._config, deadline, endpoint.address, *common)
         endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:
             connection.submit(now, request)
@@ -524,6 +527,7 @@ class Network:
         if connection.state is not READY:
             return
         self._journal.connected(endpoint)
+        self._traffic_with(broker_of(endpoint.node)).opened += 1
         self.troubles.over(self)
         endpoint.failures, endpoint.error, endpoint.wanted, endpoint.down_since = 0, None, False, None
         endpoint.setup.reset()
@@ -545,12 +549,18 @@ class Network:
         if endpoint.down_since is None and not was_ready:  # a connection that was idle may be lost for hours until the next attempt
             endpoint.down_since = endpoint.dialled_at
         endpoint.failures += not was_ready
+        traffic = self._traffic_with(broker_of(endpoint.node))
+        traffic.lost += was_ready
+        traffic.failed += not was_ready
         endpoint.not_before = now + endpoint.backoff.next()
         self.refusals.ended(now, endpoint)
         if not self._ready:
             self.troubles.note(now, self, ConnectionLost(self.why_unreachable()), REPEAT_S)  # the journal has the first line
         for listener in self.on_lost:
             listener(now, broker_of(endpoint.node))
+
+    def _traffic_with(self, broker: int) -> BrokerTraffic:
+        return self.traffic.get(broker) or self.traffic.setdefault(broker, BrokerTraffic())
 
     def is_connected(self, broker: int) -> bool:
         return broker in self._ready or any(via(lane, broker) in self._ready for lane in self._lanes)

@@ -85,7 +85,7 @@ class Sender:
         self._ready = ReadyQueues(recovery)
         self._numbering = Numbering(config, network, random, self._ready, self)
         self._outcomes = Outcomes(application)
-        self.ledger = self._outcomes.ledger
+        self.ledger, self.measures = self._outcomes.ledger, self._outcomes.measures
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self)
         self._limits = TopicLimits(config, network, self._new_backoff(random), accumulator)
         self._answers = Answers(

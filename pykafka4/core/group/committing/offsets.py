@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from random import Random
@@ -19,7 +19,7 @@ from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import MemberIdentity
-from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error, listed
+from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error, listed, short_name
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -126,6 +126,7 @@ class Offsets:
         # Calls refer to their lookups and not the other way round, so that a finished lookup is freed without a garbage collection.
         self._lookups: dict[Lookup, Call] = {}
         self._ended = False
+        self.finished = Counter[str]()  # commits so far: with "" those that were stored, with the code of an error those that failed
         self.stored: dict[TopicPartition, int] = {}  # offsets that the coordinator has confirmed
         self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # by responses; `stored` lacks what a late commit may overwrite
         # Partitions of a commit without a response: until that time the coordinator may still execute it, and overwrite a later commit.
@@ -357,6 +358,8 @@ class Offsets:
             if commit is self._line[0]:
                 self._call.start_over()
             self._line.remove(commit)
+            if commit.sent or error is not None:
+                self.finished["" if error is None else short_name(error)] += 1
             commit.finish(error)
 
     # ---------------------------------------------------------------- lookups

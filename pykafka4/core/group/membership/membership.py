@@ -79,6 +79,7 @@ class Membership:
         self._ending: list[Ended] = []  # the events that it has not released yet
         self._when_left: list[Callable[[], None]] = []
         self._rejected = False  # since the last subscription began
+        self.assignments = 0  # assignments taken so far
 
     @property
     def state(self) -> State:
@@ -207,7 +208,7 @@ class Membership:
         """Take the partitions of subscribed topics. Others are ignored: the subscription changed meanwhile, or the leader made an error."""
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
-        generation = self.protocol.generation
+        generation, self.assignments = self.protocol.generation, self.assignments + 1
         log.info("%s: generation %d, %d partitions", self._config.log_name, generation, len(claims))
         self._claims.update((claim.tp, claim) for claim in claims)
         self._partitions.adopt(claims, Start.COMMITTED, self.subscription.fallback)

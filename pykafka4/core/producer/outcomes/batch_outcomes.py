@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pykafka4.core.producer.outcomes.ledger import Ledger
+from pykafka4.core.producer.outcomes.measures import BatchMeasures
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.records import TopicPartition, Written
@@ -47,6 +48,7 @@ class Outcomes:
 
     def __init__(self, waiters: Waiters) -> None:
         self.ledger = Ledger()
+        self.measures = BatchMeasures()
         self._waiters = waiters
         self.on_lost: Callable[[BaseException], None] | None = None  # called with the reason after records have failed
         self._deliver: list[Callbacks] = []
@@ -74,6 +76,7 @@ class Outcomes:
             return
         queue.remove(batch)
         self.ledger.acknowledged(queue.tp, batch.count, batch.raw_size, batch.size)
+        self.measures.acknowledged(batch, self.ledger.clock())
         if batch.maybe_repeated:
             self.ledger.repeated(queue.tp, batch.count)
         if batch.last_error is not None:

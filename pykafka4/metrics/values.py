@@ -1,0 +1,49 @@
+"""Values of metrics. Invariant: a metric belongs to one moment, and its name has the same kind, unit and labels everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Literal, TypeAlias
+
+import attrs
+
+from pykafka4.core.histogram import Histogram
+
+__all__ = ["By", "Definition", "Histogram", "Kind", "Metric"]
+
+By: TypeAlias = Literal["client", "topic", "partition"]
+
+
+class Kind(Enum):
+    """What a value means over time."""
+
+    COUNTER = "counter"  # grows from 0 while the client lives
+    GAUGE = "gauge"  # the state of this moment
+    HISTOGRAM = "histogram"  # counts of values by size, which grow
+
+
+@attrs.frozen
+class Definition:
+    """What is known of a metric before it is read. `labels` are the names that a value may have, besides those of its client."""
+
+    name: str
+    kind: Kind
+    unit: str
+    description: str
+    labels: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Metric:
+    """One figure of a client. `unit` is a unit of UCUM as OpenTelemetry writes it: `s`, `By`, `1`, `{message}`.
+
+    `value` is a Histogram if `kind` is HISTOGRAM. `labels` without a value are left out.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    description: str
+    labels: Mapping[str, str]
+    value: float | Histogram
