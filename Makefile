@@ -15,7 +15,7 @@ FUZZ_AGENT ?= 1000000
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo demo-cluster demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-spark test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending bench-agent fuzz-agent options states messages clean
+.PHONY: help base kafka demo demo-cluster demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-spark test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending bench-agent fuzz-agent options states messages metrics clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,7 +137,7 @@ lint: ; $(PY) -m ruff check
 formatted: ; $(PY) -m ruff format --check
 types: ; $(PY) -m mypy
 contracts: ; .venv/bin/lint-imports --no-cache
-documented: ; $(PY) -m tools.options --check && $(PY) -m tools.states --check && $(PY) -m tools.messages --check
+documented: ; $(PY) -m tools.options --check && $(PY) -m tools.states --check && $(PY) -m tools.messages --check && $(PY) -m tools.metrics --check
 docs: ## the documentation site, in build/site; a broken link or unknown name is an error
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
 
@@ -216,6 +216,9 @@ states: base ## render docs/states.md and its diagrams from the tables of states
 
 messages: base ## render docs/reference/messages.md from the declared messages
 	$(PY) -m tools.messages
+
+metrics: base ## render the table of docs/guide/metrics.md from the definitions of metrics
+	$(PY) -m tools.metrics
 
 clean: ## remove what was built here; the cache of jars outside the tree stays
 	rm -rf .venv .make build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

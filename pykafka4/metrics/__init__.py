@@ -3,6 +3,7 @@
 Modules; each line imports only from lines below it:
     opentelemetry  observable instruments, and spans, for OpenTelemetry (extra `opentelemetry`)
     prometheus     a collector for prometheus_client (extra `prometheus`)
+    open_clients   the clients that are read again and again
     naming         Prometheus names of metrics and labels
     sources        where a client's figures come from: its network, its producer, its consumer
     catalogue      the definition of every metric

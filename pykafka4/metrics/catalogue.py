@@ -43,13 +43,13 @@ _ALL: Final = (
     Definition("pykafka4.client.connections", G, "{connection}", "Connections that are ready.", (BROKER,)),
     Definition("pykafka4.client.connections.opened", C, "{connection}", "Connections that became ready.", (BROKER,)),
     Definition("pykafka4.client.connections.failed", C, "{attempt}", "Attempts to connect that failed.", (BROKER,)),
-    Definition("pykafka4.client.connections.lost", C, "{connection}", "Ready connections that ended with an error.", (BROKER,)),
+    Definition("pykafka4.client.connections.lost", C, "{connection}", "Ready connections that were lost.", (BROKER,)),
     Definition("pykafka4.client.requests.in_flight", G, "{request}", "Requests without a response.", (BROKER,)),
     Definition(
         "pykafka4.client.requests.failed",
         C,
         "{request}",
-        "Written requests that had no response: time-outs, lost connections.",
+        "Written requests without a response (time-out, lost connection).",
         (REQUEST, BROKER),
     ),
     Definition("pykafka4.client.request.duration", H, "s", "From writing a request to its response.", (REQUEST, BROKER)),
@@ -62,9 +62,7 @@ _ALL: Final = (
     ),
     Definition("pykafka4.client.io.sent", C, "By", "Bytes of requests.", (BROKER,)),
     Definition("pykafka4.client.io.received", C, "By", "Bytes of responses.", (BROKER,)),
-    Definition(
-        "pykafka4.client.throttle.time", C, "s", "For how long brokers have throttled the client, as their responses say.", (BROKER,)
-    ),
+    Definition("pykafka4.client.throttle.time", C, "s", "For how long brokers have throttled the client, by their responses.", (BROKER,)),
     Definition("pykafka4.client.metadata.age", G, "s", "Since the last response with metadata."),
     Definition("pykafka4.client.offline.partitions", G, "{partition}", "Partitions in use that nothing can be sent to or read from."),
     # producers
@@ -77,22 +75,16 @@ _ALL: Final = (
     ),
     Definition("pykafka4.producer.messages.queued", G, "{message}", "Records that wait to be sent.", PLACE),
     Definition("pykafka4.producer.messages.in_flight", G, "{message}", "Records whose request has no response yet.", PLACE),
-    Definition(
-        "pykafka4.producer.messages.dropped", C, "{message}", "Records that a policy dropped (on_full, rate limits).", (*PLACE, REASON)
-    ),
+    Definition("pykafka4.producer.messages.dropped", C, "{message}", "Records dropped by on_full or a rate limit.", (*PLACE, REASON)),
     Definition("pykafka4.producer.messages.repeated", C, "{message}", "Acknowledged records that may be in the log twice.", PLACE),
-    Definition(
-        "pykafka4.producer.oldest.age", G, "s", "Since `send` of the oldest record in a batch without an outcome; 0: there is none."
-    ),
+    Definition("pykafka4.producer.oldest.age", G, "s", "Since `send` of the oldest record in a batch without outcome; 0: none."),
     Definition("pykafka4.producer.buffer.used", G, "By", "The part of buffer_memory in use."),
     Definition("pykafka4.producer.buffer.limit", G, "By", "buffer_memory."),
     Definition("pykafka4.producer.requests", C, "{request}", "Produce requests."),
     Definition("pykafka4.producer.retries", C, "{batch}", "Batches that were sent again."),
     Definition("pykafka4.producer.batch.messages", H, "{message}", "Records of an acknowledged batch."),
     Definition("pykafka4.producer.batch.size", H, "By", "Size of an acknowledged batch, compressed."),
-    Definition(
-        "pykafka4.producer.delivery.duration", H, "s", "From `send` of a batch's first record to the acknowledgement, retries included."
-    ),
+    Definition("pykafka4.producer.delivery.duration", H, "s", "From `send` of a batch's first record to its acknowledgement."),
     Definition("pykafka4.producer.io.uncompressed", C, "By", "Acknowledged batches before compression.", PLACE),
     Definition("pykafka4.producer.io.compressed", C, "By", "Acknowledged batches after compression.", PLACE),
     # consumers
@@ -107,29 +99,25 @@ _ALL: Final = (
         "pykafka4.consumer.lag",
         G,
         "{message}",
-        "Offsets from the position to the end of the log, as of the last response.",
+        "Offsets from the position to the last known end of the log.",
         (GROUP, *PLACE),
     ),
     Definition("pykafka4.consumer.partitions", G, "{partition}", "Assigned partitions.", (GROUP,)),
     Definition("pykafka4.consumer.partitions.paused", G, "{partition}", "Of these, those that the application has paused.", (GROUP,)),
-    Definition(
-        "pykafka4.consumer.joined", G, "1", "1: the member has its partitions; 0: it joins, rebalances or is out of the group.", (GROUP,)
-    ),
+    Definition("pykafka4.consumer.joined", G, "1", "1: the member has its partitions; 0: it joins, rebalances or is out.", (GROUP,)),
     Definition("pykafka4.consumer.rebalances", C, "{rebalance}", "Assignments that the member has taken.", (GROUP,)),
     Definition("pykafka4.consumer.polls", C, "{poll}", "Polls that have begun.", (GROUP,)),
     Definition(
         "pykafka4.consumer.poll.age",
         G,
         "s",
-        "Since the last poll, or record of a loop; 0 during a poll. Limit: max_poll_interval_ms.",
+        "Since the last poll, or record of a loop. Limit: max_poll_interval_ms.",
         (GROUP,),
     ),
     Definition("pykafka4.consumer.commits", C, "{commit}", "Commits with an outcome; error.type of those that failed.", (GROUP, ERROR)),
     Definition("pykafka4.consumer.io.fetched", C, "By", "Bytes of fetched records, as on the wire.", (GROUP,)),
     Definition("pykafka4.consumer.buffer.used", G, "By", "Fetched bytes that wait for a poll. Limit: prefetch_bytes.", (GROUP,)),
-    Definition(
-        "pykafka4.consumer.columns.held", G, "By", "Size of the columns of poll_arrow that the application has not freed.", (GROUP,)
-    ),
+    Definition("pykafka4.consumer.columns.held", G, "By", "Columns of poll_arrow that the application has not freed.", (GROUP,)),
     Definition("pykafka4.consumer.offsets.lost", C, "{offset}", "Offsets that a log lost before they were read (OffsetsLost).", (GROUP,)),
     Definition("pykafka4.consumer.messages.poison", C, "{message}", "Records that on_poison has left out.", (GROUP,)),
     # share consumers

@@ -202,7 +202,7 @@ JAVA_CLASSES: Final = _each({
 # Methods and fields by class, with Java's names in snake case: `method_hint` turns them. The first row is for all clients.
 _TOPICS: Final = Needless("AdminClient creates and deletes topics: AdminClient(client=client)")
 METHODS: Final = {
-    "": _each({"bootstrap_connected cluster describe_cluster memberid": "status", "metrics": "stats", "stop": "close"}),
+    "": _each({"bootstrap_connected cluster describe_cluster memberid": "status", "stop": "close"}),
     "Producer": _each({
         "produce": "send",
         "send_and_wait": "send(…).result()",

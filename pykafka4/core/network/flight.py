@@ -6,7 +6,7 @@ from pykafka4.core import Request
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.wire.protocol.frame import FrameTooLarge
 
-__all__ = ["Flight", "of_others"]
+__all__ = ["FIRST_TO_MUTE", "Flight", "of_others"]
 
 NEARLY_LATE = 0.75  # of its time-out: a broker that waited for its replicas without success took 80 %, as it would for the next requests
 

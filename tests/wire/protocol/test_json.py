@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from integration.kafka.jars import kafka_clients_jar
-from pykafka4.core.network.connection import FIRST_TO_MUTE
+from pykafka4.core.network.flight import FIRST_TO_MUTE
 from pykafka4.wire.protocol.fields import NO_UUID, Kind, Versions, array, default_of, spec_of
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.schema import REQUESTS, Data, Message

@@ -1,0 +1,90 @@
+"""The clients whose figures somebody reads again and again. Invariant: a reading has no two figures with the same name and labels.
+
+Clients are referred to weakly: a closed client, or one that is garbage-collected, is left out and forgotten. A client whose
+figures would have the same labels as another's, because both have the same `client_id`, is shown as `client_id#2`. A number is used again
+after a close.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pykafka4.errors import shown
+from pykafka4.metrics.catalogue import CLIENT_ID
+from pykafka4.metrics.sources import Detail, Source
+from pykafka4.metrics.values import By, Metric
+
+if TYPE_CHECKING:
+    from pykafka4.client.handle import Handle
+
+__all__ = ["OpenClients"]
+
+
+@attrs.define(eq=False)
+class _Watched:
+    """A client, how it is read, and by the key of each of its sources the name that the source is shown under."""
+
+    handle: weakref.ref[Any]
+    detail: Detail
+    names: dict[object, str]
+
+    def open_sources(self) -> list[Source]:
+        handle = self.handle()
+        return [] if handle is None else [source for source in handle._sources if source.alive]
+
+
+class OpenClients:
+    """Any number of clients. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: list[_Watched] = []
+
+    def add(self, client: Handle, by: By, by_broker: bool) -> None:
+        """Read `client` from now on. Adding it again replaces `by` and `by_broker`. Raises TypeError for something else than a client."""
+        if not hasattr(type(client), "_sources"):
+            raise TypeError(f"{shown(client)} has no metrics: pass a Producer, Consumer, ShareConsumer, AdminClient or Client")
+        detail = Detail(by, by_broker)
+        with self._lock:
+            self._clients = [known for known in self._clients if known.open_sources() and known.handle() is not client]
+            self._clients.append(_Watched(weakref.ref(client), detail, self._names(client)))
+
+    def _names(self, client: Handle) -> dict[object, str]:
+        """A name for each source of `client`. Sources that are shared keep theirs."""
+        known = [(source, watched.names[source.key]) for watched in self._clients for source in watched.open_sources()]
+        sources = client._sources
+        shared = {other.key: name for other, name in known}
+        own = [source for source in sources if source.key not in shared]
+        taken = {name for other, name in known if any(type(other) is type(source) for source in own)}
+        return {source.key: shared.get(source.key) or _free(source.labels[CLIENT_ID], taken) for source in sources}
+
+    def read(self) -> Iterator[Metric]:
+        """The figures of this moment, of every open client."""
+        with self._lock:
+            self._clients = [client for client in self._clients if client.open_sources()]
+            clients = list(self._clients)
+        seen = set[object]()
+        for client in clients:
+            for source in client.open_sources():
+                if source.key not in seen:
+                    seen.add(source.key)
+                    labels = {**source.labels, CLIENT_ID: client.names[source.key]}
+                    yield from (_labelled(metric, labels) for metric in source.read(client.detail))
+
+
+def _labelled(metric: Metric, labels: Mapping[str, str]) -> Metric:
+    return attrs.evolve(metric, labels={**labels, **metric.labels})
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number = 1
+    shown_as = name
+    while shown_as in taken:
+        number += 1
+        shown_as = f"{name}#{number}"
+    return shown_as

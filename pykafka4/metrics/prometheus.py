@@ -1,0 +1,92 @@
+"""Shows clients to Prometheus. Invariant: nothing is counted for it; a scrape reads figures that exist, and each family is shown once.
+
+Needs the extra `prometheus`: pip install 'pykafka4[prometheus]'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Metric as Family
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from pykafka4.metrics.catalogue import CLIENT_ID, DEFINITIONS
+from pykafka4.metrics.naming import family_name, label_name
+from pykafka4.metrics.open_clients import OpenClients
+from pykafka4.metrics.values import By, Definition, Histogram, Kind, Metric
+
+if TYPE_CHECKING:
+    from pykafka4.client.handle import Handle
+
+__all__ = ["ClientCollector", "collector"]
+
+FAMILIES: Final = {Kind.COUNTER: CounterMetricFamily, Kind.GAUGE: GaugeMetricFamily, Kind.HISTOGRAM: HistogramMetricFamily}
+
+
+class ClientCollector(Collector):
+    """Shows the clients that were added to it. For a registry of your own; for the usual one there is `collector`."""
+
+    def __init__(self) -> None:
+        self._clients = OpenClients()
+
+    def add(self, *clients: Handle, by: By = "topic", by_broker: bool = False) -> None:
+        """Show `clients`, producers and consumers of either kind, from now on until they are closed.
+
+        `by` and `by_broker` are as in `metrics()`: they decide how many series there are. Raises TypeError for something that is no
+        client, ConfigError for another `by`.
+        """
+        for client in clients:
+            self._clients.add(client, by, by_broker)
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing, so that registering does not read the clients."""
+        return ()
+
+    def collect(self) -> Iterator[Family]:
+        """The figures of this moment."""
+        found: dict[str, list[Metric]] = {}
+        for metric in self._clients.read():
+            found.setdefault(metric.name, []).append(metric)
+        for name, metrics in found.items():
+            yield _family(DEFINITIONS[name], metrics)
+
+
+def collector(*clients: Handle, by: By = "topic", by_broker: bool = False) -> ClientCollector:
+    """The one collector of this process, which shows `clients` from now on until they are closed.
+
+    `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: as it is the same object, a registry shows it
+    once, and no family is there twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
+    """
+    _OF_PROCESS.add(*clients, by=by, by_broker=by_broker)
+    return _OF_PROCESS
+
+
+def _family(definition: Definition, metrics: Collection[Metric]) -> Family:
+    labels = [label for label in (CLIENT_ID, *definition.labels) if any(label in metric.labels for metric in metrics)]
+    names = [label_name(label) for label in labels]
+    family: Any = FAMILIES[definition.kind](family_name(definition), definition.description, labels=names)
+    for metric in metrics:
+        values = _values(labels, metric.labels)
+        if isinstance(family, HistogramMetricFamily):
+            assert isinstance(metric.value, Histogram)
+            family.add_metric(values, _buckets(metric.value), metric.value.sum)
+        else:
+            family.add_metric(values, metric.value)
+    return family  # type: ignore[no-any-return]
+
+
+def _values(labels: Iterable[str], given: Mapping[str, str]) -> list[str]:
+    """The values in the order of `labels`. To Prometheus an empty value is a missing label."""
+    return [given.get(label, "") for label in labels]
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    bounds = [*map(floatToGoString, histogram.bounds), "+Inf"]
+    return list(zip(bounds, accumulate(histogram.counts), strict=True))
+
+
+_OF_PROCESS: Final = ClientCollector()

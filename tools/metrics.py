@@ -1,0 +1,51 @@
+"""Renders the table of metrics in docs/guide/metrics.md from `pykafka4.metrics.catalogue`; the rest of the page is written by hand.
+
+`python -m tools.metrics` writes it; with `--check` it only checks that it is up to date.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pykafka4.metrics.catalogue import DEFINITIONS
+from pykafka4.metrics.naming import label_name, sample_name
+from pykafka4.metrics.values import Definition
+from tools.rendered import ROOT, write_or_check
+
+PAGE = ROOT / "docs" / "guide" / "metrics.md"
+BEGIN, END = "<!-- rendered by make metrics: begin -->\n", "<!-- rendered by make metrics: end -->\n"
+PARTS = (
+    ("Every client", ("pykafka4.client.", "messaging.client.operation.")),
+    ("Producers", ("messaging.client.sent.", "pykafka4.producer.")),
+    ("Consumers", ("messaging.client.consumed.", "pykafka4.consumer.")),
+    ("Share consumers", ("pykafka4.share.",)),
+)
+
+
+def table(prefixes: tuple[str, ...]) -> str:
+    rows = ["| Prometheus | OpenTelemetry | kind, unit | meaning | labels |", "|---|---|---|---|---|"]
+    rows += [row(defined) for name, defined in DEFINITIONS.items() if name.startswith(prefixes)]
+    return "\n".join(rows) + "\n"
+
+
+def row(defined: Definition) -> str:
+    labels = " ".join(
+        f"`{label_name(label)}`" for label in defined.labels if not label_name(label).startswith(("messaging_system", "messaging_op"))
+    )
+    unit = defined.unit.replace("{", "").replace("}", "")
+    return f"| `{sample_name(defined)}` | `{defined.name}` | {defined.kind.value}, {unit} | {defined.description} | {labels} |"
+
+
+def render(page: str) -> str:
+    head, rest = page.split(BEGIN)
+    tail = rest.split(END)[1]
+    parts = "".join(f"### {title}\n\n{table(prefixes)}\n" for title, prefixes in PARTS)
+    return f"{head}{BEGIN}\n{parts}{END}{tail}"
+
+
+def main() -> int:
+    return write_or_check({PAGE: render(PAGE.read_text())}, "metrics")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
