@@ -15,6 +15,7 @@ Modules; each line imports only from lines below it:
     consumer/       Consumer, on the application's threads; handlers and streams of records
     producer/       Producer, on the application's threads
     client/         Client: the runtime that producers and consumers share, and its status
+    metrics/        figures for Prometheus and OpenTelemetry
     pages/          status pages of clients, and the parts that they share with the agent's page
     net/            the loop thread, sockets, TLS, proxies, the application's callables for SASL, locks
     core/           the machines without I/O: connections, metadata, producing, fetching, groups

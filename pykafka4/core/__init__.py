@@ -15,6 +15,7 @@ Modules; each line imports only from lines below it:
     network/      connections, and the choice of the one for each request
     sasl/         the mechanisms with which a connection authenticates
     backoff       how long pauses are: between retries, and between attempts to connect to a broker
+    histogram     counts of values by size
     timers        calls that are due at a time
     outbox        requests and jobs of a machine, for its next turn
 """

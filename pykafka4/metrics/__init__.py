@@ -1,7 +1,6 @@
 """Figures of clients for monitoring, made when somebody reads them. Invariant: no figure costs anything per record.
 
 Modules; each line imports only from lines below it:
-    opentelemetry  observable instruments, and spans, for OpenTelemetry (extra `opentelemetry`)
     prometheus     a collector for prometheus_client (extra `prometheus`)
     open_clients   the clients that are read again and again
     naming         Prometheus names of metrics and labels

@@ -10,17 +10,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from pykafka4.errors import shown
 from pykafka4.metrics.catalogue import CLIENT_ID
-from pykafka4.metrics.sources import Detail, Source
+from pykafka4.metrics.sources import Detail, Measured, Source
 from pykafka4.metrics.values import By, Metric
-
-if TYPE_CHECKING:
-    from pykafka4.client.handle import Handle
 
 __all__ = ["OpenClients"]
 
@@ -45,7 +42,7 @@ class OpenClients:
         self._lock = threading.Lock()
         self._clients: list[_Watched] = []
 
-    def add(self, client: Handle, by: By, by_broker: bool) -> None:
+    def add(self, client: Measured, by: By, by_broker: bool) -> None:
         """Read `client` from now on. Adding it again replaces `by` and `by_broker`. Raises TypeError for something else than a client."""
         if not hasattr(type(client), "_sources"):
             raise TypeError(f"{shown(client)} has no metrics: pass a Producer, Consumer, ShareConsumer, AdminClient or Client")
@@ -54,7 +51,7 @@ class OpenClients:
             self._clients = [known for known in self._clients if known.open_sources() and known.handle() is not client]
             self._clients.append(_Watched(weakref.ref(client), detail, self._names(client)))
 
-    def _names(self, client: Handle) -> dict[object, str]:
+    def _names(self, client: Measured) -> dict[object, str]:
         """A name for each source of `client`. Sources that are shared keep theirs."""
         known = [(source, watched.names[source.key]) for watched in self._clients for source in watched.open_sources()]
         sources = client._sources

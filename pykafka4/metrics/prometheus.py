@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.core import Metric as Family
@@ -17,10 +17,8 @@ from prometheus_client.utils import floatToGoString
 from pykafka4.metrics.catalogue import CLIENT_ID, DEFINITIONS
 from pykafka4.metrics.naming import family_name, label_name
 from pykafka4.metrics.open_clients import OpenClients
+from pykafka4.metrics.sources import Measured
 from pykafka4.metrics.values import By, Definition, Histogram, Kind, Metric
-
-if TYPE_CHECKING:
-    from pykafka4.client.handle import Handle
 
 __all__ = ["ClientCollector", "collector"]
 
@@ -33,7 +31,7 @@ class ClientCollector(Collector):
     def __init__(self) -> None:
         self._clients = OpenClients()
 
-    def add(self, *clients: Handle, by: By = "topic", by_broker: bool = False) -> None:
+    def add(self, *clients: Measured, by: By = "topic", by_broker: bool = False) -> None:
         """Show `clients`, producers and consumers of either kind, from now on until they are closed.
 
         `by` and `by_broker` are as in `metrics()`: they decide how many series there are. Raises TypeError for something that is no
@@ -55,7 +53,7 @@ class ClientCollector(Collector):
             yield _family(DEFINITIONS[name], metrics)
 
 
-def collector(*clients: Handle, by: By = "topic", by_broker: bool = False) -> ClientCollector:
+def collector(*clients: Measured, by: By = "topic", by_broker: bool = False) -> ClientCollector:
     """The one collector of this process, which shows `clients` from now on until they are closed.
 
     `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: as it is the same object, a registry shows it

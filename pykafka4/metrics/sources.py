@@ -35,7 +35,7 @@ from pykafka4.records import TopicPartition, Written
 if TYPE_CHECKING:
     from pykafka4.core.producer.outcomes.ledger import ProducerStats, RecordCounts
 
-__all__ = ["ConsumerSource", "Detail", "NetworkSource", "ProducerSource", "ShareSource", "Source", "read_all"]
+__all__ = ["ConsumerSource", "Detail", "Measured", "NetworkSource", "ProducerSource", "ShareSource", "Source", "read_all"]
 
 K = TypeVar("K")
 
@@ -82,6 +82,14 @@ class Source(Protocol):
 
     def read(self, detail: Detail) -> Iterator[Metric]:
         """The figures of this moment, without those labels. Also works on a closed client."""
+
+
+class Measured(Protocol):
+    """A client, producer or consumer, as its figures are read."""
+
+    @property
+    def _sources(self) -> tuple[Source, ...]:
+        """Where the figures come from."""
 
 
 def read_all(sources: Iterable[Source], detail: Detail) -> list[Metric]:
