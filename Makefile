@@ -45,7 +45,7 @@ OFFLINE := not ($(REAL) or simulation)
 ON_BROKERS := (cluster or spark) and not (chaos or storm or harness or lengthy)
 # To collect all 22,000 tests costs a process a minute of CPU, so targets name their places. tests/conftest.py refuses a test in another place.
 SIMULATED_IN := tests/simulation tests/agent/test_an_hour_without_brokers.py
-ON_BROKERS_IN := tests/integration tests/spark tests/agent/cluster tests/docs/test_pages.py tests/packaging/test_packaging.py tests/test_examples.py tests/test_examples_of_groups.py
+ON_BROKERS_IN := tests/integration tests/spark tests/agent/cluster tests/conformance tests/docs/test_pages.py tests/packaging/test_packaging.py tests/test_examples.py tests/test_examples_of_groups.py
 
 test: kafka ## unit tests and a share of the simulation, beside them the main job on a real cluster, at last over TLS and SASL; a quarter of an hour on two cores
 	$(LANES) unit+some-schedules main-job+main-job-secured

@@ -63,7 +63,14 @@ TARGETS = {
 PLACES = {
     "simulation": ("tests/simulation/", "tests/agent/test_an_hour_without_brokers.py"),
     "cluster": (
-        *("tests/integration/", "tests/spark/", "tests/agent/cluster/", "tests/docs/test_pages.py", "tests/packaging/test_packaging.py"),
+        *(
+            "tests/integration/",
+            "tests/spark/",
+            "tests/agent/cluster/",
+            "tests/conformance/",
+            "tests/docs/test_pages.py",
+            "tests/packaging/test_packaging.py",
+        ),
         *("tests/test_examples.py", "tests/test_examples_of_groups.py"),
     ),
 }
