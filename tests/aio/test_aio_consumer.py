@@ -781,7 +781,7 @@ def test_without_a_group_all_partitions_of_a_subscription_are_read(server: Model
 
 PLAIN = {  # methods of aio.Consumer that are not awaited
     *("subscribe", "assign", "assignment", "subscription", "wakeup", "batches", "until_end", "seek", "seek_to_beginning"),
-    *("seek_to_time", "lag", "pause", "resume", "paused", "commit_async", "group_metadata", "status", "serve_status", "stats"),
+    *("seek_to_time", "lag", "pause", "resume", "paused", "commit_async", "group_metadata", "status", "serve_status", "stats", "metrics"),
 }
 
 

@@ -58,6 +58,8 @@ FREE = {
     "group_metadata": "of a consumer without a subscription it is constant; with one it is guarded",
     "status": "says what the other thread's call waits for",
     "stats": "numbers, read as they are",
+    "metrics": "numbers, read as they are",
+    "serve_status": "its threads read what `status` returns",
 }
 OWNERS = {"": ConsumerSession, "assignment.": Assignment, "commits.": Commits}
 

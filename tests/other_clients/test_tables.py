@@ -83,7 +83,6 @@ def test_a_peers_method_is_none_of_ours_and_its_counterpart_is_one(kind: type[An
         ("commitSync", "use 'commit'"),
         ("commitAsync", "use 'commit_async'"),
         ("currentLag", "use 'lag'"),
-        ("metrics", "use 'stats'"),
         ("positionOf", "did you mean 'position'"),
         ("create_topics", "has no 'create_topics'$"),
     ],

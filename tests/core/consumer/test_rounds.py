@@ -70,9 +70,10 @@ def test_a_new_connection_costs_the_same_however_many_others_there_are() -> None
         brokers = Brokers(count)
         network = brokers.world.engine.network
         lanes = [network.new_lane() for _ in range(WARM)]
+        counts = []
         for lane in lanes:
             network.want(via(lane, 1))
-            cost = bytecodes(brokers.world.run)
+            counts.append(bytecodes(brokers.world.run))
             assert network.ready(via(lane, 1))
-        costs.append(cost)
+        costs.append(min(counts))
     assert costs[1] <= costs[0] + SLACK, "bytecodes with few brokers, and with many"
