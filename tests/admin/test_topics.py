@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -21,6 +22,7 @@ from pykafka4 import (
     TopicPartition,
     UnsupportedVersion,
 )
+from pykafka4.admin.calls import raised
 from pykafka4.testing import ModelServer
 
 
@@ -85,7 +87,23 @@ def test_a_wrong_argument_is_named(admin: AdminClient, call: Callable[[Any], obj
         call(admin)
 
 
+@pytest.mark.model(release="2.1")
 def test_a_broker_that_is_too_old_is_named(admin: AdminClient, server: ModelServer) -> None:
-    admin.create_topics(["orders"])
-    with pytest.raises(UnsupportedVersion):
-        admin.alter_configs({("topic", "orders"): {"cleanup.policy": Append("compact")}})
+    admin.create_topics({"orders": 1})
+    found = admin.describe_topic("orders")  # by Metadata, as it has no DescribeTopicPartitions
+    assert (found.topic_id, len(found.partitions)) == (None, 1)
+    calls: list[Callable[[], object]] = [
+        lambda: admin.alter_configs({("topic", "orders"): {"cleanup.policy": Append("compact")}}),
+        lambda: admin.delete_topics([UUID(int=1)]),
+        lambda: admin.describe_topic(UUID(int=1)),
+        lambda: admin.list_config_resources(),
+        lambda: raised(admin.share_group_offsets(["g"])["g"]),
+        lambda: admin.alter_share_group_offsets("g", {("orders", 0): 0}),
+        lambda: admin.delete_share_group_offsets("g", ["orders"]),
+    ]
+    for call in calls:
+        with pytest.raises(UnsupportedVersion, match=r"[A-Z]\w+"):
+            call()
+    with pytest.raises(PartialFailure) as caught:  # the name is deleted, whatever the broker says of the id
+        admin.delete_topics(["orders", UUID(int=1)])
+    assert set(caught.value.done) == {"orders"}

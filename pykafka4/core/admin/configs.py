@@ -204,7 +204,7 @@ def _entries(row: Any) -> dict[str, ConfigEntry] | Refusal:
 def _entry(row: Any) -> ConfigEntry:
     synonyms = tuple(ConfigSynonym(one.name, one.value, _word(SOURCES, one.source)) for one in row.synonyms)
     source, kind = _word(SOURCES, row.config_source), _word(TYPES, row.config_type)
-    return ConfigEntry(row.name, row.value, source, row.is_sensitive, row.read_only, synonyms, kind, row.documentation)
+    return ConfigEntry(row.name, row.value, source, row.is_sensitive, row.read_only, synonyms, kind, row.documentation or None)
 
 
 def _word(words: Sequence[str], number: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, Protocol
 from uuid import UUID
@@ -16,7 +16,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing.broker import Broker, Brokers
 from pykafka4.testing.cluster.metadata import Metadata
 from pykafka4.testing.cluster.releases import Behaviour, versions_of
-from pykafka4.testing.cluster.settings import MOST_PARTITIONS, checked_settings
+from pykafka4.testing.cluster.settings import LOG_SETTINGS, MOST_PARTITIONS, altered, checked_settings
 from pykafka4.testing.faults import checks
 from pykafka4.testing.faults.controls import Controls, Injected
 from pykafka4.testing.groups.coordinators import Coordinators
@@ -144,6 +144,20 @@ class Cluster:
             topic.partitions.append(self._new_partition(topic, number, leader, nodes))
             if not self.brokers[leader].up:
                 self.replication.elect(topic.partitions[-1])
+
+    def alter_topic(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
+        """Change configs of a topic; None takes one back to its default. ValueError for a wrong value."""
+        topic = self.topics[name]
+        settings = checked_settings(altered(topic.settings, changes), self.brokers)
+        if validate_only:
+            return
+        topic.settings = settings
+        topic.configs = {key: value for key, value in {**topic.configs, **changes}.items() if value is not None}
+        for partition in topic.partitions:
+            new = self._new_partition(topic, partition.tp.partition, partition.last_leader, sorted(self.brokers))
+            partition.min_in_sync, partition.unclean = new.min_in_sync, new.unclean
+            for copy, key in itertools.product(partition.copies.values(), LOG_SETTINGS):
+                setattr(copy.log, key, getattr(new.log, key))
 
     def _new_partition(self, topic: Topic, number: int, leader: int, nodes: list[int]) -> Partition:
         usual = self.behaviour

@@ -40,7 +40,7 @@ _FROM_4: Final[dict[str, dict[int, tuple[int, int]]]] = {
 # fmt: on
 
 # DescribeGroups, ListGroups, DeleteRecords, DescribeConfigs, CreatePartitions, DeleteGroups; from 4.0 DescribeLogDirs,
-# DescribeCluster, ConsumerGroupHeartbeat
+# IncrementalAlterConfigs, DescribeCluster, ConsumerGroupHeartbeat
 _MANAGEMENT: Final[dict[int, tuple[int, int]]] = {15: (0, 1), 16: (0, 1), 21: (0, 0), 32: (0, 1), 37: (0, 0), 42: (0, 0)}
 _MANAGEMENT_FROM_4: Final[dict[int, tuple[int, int]]] = {
     15: (0, 6),
@@ -50,6 +50,7 @@ _MANAGEMENT_FROM_4: Final[dict[int, tuple[int, int]]] = {
     35: (1, 4),
     37: (0, 3),
     42: (0, 2),
+    44: (0, 1),
     60: (0, 2),
     68: (0, 1),
 }

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykafka4.testing.faults.checks import flag, instance, known, whole
 from pykafka4.testing.storage.log import MOST_BYTES, DuplicateAnswer, UnknownProducer
 
-__all__ = ["MOST_PARTITIONS", "SETTINGS", "checked_settings", "configs_of", "settings_from_configs"]
+__all__ = ["LOG_SETTINGS", "MOST_PARTITIONS", "SETTINGS", "altered", "checked_settings", "configs_of", "settings_from_configs"]
 
 MOST_PARTITIONS: Final = 100_000  # of one topic; the model keeps all of them in memory
 
@@ -47,6 +47,8 @@ CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "min.insync.replicas": ("min_in_sync", int),
     "unclean.leader.election.enable": ("unclean", lambda text: text == "true"),
 }
+OF_PARTITIONS: Final = ("min_in_sync", "unclean")
+LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in OF_PARTITIONS)  # that configs can change
 
 
 def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
@@ -62,6 +64,13 @@ def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
     if BOTH_LIMITS in configs:
         settings = {"before_max_ms": int(configs[BOTH_LIMITS]), "after_max_ms": int(configs[BOTH_LIMITS]), **settings}
     return settings
+
+
+def altered(settings: Mapping[str, Any], changes: Mapping[str, str | None]) -> dict[str, Any]:
+    """`settings` after a change of configs; None takes one back to its default. ValueError for a value that is none."""
+    gone = {CONFIGS[config][0] for config, value in changes.items() if value is None and config in CONFIGS}
+    new = settings_from_configs({config: value for config, value in changes.items() if value is not None})
+    return {name: value for name, value in settings.items() if name not in gone} | new
 
 
 def configs_of(settings: Mapping[str, Any]) -> dict[str, str]:

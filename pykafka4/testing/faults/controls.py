@@ -70,7 +70,7 @@ class PushedError:
 
 
 OPERATIONS: Final = {
-    "topic": frozenset(("READ", "WRITE", "CREATE", "DELETE", "DESCRIBE")),
+    "topic": frozenset(("READ", "WRITE", "CREATE", "DELETE", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS")),
     "group": frozenset(("READ", "DELETE", "DESCRIBE")),
     "cluster": frozenset(("IDEMPOTENT_WRITE",)),
     "transactional_id": frozenset(("WRITE", "DESCRIBE")),

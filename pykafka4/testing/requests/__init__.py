@@ -10,7 +10,8 @@ Modules; each line imports only from lines below it:
     produce       Produce
     fetch         Fetch
     offsets       ListOffsets, OffsetForLeaderEpoch
-    topics        CreateTopics, DeleteTopics, CreatePartitions, DescribeConfigs, DeleteRecords
+    topics        CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, DescribeLogDirs
+    configs       DescribeConfigs, IncrementalAlterConfigs
     metadata      ApiVersions, Metadata, DescribeCluster
     transactions  InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit
     commits       OffsetCommit, OffsetFetch, OffsetDelete

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykafka4.testing.faults.names import KEYS
-from pykafka4.testing.requests import commits, fetch, groups, metadata, offsets, produce, shares, topics, transactions
+from pykafka4.testing.requests import commits, configs, fetch, groups, metadata, offsets, produce, shares, topics, transactions
 from pykafka4.testing.requests.session import Handler
 
 __all__ = ["HANDLERS"]
@@ -23,7 +23,8 @@ _BY_NAME: Final[Mapping[str, Handler]] = {
     "CreateTopics": topics.create_topics,
     "DeleteTopics": topics.delete_topics,
     "CreatePartitions": topics.create_partitions,
-    "DescribeConfigs": topics.describe_configs,
+    "DescribeConfigs": configs.describe_configs,
+    "IncrementalAlterConfigs": configs.alter_configs,
     "DeleteRecords": topics.delete_records,
     "DescribeLogDirs": topics.describe_log_dirs,
     "FindCoordinator": groups.find_coordinator,

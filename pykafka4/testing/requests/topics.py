@@ -1,8 +1,8 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DescribeConfigs, DescribeLogDirs, DeleteRecords. Rule: what is refused changes nothing."""
+"""CreateTopics, DeleteTopics, CreatePartitions, DescribeLogDirs, DeleteRecords. Rule: what is refused changes nothing."""
 
 from __future__ import annotations
 
-from pykafka4.testing.cluster.settings import MOST_PARTITIONS, configs_of, settings_from_configs
+from pykafka4.testing.cluster.settings import MOST_PARTITIONS, settings_from_configs
 from pykafka4.testing.requests.metadata import bad_name
 from pykafka4.testing.requests.partitions import led
 from pykafka4.testing.requests.session import Call, code
@@ -16,11 +16,8 @@ from pykafka4.wire.protocol.messages_admin import (
     DeleteTopicsResponse,
     DescribeLogDirsResponse,
 )
-from pykafka4.wire.protocol.messages_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
-__all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics", "describe_configs", "describe_log_dirs"]
-
-TOPIC = 2  # the kind of resource
+__all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics", "describe_log_dirs"]
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
@@ -36,11 +33,12 @@ def _create(call: Call, wanted: CreateTopicsRequest.Topic) -> CreateTopicsRespon
     leaders = [a.broker_ids[0] for a in sorted(wanted.assignments, key=lambda a: a.partition_index)]
     count = len(leaders) or (wanted.num_partitions if wanted.num_partitions > 0 else call.cluster.default_partitions)
     try:
-        settings = settings_from_configs({c.name: c.value or "" for c in wanted.configs})
-        topic = call.cluster.create_topic(wanted.name, count, leaders=leaders, **settings)
+        configs = {c.name: c.value or "" for c in wanted.configs}
+        topic = call.cluster.create_topic(wanted.name, count, leaders=leaders, **settings_from_configs(configs))
     except ValueError as wrong:
         answer.error_code, answer.error_message = code("INVALID_CONFIG"), str(wrong)
         return answer
+    topic.configs = configs
     answer.topic_id, answer.num_partitions, answer.replication_factor = topic.id, count, len(call.cluster.brokers)
     answer.configs = []
     return answer
@@ -137,22 +135,3 @@ def describe_log_dirs(call: Call) -> DescribeLogDirsResponse:
 def _size(partition: Partition, node: int) -> int:
     """The bytes of a replica."""
     return sum(len(batch.data) for batch in partition.copies[node].log.batches)
-
-
-def describe_configs(call: Call) -> DescribeConfigsResponse:
-    """The configs of topics that the model has, except lists and flags; of brokers none."""
-    return DescribeConfigsResponse(results=[_describe(call, resource) for resource in call.message.resources])
-
-
-def _describe(call: Call, wanted: DescribeConfigsRequest.Resource) -> DescribeConfigsResponse.Resource:
-    kind, name = DescribeConfigsResponse.Resource, wanted.resource_name
-    error = call.ordered_error(name) or call.denied("topic", name, "DESCRIBE_CONFIGS")
-    topic = call.cluster.topics.get(name)
-    if error is None and wanted.resource_type == TOPIC and topic is None:
-        error = "UNKNOWN_TOPIC_OR_PARTITION"
-    found = {} if error or topic is None or wanted.resource_type != TOPIC else configs_of(topic.settings)
-    keys = found.keys() if wanted.configuration_keys is None else [key for key in wanted.configuration_keys if key in found]
-    configs = [kind.Config(name=key, value=found[key], read_only=False, is_sensitive=False, synonyms=[]) for key in keys]
-    return kind(
-        error_code=code(error), error_message=None, resource_type=wanted.resource_type, resource_name=wanted.resource_name, configs=configs
-    )

@@ -66,6 +66,7 @@ class Topic:
     id: UUID
     partitions: list[Partition] = attrs.Factory(list)
     settings: dict[str, Any] = attrs.Factory(dict)
+    configs: dict[str, str] = attrs.Factory(dict)  # as clients gave them
 
 
 class Topics(dict[str, Topic]):

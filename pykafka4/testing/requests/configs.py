@@ -1,0 +1,82 @@
+"""DescribeConfigs, IncrementalAlterConfigs: the settings of topics. Rule: what is refused changes nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pykafka4.testing.cluster.settings import configs_of
+from pykafka4.testing.requests.session import Call, code
+from pykafka4.wire.protocol.messages_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+__all__ = ["alter_configs", "describe_configs"]
+
+TOPIC: Final = 2  # the kind of resource
+OF_TOPIC, DEFAULT = 1, 5  # sources
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def describe_configs(call: Call) -> DescribeConfigsResponse:
+    """What topics were given, and the numbers that the model has; of brokers nothing."""
+    return DescribeConfigsResponse(results=[_describe(call, resource) for resource in call.message.resources])
+
+
+def _describe(call: Call, wanted: DescribeConfigsRequest.Resource) -> DescribeConfigsResponse.Resource:
+    kind, name = DescribeConfigsResponse.Resource, wanted.resource_name
+    error = _refusal(call, wanted.resource_type, name, "DESCRIBE_CONFIGS")
+    topic = call.cluster.topics.get(name)
+    given = {} if error or topic is None or wanted.resource_type != TOPIC else topic.configs
+    found = {} if error or topic is None or wanted.resource_type != TOPIC else {**configs_of(topic.settings), **given}
+    keys = found.keys() if wanted.configuration_keys is None else [key for key in wanted.configuration_keys if key in found]
+    rows = [
+        kind.Config(
+            name=key,
+            value=found[key],
+            config_source=OF_TOPIC if key in given else DEFAULT,
+            read_only=False,
+            is_sensitive=False,
+            synonyms=[],
+        )
+        for key in keys
+    ]
+    return kind(error_code=code(error), error_message=None, resource_type=wanted.resource_type, resource_name=name, configs=rows)
+
+
+def alter_configs(call: Call) -> IncrementalAlterConfigsResponse:
+    """Change settings of topics; those that the model does not have are kept, and have no effect."""
+    return IncrementalAlterConfigsResponse(responses=[_alter(call, resource) for resource in call.message.resources])
+
+
+def _alter(call: Call, wanted: IncrementalAlterConfigsRequest.Resource) -> IncrementalAlterConfigsResponse.Resource:
+    kind, name = IncrementalAlterConfigsResponse.Resource, wanted.resource_name
+    error, text = _refusal(call, wanted.resource_type, name, "ALTER_CONFIGS"), None
+    if error is None and wanted.resource_type != TOPIC:
+        error, text = "INVALID_REQUEST", "the model cluster has settings of topics alone"
+    if error is None:
+        configs = {row.name: _changed(call.cluster.topics[name].configs.get(row.name, ""), row) for row in wanted.configs}
+        try:
+            call.cluster.alter_topic(name, configs, validate_only=call.message.validate_only)
+        except ValueError as wrong:
+            error, text = "INVALID_CONFIG", str(wrong)
+    return kind(error_code=code(error), error_message=text, resource_type=wanted.resource_type, resource_name=name)
+
+
+def _refusal(call: Call, resource_type: int, name: str, operation: str) -> str | None:
+    if refused := call.ordered_error(name) or call.denied("topic", name, operation):
+        return refused
+    return "UNKNOWN_TOPIC_OR_PARTITION" if resource_type == TOPIC and name not in call.cluster.topics else None
+
+
+def _changed(before: str, row: IncrementalAlterConfigsRequest.Resource.Config) -> str | None:
+    """The new value of a setting; None for the default."""
+    items = [item for item in before.split(",") if item]
+    given = (row.value or "").split(",")
+    if row.config_operation == APPEND:
+        return ",".join([*items, *(item for item in given if item not in items)])
+    if row.config_operation == SUBTRACT:
+        return ",".join(item for item in items if item not in given)
+    return None if row.config_operation == DELETE else row.value
