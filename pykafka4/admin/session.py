@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from pykafka4.client.answers import SHORT, Answers, Deadline
@@ -15,14 +16,37 @@ from pykafka4.core.admin.places import Leaders, OfGroup
 from pykafka4.core.admin.work import Place, Question
 from pykafka4.errors import ClosedError, KafkaError
 from pykafka4.net.handoff.waiting import Promise
+from pykafka4.net.loop import CALLER_GONE
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["AdminSession"]
+__all__ = ["AdminSession", "CallScope"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 CLOSED: Final = "this admin client is closed; create a new one"
+
+
+class CallScope:
+    """The questions of one call that another thread may end, because nobody waits for its result any more."""
+
+    current: Final[ContextVar[CallScope | None]] = ContextVar("pykafka4_admin_call", default=None)
+
+    def __init__(self) -> None:
+        self._promises: list[Promise[Any]] = []
+        self._over = False
+
+    def add(self, promise: Promise[Any]) -> None:
+        """A question of this call; one that comes after the end fails at once."""
+        self._promises.append(promise)
+        if self._over:  # after it is in the list: otherwise an end at this moment would overlook it
+            promise.set_exception(CALLER_GONE)
+
+    def end(self) -> None:
+        """Fail the questions, and those to come."""
+        self._over = True
+        for promise in list(self._promises):
+            promise.set_exception(CALLER_GONE)
 
 
 class AdminSession(Attachment[AdminMachine]):
@@ -57,6 +81,8 @@ class AdminSession(Attachment[AdminMachine]):
         answers = Answers(self, begin, deadline.left, dict)
         self.open[answers.promise] = None
         answers.promise.add_done_callback(lambda promise: self.open.pop(promise, None))
+        if (scope := CallScope.current.get()) is not None:
+            scope.add(answers.promise)
         if self.closed:  # after it is in `open`: otherwise a close at this moment would overlook it
             answers.promise.set_exception(ClosedError(CLOSED))
         return answers
