@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,7 @@ from pykafka4.errors import ConfigError
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 
-__all__ = ["Goal", "Seconds", "duration", "goal_options", "instant", "is_given", "targets"]
+__all__ = ["Goal", "duration", "goal_options", "instant", "is_given", "targets"]
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,17 +89,6 @@ def instant(text: str) -> datetime:
 def is_given(value: object) -> bool:
     """Whether an option is in the command: 0 is a value."""
     return value is not None and value is not False
-
-
-class Seconds(click.FloatRange):
-    """A number of seconds, which `nan` and `inf` are not."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """See click."""
-        found = float(super().convert(value, param, ctx))
-        if not math.isfinite(found):
-            self.fail(f"{value!r} is not a number of seconds", param, ctx)
-        return found
 
 
 class Goal:

@@ -15,7 +15,7 @@ from rich.text import Text
 from pykafka4.admin import AdminClient
 from pykafka4.admin.files import to_csv, to_json
 from pykafka4.admin.values import GroupLag
-from pykafka4.cli.arguments import Seconds
+from pykafka4.cli.frame import Seconds
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note
 from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
 from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, member_table, plain, table

@@ -1,39 +1,136 @@
-"""Options before a command, and exit codes. Rule: a command returns the code of the worst that happened."""
+"""Which cluster a command is about, and exit codes. Rule: a command returns the code of the worst that happened.
+
+Invariant: one place names the cluster. If the command line has --bootstrap, --config or --profile, the three variables do not count: so
+PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
+import click
 
-from pykafka4.admin import AdminClient
-from pykafka4.cli.show import plain
-from pykafka4.errors import KafkaError
+from pykafka4.cli.profiles import DEFAULT, profile, profiles, profiles_file
+from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.errors.words import escaped
+
+if TYPE_CHECKING:
+    from pykafka4.admin import AdminClient
+    from pykafka4.client.client import Client
+    from pykafka4.consumer import Consumer
+    from pykafka4.options.config import ClientConfig
+    from pykafka4.producer import Producer
 
 __all__ = ["DONE", "FAILED", "INTERRUPTED", "USAGE", "Invocation", "complain", "complain_of", "note"]
 
 DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED: Final = 130  # as shells report it
+VARIABLES: Final = {"bootstrap": "PYKAFKA4_BOOTSTRAP", "config": "PYKAFKA4_CONFIG", "profile": "PYKAFKA4_PROFILE"}
+SERVERS: Final = "bootstrap.servers"
+# Other users of the machine can read a command line, and the shell keeps it.
+SECRET_NAME: Final = re.compile(r"password|passphrase|secret|jaas|pem$|(private|keystore)[._]key$", re.IGNORECASE)
+SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # of a proxy, for example
+
+T = TypeVar("T")
 
 
 @attrs.define
 class Invocation:
-    """Which cluster, and how long to wait for it."""
+    """Which cluster, and how long to wait for it. The frame fills it from the options before and after the command's name.
 
-    properties: str | None
-    options: Mapping[str, Any]
-    timeout: float | None
+    `admin` and the other clients take `options` of their class, which win. They raise click.UsageError, ConfigError and OSError.
+    """
 
-    def admin(self) -> AdminClient:
-        """A client for the command."""
-        return AdminClient(**self.options) if self.properties is None else AdminClient.from_properties(self.properties, **self.options)
+    bootstrap: str | None = None
+    config: str | None = None
+    profile: str | None = None
+    properties: dict[str, str] = attrs.field(factory=dict)
+    timeout: float | None = None
+    is_json: bool = False
+
+    def add_properties(self, texts: Iterable[str]) -> None:
+        """Options of the form `name=value`; the last one wins. Raises click.BadParameter without the text, which may be a password."""
+        for text in texts:
+            name, equals, value = map(str.strip, text.partition("="))
+            if not equals or not name:
+                raise click.BadParameter("must be NAME=VALUE, such as security.protocol=SSL")
+            if SECRET_NAME.search(name) or SECRET_VALUE.search(value):
+                raise click.BadParameter(
+                    f"{escaped(name)}: other users can see a command line, so a secret does not belong there; write it into a file for "
+                    f"--config, or into a profile of {profiles_file()}"
+                )
+            self.properties[name] = value
+
+    def admin(self, **options: Any) -> AdminClient:
+        """An admin client for the command."""
+        from pykafka4.admin import AdminClient  # imported here and below: the help needs none of them
+        from pykafka4.options.config import ClientConfig
+
+        return self._make(AdminClient.from_properties, ClientConfig, options)
+
+    def client(self, **options: Any) -> Client:
+        """A client that producers and consumers can share."""
+        from pykafka4.client.client import Client
+        from pykafka4.options.config import ClientConfig
+
+        return self._make(Client.from_properties, ClientConfig, options)
+
+    def producer(self, **options: Any) -> Producer:
+        """A producer; `-X` and files may have its options."""
+        from pykafka4.options.config import ProducerConfig
+        from pykafka4.producer import Producer
+
+        return self._make(Producer.from_properties, ProducerConfig, options)
+
+    def consumer(self, **options: Any) -> Consumer[Any, Any]:
+        """A consumer; `-X` and files may have its options."""
+        from pykafka4.consumer import Consumer
+        from pykafka4.options.config import ConsumerConfig
+
+        return self._make(Consumer.from_properties, ConsumerConfig, options)
+
+    def _make(self, make: Callable[..., T], kind: type[ClientConfig], options: Mapping[str, Any]) -> T:
+        from pykafka4.options.from_properties import translate
+
+        place = self._place()
+        servers = {SERVERS: place["bootstrap"]} if "bootstrap" in place else {}
+        try:
+            given = {**translate(kind, {**self.properties, **servers}, {}).options, **options}
+        except ConfigError as error:
+            raise click.UsageError(str(error).removeprefix("the mapping: ")) from None
+        if "profile" not in place:
+            return make(place.get("config", {}), **given)
+        try:
+            return make(profile(place["profile"]), **given)
+        except ConfigError as error:
+            raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{place['profile']}]", 1)) from None
+
+    def _place(self) -> dict[str, str]:
+        """What names the cluster: of the command line, else of the environment, else the default profile."""
+        given = {name: value for name in VARIABLES if (value := getattr(self, name)) is not None}
+        found = given or {name: value for name, variable in VARIABLES.items() if (value := os.environ.get(variable))}
+        if {"config", "profile"} <= found.keys():
+            names = "--config and --profile" if given else f"{VARIABLES['config']} and {VARIABLES['profile']}"
+            raise click.UsageError(f"give one of {names}, not both")
+        if found or SERVERS in self.properties:
+            return found
+        if DEFAULT in profiles():
+            return {"profile": DEFAULT}
+        command = click.get_current_context().command_path
+        raise click.UsageError(
+            f"which cluster? {command} --bootstrap localhost:9092, or --config FILE with {SERVERS} in it, or --profile NAME; "
+            f"the variable {VARIABLES['bootstrap']}, or a profile [{DEFAULT}] in {profiles_file()}, saves the typing"
+        )
 
 
 def note(text: str) -> None:
     """A line beside the result."""
-    sys.stderr.write(f"{plain(text)}\n")
+    sys.stderr.write(f"{escaped(text)}\n")
 
 
 def complain(error: BaseException | str) -> int:

@@ -1,96 +1,118 @@
-"""The command line's frame. Rule: exit code 0 if all that was asked for is done, 1 if some was refused or failed, 2 for wrong usage."""
+"""The command line's commands, and how it ends. Rule: exit code 0 if all that was asked for is done, 1 if some was refused or failed, 2 for
+wrong usage, 130 after Ctrl-C. A reader that closes the pipe has what it wanted: 0.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from typing import Any, Final
 
 import click
+from click.shell_completion import shell_complete
 
-from pykafka4.cli.arguments import Seconds
-from pykafka4.cli.cluster import cluster
-from pykafka4.cli.groups import groups
-from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, complain
-from pykafka4.cli.show import as_json, error_json
-from pykafka4.cli.watch import watch
+from pykafka4.cli.frame import Frame, Row, connection_options
+from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, complain, note
 from pykafka4.errors import ConfigError, KafkaError
-from pykafka4.options.config import ClientConfig
-from pykafka4.options.from_properties import translate
 
-__all__ = ["run"]
+__all__ = ["COMMANDS", "run"]
 
-# `pykafka4.__main__` runs them; \b keeps click from filling the lines.
-OTHERS = """\b
-More commands, each with a help of its own (-h):
-  agent  A daemon that takes messages of local programs and sends them to Kafka.
-  send   Hand messages to that agent.
-  demo   A producer, a group and a killed broker in ten seconds; needs no cluster.
+PROGRAM: Final = "pykafka4"
+COMPLETE: Final = "_PYKAFKA4_COMPLETE"  # the variable with which a shell asks for completions
+
+# The order of the help: records, the cluster, what runs, programs of their own.
+COMMANDS: Final[dict[str, Row]] = {
+    "groups": ("pykafka4.cli.groups", "groups", "Consumer groups: list, lag, rewind, delete, …"),
+    "cluster": ("pykafka4.cli.cluster", "cluster", "The cluster: brokers, quorum, log directories, …"),
+    "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),
+    "agent": ("pykafka4.agent.service.main", "main", "A daemon that takes messages of local programs and sends them to Kafka."),
+    "send": ("pykafka4.agent.sending", "main", "Hand messages to that agent."),
+    "demo": ("pykafka4.testing.demo", "main", "A producer, a group and a killed broker in ten seconds; needs no cluster."),
+}
+
+EPILOG: Final = """\b
+Examples:
+  pykafka4 groups list --bootstrap localhost:9092
+  pykafka4 --profile prod groups lag billing --json | jq .
+  pykafka4 COMMAND --help
+\b
+Options of the connection may stand before or after the command's name. Instead
+of them: the variables PYKAFKA4_BOOTSTRAP, PYKAFKA4_CONFIG, PYKAFKA4_PROFILE and
+PYKAFKA4_TIMEOUT, or a profile [default].
+\b
+Exit codes:
+  0    all is done
+  1    something was refused or failed; the message says what
+  2    wrong usage
+  130  Ctrl-C
 """
 
 
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Options of the form `name=value`."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():  # without the text, which may be a password
-            raise click.BadParameter("must be NAME=VALUE, such as security.protocol=SSL", param_hint="-X")
-        found[name.strip()] = value.strip()
-    return found
+def _keep_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.ensure_object(Invocation).is_json = value
 
 
-@click.group(
+cli = Frame(
+    COMMANDS,
+    name=PROGRAM,
+    help="Look at a Kafka cluster, change it, and move records in and out.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-    epilog=OTHERS,
+    epilog=EPILOG,
+    params=[
+        *connection_options(),
+        click.Option(["--json"], is_flag=True, expose_value=False, callback=_keep_json, help="JSON instead of tables, one object a line."),
+    ],
 )
-@click.option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to begin with: host:port, host:port, …")
-@click.option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, such as those of TLS and SASL.")
-@click.option(
-    "-X", "options", multiple=True, metavar="NAME=VALUE", help="An option as in the file; it wins. Passwords belong into the file."
-)
-@click.option("--timeout", type=Seconds(0, 1e9, min_open=True), metavar="SECONDS", help="For each look or change; default 60.")
-@click.version_option(package_name="pykafka4", prog_name="pykafka4")
-@click.pass_context
-def cli(context: click.Context, bootstrap: str | None, config: str | None, options: tuple[str, ...], timeout: float | None) -> None:
-    """Look at a Kafka cluster and change it.
-
-    Exit codes: 0 all is done, 1 something was refused or failed (the message says what), 2 wrong usage.
-    """
-    if context.invoked_subcommand == watch.name:  # it needs no cluster
-        return
-    given = _pairs(options)
-    if bootstrap is not None:
-        given["bootstrap.servers"] = bootstrap
-    if config is None and not {"bootstrap.servers", "bootstrap_servers"} & given.keys():
-        raise click.UsageError(
-            "which cluster? Give, before the command, --bootstrap host:port, or --config with a file that has bootstrap.servers: "
-            "python -m pykafka4 --bootstrap host:port groups list"
-        )
-    try:
-        found = translate(ClientConfig, given, {}).options
-    except ConfigError as error:
-        raise click.UsageError(str(error).removeprefix("the mapping: ")) from None
-    context.obj = Invocation(config, found, timeout)
-
-
-cli.add_command(groups)
-cli.add_command(cluster)
-cli.add_command(watch)
+next(param for param in cli.params if param.name == "timeout").envvar = "PYKAFKA4_TIMEOUT"  # only here: below it would win over this option
+cli = click.version_option(package_name="pykafka4", prog_name=PROGRAM)(cli)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; returns the exit code."""
+    if COMPLETE in os.environ:
+        return shell_complete(cli, {"obj": Invocation()}, PROGRAM, COMPLETE, os.environ[COMPLETE])
     try:
-        code = cli.main(list(arguments), prog_name="python -m pykafka4", standalone_mode=False)
+        code = _invoke(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _lose_output()
+        return DONE
     except click.ClickException as error:
         error.show()
-        return USAGE
+        return error.exit_code
     except ConfigError as error:
         complain(error)
         return USAGE
     except (KafkaError, OSError) as error:
-        if "--json" in arguments and isinstance(error, KafkaError):  # a program that reads the result gets a document in any case
-            click.echo(as_json(error_json(error)))
-        return complain(error)
+        return _failed(error, arguments)
     except (KeyboardInterrupt, click.Abort):
+        if sys.stderr.isatty():
+            note("")  # the shell's next line begins below ^C
         return INTERRUPTED
+    return code
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    """Not `click.Command.main`, which ends a closed pipe with code 1."""
+    try:
+        with cli.make_context(PROGRAM, list(arguments), obj=Invocation()) as context:
+            code: Any = cli.invoke(context)
+    except click.exceptions.Exit as ended:  # of --help and --version
+        return ended.exit_code
     return code if isinstance(code, int) else DONE
+
+
+def _failed(error: KafkaError | OSError, arguments: Sequence[str]) -> int:
+    if "--json" in arguments and isinstance(error, KafkaError):  # a program that reads the result gets a document in any case
+        from pykafka4.cli.show import as_json, error_json
+
+        click.echo(as_json(error_json(error)))
+    return complain(error)
+
+
+def _lose_output() -> None:
+    """What is left in the buffer of standard output would fail at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

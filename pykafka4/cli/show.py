@@ -27,11 +27,19 @@ WIDE: Final = 10**9  # columns: what is no terminal gets whole lines
 NOTHING: Final = "-"
 
 
+class Screen(Console):
+    """rich's console, which would end the process when a pipe is closed."""
+
+    def on_broken_pipe(self) -> None:
+        """See rich."""
+        raise  # the BrokenPipeError in hand: the frame ends the command
+
+
 def console() -> Console:
     """Where results go. A program that reads them gets whole lines without colours, even if the environment asks for colours."""
     if sys.stdout.isatty():
-        return Console(markup=False, highlight=False, emoji=False)
-    return Console(markup=False, highlight=False, emoji=False, force_terminal=False, color_system=None, width=WIDE)
+        return Screen(markup=False, highlight=False, emoji=False)
+    return Screen(markup=False, highlight=False, emoji=False, force_terminal=False, color_system=None, width=WIDE)
 
 
 def plain(value: object) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pykafka4 import AdminClient
 from pykafka4.core.admin import places, work
 from pykafka4.testing import ModelServer
+from tests.cli.settings import forget
 from tests.consumer.consuming import Maker
 
 
@@ -17,6 +19,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not exist is believed sooner."""
     for module in (work, places):
         monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A command line without settings of the user."""
+    forget(monkeypatch, tmp_path)
 
 
 @pytest.fixture

@@ -345,7 +345,7 @@ def test_a_command_that_fails_writes_a_document(server: ModelServer, admin: Admi
     ("arguments", "says"),
     [
         (["groups", "list"], "which cluster?"),
-        (["groups", "list", "--bootstrap", "localhost:1"], "--bootstrap host:port groups list"),
+        (["groups", "list"], "pykafka4 groups list --bootstrap localhost:9092"),
         (["-b", "localhost:1", "groups", "lag"], "give the ids of groups, or --all"),
         (["-b", "localhost:1", "groups", "lag", "g", "--all"], "give the ids of groups, or --all"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--all-topics"], "give one of --to-earliest"),

@@ -1,0 +1,132 @@
+"""The frame around commands: a group that imports a command when it is run, and the options that every command has.
+
+Rule: options of the connection may stand before or after a command's name. Each command has them, beside its own, and they go to the one
+`Invocation` of the context; a command's own option of the same name wins.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from pykafka4.cli.invocation import Invocation
+
+__all__ = ["Frame", "Row", "Seconds", "connection_options"]
+
+Row = tuple[str, str, str]  # module, attribute, a line of help
+ALONE: Final = frozenset({"completion", "watch"})  # commands that need no cluster
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds, which `nan` and `inf` are not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
+        return found
+
+
+class Frame(click.Group):
+    """Commands from a table of rows. The help shows the rows; a command is imported when it is run, completed, or shows its own help."""
+
+    def __init__(self, rows: Mapping[str, Row], **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._rows = rows
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """See click: in the table's order."""
+        return list(self._rows)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """See click."""
+        if cmd_name not in self._rows:
+            return None
+        module, attribute, text = self._rows[cmd_name]
+        found = getattr(importlib.import_module(module), attribute)
+        if not isinstance(found, click.Command):
+            return _program(cmd_name, found, text)
+        if cmd_name not in ALONE:
+            _connect(found)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See click."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in self._rows.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """See click."""
+        names = [CompletionItem(name, help=row[2]) for name, row in self._rows.items() if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _program(name: str, main: Callable[[list[str]], int], text: str) -> click.Command:
+    """A command with a parser of its own."""
+
+    @click.command(name, short_help=text, add_help_option=False, context_settings={"ignore_unknown_options": True})
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def run(arguments: tuple[str, ...]) -> int:
+        return main(list(arguments))
+
+    return run
+
+
+# -- options of all commands
+
+
+class ConnectionOption(click.Option):
+    """An option that goes to the `Invocation`."""
+
+
+def connection_options() -> list[click.Option]:
+    """A new option each, as click keeps them in the command."""
+    return [
+        _option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to begin with: host:port,host:port,…"),
+        _option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, as Kafka's tools have it."),
+        _option("--profile", metavar="NAME", help="Options of the client from ~/.config/pykafka4/profiles.toml."),
+        _option("-X", "properties", multiple=True, metavar="NAME=VALUE", help="An option as in the file; it wins. No passwords."),
+        _option("--timeout", type=Seconds(0, 1e9, min_open=True), metavar="SECONDS", help="For each look or change; default 60."),
+    ]
+
+
+def _option(*names: str, **attributes: Any) -> ConnectionOption:
+    return ConnectionOption(names, expose_value=False, callback=_keep, **attributes)
+
+
+def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
+    invocation = context.ensure_object(Invocation)
+    if option.name == "properties":
+        invocation.add_properties(value)
+    elif value is not None:
+        setattr(invocation, str(option.name), value)
+
+
+def _connect(command: click.Command) -> None:
+    """Add the options to a command and those below it."""
+    if any(isinstance(param, ConnectionOption) for param in command.params):
+        return
+    is_group = isinstance(command, click.Group)
+    taken = {name for param in command.params for name in param.opts}
+    for option in connection_options():
+        option.opts = [name for name in option.opts if name not in taken]
+        option.hidden = is_group  # the help of each command below it has them
+        if option.opts:
+            command.params.append(option)
+    for param in command.params:
+        if "--json" in param.opts:
+            param.default = _json_before
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _connect(each)
+
+
+def _json_before() -> bool:
+    """Whether `--json` stands before the command's name."""
+    return click.get_current_context().ensure_object(Invocation).is_json

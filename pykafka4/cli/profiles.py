@@ -1,0 +1,62 @@
+"""Profiles: names for clusters, in one file of the user. Rule: an error names the file and the profile, and shows no value of it."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+__all__ = ["DEFAULT", "profile", "profiles", "profiles_file"]
+
+DEFAULT: Final = "default"  # the one that is taken if nothing names a cluster
+
+
+def profiles_file() -> Path:
+    """`~/.config/pykafka4/profiles.toml`, or below `$XDG_CONFIG_HOME`."""
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "pykafka4" / "profiles.toml"
+
+
+def profiles() -> dict[str, dict[str, str]]:
+    """The properties of each profile; none without a file. Raises click.UsageError."""
+    path = profiles_file()
+    try:
+        found = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise click.UsageError(f"{path}: cannot be read: {error}") from None
+    for name, content in found.items():
+        if not isinstance(content, dict):
+            raise click.UsageError(f"{path}: {name} stands outside of a profile; write [{DEFAULT}] above it, or another name")
+    return {name: dict(_flat(path, f"[{name}] ", content)) for name, content in found.items()}
+
+
+def profile(name: str) -> dict[str, str]:
+    """The properties of a profile. Raises click.UsageError."""
+    known = profiles()
+    if name not in known:
+        have = f"it has {', '.join(known)}" if known else "there is none yet"
+        raise click.UsageError(
+            f"{profiles_file()} has no profile {name!r}; {have}. A profile: [{name}] and bootstrap.servers = 'host:9092'"
+        )
+    return known[name]
+
+
+def _flat(path: Path, place: str, content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """TOML takes `sasl.mechanism = …` as tables in one another."""
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _flat(path, place, value, f"{prefix}{key}.")
+        elif isinstance(value, bool):
+            yield prefix + key, str(value).lower()
+        elif isinstance(value, (str, int, float)):
+            yield prefix + key, str(value)
+        elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+            yield prefix + key, ",".join(value)
+        else:
+            raise click.UsageError(f"{path}: {place}{prefix}{key}: must be a text, a number, true, false, or a list of texts")

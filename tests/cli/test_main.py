@@ -1,0 +1,61 @@
+"""How the command line ends: exit codes, closed pipes, Ctrl-C, version."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from pykafka4 import __version__
+from pykafka4.cli.main import run
+from pykafka4.testing import ModelServer
+
+PROGRAM = [sys.executable, "-m", "pykafka4"]
+
+
+def test_help_and_version_are_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert __version__ in capsys.readouterr().out
+    for line in (["--help"], ["groups", "-h"], ["groups", "list", "--help"]):
+        assert run(line) == 0
+        assert capsys.readouterr().out.startswith("Usage: pykafka4 ")
+
+
+@pytest.mark.parametrize("line", [["nonsense"], ["--nonsense"], ["groups", "list", "--timeout", "0"], [], ["groups"]])
+def test_wrong_usage_is_code_2(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line) == 2
+    assert "Usage: pykafka4 " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["--help", "groups list", "groups list --json"])
+def test_a_reader_that_closes_the_pipe_is_code_0(server: ModelServer, line: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*PROGRAM, *line.split()]
+    done = subprocess.run(
+        command,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYKAFKA4_BOOTSTRAP": server.bootstrap_servers},
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_ctrl_c_is_code_130_without_a_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(30)
+        command = [*PROGRAM, "groups", "list", "-b", f"127.0.0.1:{silent.getsockname()[1]}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(1)  # the command waits for the answer
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")
