@@ -25,7 +25,7 @@ Modules; each line imports only from lines below it:
     misuse          errors for wrong calls, with the correct use
     options/        options: types, checks, defaults
     other_clients/  names and properties of other Kafka clients
-    hooks           interface of producer hooks
+    hooks           interface of hooks
     serializers     built-in serializers and deserializers
     assignors/      assignors of groups
     errors/         exceptions, error codes, and the filter of texts from outside
@@ -122,7 +122,9 @@ if TYPE_CHECKING:
     from pykafka4.errors import UnsupportedVersion as UnsupportedVersion
     from pykafka4.errors.codes import ErrorCode as ErrorCode
     from pykafka4.hooks import BatchOutcome as BatchOutcome
+    from pykafka4.hooks import ConsumerHooks as ConsumerHooks
     from pykafka4.hooks import OutgoingRecord as OutgoingRecord
+    from pykafka4.hooks import Polled as Polled
     from pykafka4.hooks import ProducerHooks as ProducerHooks
     from pykafka4.hooks import RequestSent as RequestSent
     from pykafka4.hooks import SealedBatch as SealedBatch
@@ -187,7 +189,7 @@ _HOMES = {  # the public names by module
         "KafkaError KafkaTimeoutError LogTruncated NoOffsetForPartition OffsetOutOfRange PartialFailure ProducerFencedError RecordLockLost "
         "RecordTooLarge TransactionAborted TransactionError UnsupportedVersion"
     ),
-    "pykafka4.hooks": "BatchOutcome OutgoingRecord ProducerHooks RequestSent SealedBatch",
+    "pykafka4.hooks": "BatchOutcome ConsumerHooks OutgoingRecord Polled ProducerHooks RequestSent SealedBatch",
     "pykafka4.net.oidc": "OidcToken",
     "pykafka4.options.typed": "ClientOptions ConsumerOptions ProducerOptions ShareConsumerOptions",
     "pykafka4.records": (

@@ -1,12 +1,13 @@
-"""Hooks of producers. Rule: a hook is told what happens and can change a record before it is sent; it can neither lose nor delay others.
+"""Hooks of producers and consumers. Rule: a hook learns of records, and may change one before it is sent; it loses and delays no other.
 
-An object in the option `hooks` has any of the methods of `ProducerHooks`; deriving from it is not required. An exception in a hook is
-logged once per hook and method, and otherwise ignored.
+An object in the option `hooks` has any of the methods of `ProducerHooks` or `ConsumerHooks`; deriving from these is not required. An
+exception in a hook is logged once per hook and method, and otherwise ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, iscoroutinefunction
 from typing import Any, Final
 
@@ -15,7 +16,17 @@ import attrs
 from pykafka4.errors import ConfigError, DeliveryFailed, shown
 from pykafka4.records import HeadersLike, ProducerRecord
 
-__all__ = ["BatchOutcome", "OutgoingRecord", "ProducerHooks", "RequestSent", "SealedBatch", "parse_hooks"]
+__all__ = [
+    "BatchOutcome",
+    "ConsumerHooks",
+    "OutgoingRecord",
+    "Polled",
+    "ProducerHooks",
+    "RequestSent",
+    "SealedBatch",
+    "parse_consumer_hooks",
+    "parse_hooks",
+]
 
 
 @attrs.frozen
@@ -83,11 +94,24 @@ class BatchOutcome:
         return self._batch.lost() if self._batch is not None else []
 
 
-class ProducerHooks:
-    """All methods that a hook may have; these do nothing.
+@attrs.frozen
+class Polled:
+    """The records of a poll that is about to return them.
 
-    `on_send` and `on_enqueue` run on the thread that sends, `on_close` on the one that closes. The others run on the callback executor, in
-    order.
+    `seconds` is how long the poll has taken, `group` is None for a consumer without one.
+    """
+
+    records: Sequence[Any]  # Record or ShareRecord; the list belongs to the application
+    seconds: float
+    client_id: str
+    group: str | None
+
+
+class ProducerHooks:
+    """All methods that a hook of producers may have; these do nothing.
+
+    `on_send`, `on_enqueue` and `on_refuse` run on the thread that sends, `on_close` on the one that closes. The others run on the callback
+    executor, in order.
     """
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
@@ -97,6 +121,9 @@ class ProducerHooks:
 
     def on_enqueue(self, delivery: Any) -> None:
         """A record was accepted; `delivery` is what `send` returns."""
+
+    def on_refuse(self, error: BaseException) -> None:
+        """`send` raises `error`, after `on_send`: each `on_send` is followed by `on_enqueue` or by this, in the same thread or task."""
 
     def on_batch_sealed(self, batch: SealedBatch) -> None:
         """A batch takes no more records. While 10,000 events wait for slow hooks, later ones are left out, and their number is logged."""
@@ -113,33 +140,45 @@ class ProducerHooks:
         """The producer was closed; every record has its outcome."""
 
 
+class ConsumerHooks:
+    """The method that a hook of consumers and share consumers may have; this one does nothing."""
+
+    def on_poll(self, polled: Polled) -> None:
+        """A poll, or the next list of a loop, has records; not called without any. Runs on the thread that polls, before it gets them."""
+
+
 ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
-METHODS = tuple(name for name in vars(ProducerHooks) if name.startswith("on_"))
+METHODS, POLL_METHODS = (tuple(name for name in vars(kind) if name.startswith("on_")) for kind in (ProducerHooks, ConsumerHooks))
+IDLE: Final = {getattr(kind, name) for kind, names in ((ProducerHooks, METHODS), (ConsumerHooks, POLL_METHODS)) for name in names}
 
 
 def methods(hook: object, name: str) -> list[Any]:
     """The method `name` of `hook`, unless it has none, or only the one that does nothing."""
     method = getattr(hook, name, None)
-    return [] if method is None or getattr(method, "__func__", None) is getattr(ProducerHooks, name) else [method]
+    return [] if method is None or getattr(method, "__func__", None) in IDLE else [method]
 
 
-def parse_hooks(given: Any) -> tuple[Any, ...]:
+def _parse(names: tuple[str, ...], given: Any) -> tuple[Any, ...]:
     """The option `hooks` as a tuple. Raises ConfigError for an object without any method of a hook, TypeError for a coroutine function."""
     if given is None:
         return ()
-    several = isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and not _is_hook(given)  # a hook may be iterable
+    several = isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and not _is_hook(given, names)  # a hook may be iterable
     hooks = tuple(given) if several else (given,)
     for hook in hooks:
-        if not _is_hook(hook):
-            raise ConfigError(f"hooks: {shown(hook)} is not an object with one of the methods {', '.join(METHODS)}")
-        for name in METHODS:
+        if not _is_hook(hook, names):
+            raise ConfigError(f"hooks: {shown(hook)} is not an object with one of the methods {', '.join(names)}")
+        for name in names:
             for method in methods(hook, name):
                 _check(hook, name, method)
     return hooks
 
 
-def _is_hook(hook: object) -> bool:
-    return not isinstance(hook, type) and any(callable(getattr(hook, name, None)) for name in METHODS)
+parse_hooks: Final = partial(_parse, METHODS)
+parse_consumer_hooks: Final = partial(_parse, POLL_METHODS)
+
+
+def _is_hook(hook: object, names: tuple[str, ...]) -> bool:
+    return not isinstance(hook, type) and any(callable(getattr(hook, name, None)) for name in names)
 
 
 def _check(hook: object, name: str, method: object) -> None:

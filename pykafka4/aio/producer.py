@@ -104,9 +104,14 @@ class Producer(ProducerHandle):
         if on_delivery is not None and callable(on_delivery):
             on_delivery = self._home.call_back(on_delivery)
         more, sending = (lasting(headers), partition, timestamp_ms), self._session.sending  # there may be several attempts
-        if sending is not None:
-            topic, value, key, more = sending.prepare(topic, value, key, more)
-        return await self._offer(topic, value, key, more, on_delivery)
+        if sending is None:
+            return await self._offer(topic, value, key, more, on_delivery)
+        topic, value, key, more = sending.prepare(topic, value, key, more)
+        try:
+            return await self._offer(topic, value, key, more, on_delivery)
+        except BaseException as error:
+            sending.refused(error)
+            raise
 
     @overload
     async def send_many(self, records: Iterable[ProducerRecord], /) -> list[Delivery]: ...

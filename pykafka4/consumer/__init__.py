@@ -16,6 +16,7 @@ Modules; each line imports only from lines below it:
     commits            commits of the application, and the last one before a release; the regular ones: `core.consumer.machine`
     until_end          the ends of a loop that ends, also of partitions that come later
     reading/           from fetched data to records, on the thread that polls
+    hooks              calls of hooks with the records of a poll
     lookups            offsets of the log, looked up without moving
     guard              one thread at a time uses a consumer; Ctrl-C
     waits              waits of a consumer's steps on threads

@@ -24,6 +24,7 @@ from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, 
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, Iteration, call
+from pykafka4.consumer.hooks import PollCalls
 from pykafka4.consumer.lookups import Lookups
 from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.consumer.reading.deserializing import Deserializing, OnPoison, Raising, Skipping
@@ -94,7 +95,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, config.client_id, config.max_decompressed_bytes)
         self._poison_topic: PoisonTopic | None = None
         self._on_poison: OnPoison = self._new_on_poison()
-        how = config.max_poll_records, self._new_deserializing()
+        hooks = PollCalls(config.hooks, config.client_id, config.group_id, self.runtime.loop.now) if config.hooks else None
+        how = config.max_poll_records, self._new_deserializing(), hooks
         self.records, self.one_by_one = ListForm(*how), LoopForm(*how)
         self.guard = self._new_guard()
         self.waits = self._new_waits()

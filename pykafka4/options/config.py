@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from pykafka4.errors import ConfigError, shown
-from pykafka4.hooks import parse_hooks
+from pykafka4.hooks import parse_consumer_hooks, parse_hooks
 from pykafka4.options.fields import (
     KIB,
     MIB,
@@ -473,6 +473,9 @@ class ConsumerConfig(ClientConfig):
         "it is left out, and counted; or it is sent to that topic, and left out once that is acknowledged.",
         default="raise",
         validator=_check_on_poison,
+    )
+    hooks: tuple[Any, ...] = parsed(
+        parse_consumer_hooks, "objects", "An object, or several, whose method on_poll sees the records that polls return.", default=()
     )
 
     def __attrs_post_init__(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from pykafka4.errors import ConfigError
+from pykafka4.hooks import parse_consumer_hooks
 from pykafka4.options.config import ClientConfig
-from pykafka4.options.fields import MIB, choice, millis, number, text
+from pykafka4.options.fields import MIB, choice, millis, number, parsed, text
 
 __all__ = ["ShareConsumerConfig"]
 
@@ -42,6 +45,9 @@ class ShareConsumerConfig(ClientConfig):
         "bytes",
         "A batch whose decompressed size is larger is rejected. Polls decode until the records that wait for them take as much memory.",
         low=1024,
+    )
+    hooks: tuple[Any, ...] = parsed(
+        parse_consumer_hooks, "objects", "An object, or several, whose method on_poll sees the records that polls return.", default=()
     )
 
     def __attrs_post_init__(self) -> None:

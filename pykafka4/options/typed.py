@@ -137,6 +137,7 @@ class BytesConsumerOptions(ClientOptions, total=False):
     max_poll_records: int
     max_decompressed_bytes: int
     on_poison: str
+    hooks: Any
 
 
 class ConsumerOptions(BytesConsumerOptions, total=False):
@@ -160,3 +161,4 @@ class ShareConsumerOptions(ClientOptions, total=False):
     fetch_max_wait_ms: float
     fetch_max_bytes: int
     max_decompressed_bytes: int
+    hooks: Any

@@ -17,7 +17,7 @@ __all__ = ["HookCalls"]
 log = get_log("pykafka4.producer")
 
 MOST_WAITING: Final = 10_000  # events for slow hooks
-ON_CALLER: Final = ("on_send", "on_enqueue", "on_close")  # where Ctrl-C and sys.exit() are for the application
+ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")  # where Ctrl-C and sys.exit() are for the application
 
 
 class HookCalls:
@@ -68,6 +68,10 @@ class HookCalls:
     def on_enqueue(self, delivery: Delivery) -> None:
         """A record was accepted."""
         self._tell("on_enqueue", delivery)
+
+    def on_refuse(self, error: BaseException) -> None:
+        """`send` raises `error`."""
+        self._tell("on_refuse", error)
 
     def on_close(self) -> None:
         """The producer was closed. Each hook is told once, however many threads close."""

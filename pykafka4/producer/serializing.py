@@ -60,16 +60,32 @@ class Serializing:
             raise refusal.again()
         if self._hooks is not None and self._hooks.sends:
             topic, value, key, more = self._hooks.on_send(topic, value, key, more)
-        of_key, of_value = self._of(topic)
-        if value is not None and of_value is not None:
-            value = serialized(topic, "value_serializer", of_value, value)
-        if key is not None and of_key is not None:
-            key = serialized(topic, "key_serializer", of_key, key)
+        try:
+            of_key, of_value = self._of(topic)
+            if value is not None and of_value is not None:
+                value = serialized(topic, "value_serializer", of_value, value)
+            if key is not None and of_key is not None:
+                key = serialized(topic, "key_serializer", of_key, key)
+        except BaseException as error:
+            self.refused(error)
+            raise
         return topic, value, key, more
+
+    def refused(self, error: BaseException) -> None:
+        """Tell the hooks that `send` raises, after `prepare` has told them of the record."""
+        if self._hooks is not None and self._hooks.sends:
+            self._hooks.on_refuse(error)
 
     def send_into(self, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any) -> None:
         """Append the record's Delivery to `out` as soon as it is accepted."""
-        accept(self._acc, out, *self.prepare(topic, value, key, more), on_delivery)
+        prepared = self.prepare(topic, value, key, more)
+        count = len(out)
+        try:
+            accept(self._acc, out, *prepared, on_delivery)
+        except BaseException as error:
+            if len(out) == count:  # else Ctrl-C came behind the acceptance
+                self.refused(error)
+            raise
         if self._hooks is not None and self._hooks.enqueues:
             self._hooks.on_enqueue(out[-1])
 

@@ -14,6 +14,7 @@ from pykafka4.client.attachment import SHORT, read_config
 from pykafka4.client.client import Client
 from pykafka4.consumer.arguments import check_limit, check_on_done
 from pykafka4.consumer.guard import Guard, Iteration, call
+from pykafka4.consumer.hooks import PollCalls
 from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.core import INFINITY
 from pykafka4.core.share.machine import ShareMachine
@@ -73,6 +74,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         super().__init__()
         self.mailbox = Mailbox(self.signal.notify)
         self.records = DeliveredRecords(self.mailbox, self.runtime.loop.now, self.config.max_decompressed_bytes)
+        config = self.config
+        self._hooks = PollCalls(config.hooks, config.client_id, config.group, self.runtime.loop.now) if config.hooks else None
         self.guard = Guard(self.records, self.signal, self.check)
         self._step = Step(self.records)
         self.topics: tuple[str, ...] = ()
@@ -135,6 +138,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             with self._step:
                 self._begin_poll(limit, iteration)
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit)
+            if self._hooks is not None:
+                self._hooks.tell(records)
             self._end_poll()
             # No call from here to the return: no signal handler runs, so the records are in hand exactly if the caller gets them.
             delivered.out, delivered.changing = [], False
@@ -165,6 +170,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         mailbox.idle_since, mailbox.limit = INFINITY, limit
         self._reads = system.current_thread()
         self.handled.note()
+        if self._hooks is not None:
+            self._hooks.begin()
 
     def _end_poll(self) -> None:
         self.mailbox.waiting = self._woken = False

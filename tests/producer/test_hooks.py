@@ -11,7 +11,17 @@ from unittest.mock import AsyncMock, MagicMock
 import attrs
 import pytest
 
-from pykafka4 import BatchOutcome, ConfigError, OutgoingRecord, Producer, ProducerHooks, ProducerRecord, RequestSent, SealedBatch
+from pykafka4 import (
+    BatchOutcome,
+    ConfigError,
+    OutgoingRecord,
+    Producer,
+    ProducerHooks,
+    ProducerRecord,
+    RecordTooLarge,
+    RequestSent,
+    SealedBatch,
+)
 from pykafka4.hooks import parse_hooks
 from pykafka4.producer import hooks as calls
 from pykafka4.producer.hooks import HookCalls
@@ -37,6 +47,9 @@ class Recording(ProducerHooks):
 
     def on_enqueue(self, delivery: Any) -> None:
         self._note("on_enqueue", delivery)
+
+    def on_refuse(self, error: BaseException) -> None:
+        self._note("on_refuse", error)
 
     def on_batch_sealed(self, batch: SealedBatch) -> None:
         self._note("on_batch_sealed", batch)
@@ -92,7 +105,7 @@ def test_a_hook_that_raises_is_logged_once_and_loses_nothing(server: ModelServer
             return super().__getattribute__(name)
 
     class Overriding(Broken):
-        on_send = on_enqueue = on_batch_sealed = on_request = on_ack = on_close = lambda self, *_: None  # type: ignore[assignment]
+        on_send = on_enqueue = on_refuse = on_batch_sealed = on_request = on_ack = on_close = lambda self, *_: None  # type: ignore[assignment]
 
     producer = make(hooks=Overriding())
     for _ in range(3):
@@ -101,6 +114,18 @@ def test_a_hook_that_raises_is_logged_once_and_loses_nothing(server: ModelServer
     assert len(values(server)) == 3
     raised = [record.args[1] for record in caplog.records if "of the hook" in record.message]  # type: ignore[index]
     assert sorted(raised) == sorted(["on_send", "on_enqueue", "on_batch_sealed", "on_request", "on_ack", "on_close"])
+
+
+def test_each_on_send_is_followed_by_on_enqueue_or_on_refuse(server: ModelServer, make: Maker) -> None:
+    hook = Recording()
+    producer = make(hooks=hook, max_request_size=2_048, value_serializer="json")
+    with pytest.raises(RecordTooLarge):  # refused behind the serializer
+        producer.send("t", "v" * 5_000)
+    with pytest.raises(TypeError):
+        producer.send("t", object())
+    producer.send("t", "v").result(SECONDS)
+    assert [name for name, _, _ in hook.told][:6] == ["on_send", "on_refuse", "on_send", "on_refuse", "on_send", "on_enqueue"]
+    assert [type(error) for error in hook.of("on_refuse")] == [RecordTooLarge, TypeError]
 
 
 def test_on_send_that_returns_something_else_changes_nothing(server: ModelServer, make: Maker, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from pykafka4.consumer.arguments import MOST_RECORDS, check_limit
+from pykafka4.consumer.hooks import PollCalls
 from pykafka4.consumer.reading.cursors import IN_LOOP, HandedOut
 from pykafka4.consumer.reading.deserializing import Added, Deserializing, Halted
 from pykafka4.core.subscription import Claim, Place
@@ -73,11 +74,13 @@ class _Records(Form[T_co]):
 
     call = "poll"
 
-    def __init__(self, default_limit: int, deserializing: Deserializing | None = None) -> None:
+    def __init__(self, default_limit: int, deserializing: Deserializing | None = None, hooks: PollCalls | None = None) -> None:
         self._records: list[Record[Any, Any]] = []
-        self._limit, self._default_limit, self._deserializing = 0, default_limit, deserializing
+        self._limit, self._default_limit, self._deserializing, self._hooks = 0, default_limit, deserializing, hooks
 
     def limit(self, most: int | None) -> int:
+        if self._hooks is not None:
+            self._hooks.begin()
         return check_limit(most, self._default_limit)
 
     def begin(self, limit: int) -> None:
@@ -105,13 +108,19 @@ class _Records(Form[T_co]):
         last = records[-1]
         return records[before].offset, last.offset, last.leader_epoch
 
+    def _taken(self) -> list[Record[Any, Any]]:
+        """The records, which the hooks have seen; the poll's from now on."""
+        if self._hooks is not None:
+            self._hooks.tell(self._records)
+        records, self._records = self._records, []
+        return records
+
 
 class ListForm(_Records[list[Record[Any, Any]]]):
     """The list of `poll`."""
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[list[Record[Any, Any]], HandedOut]:
-        records, self._records = self._records, []  # the application's from now on
-        return records, HandedOut(places)
+        return self._taken(), HandedOut(places)
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[list[Record[Any, Any]], HandedOut] | None:
         rest = _rest_of(handed)
@@ -126,7 +135,7 @@ class LoopForm(_Records[Iterator[Record[Any, Any]]]):
     """An iterator over a list, for a `for` loop, which has one current record. The loop's next call returns records that it leaves."""
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordIterator, HandedOut]:
-        iterator, self._records = RecordIterator(self._records), []
+        iterator = RecordIterator(self._taken())
         return iterator, HandedOut(places, iterator, IN_LOOP)
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[RecordIterator, HandedOut] | None:

@@ -1,0 +1,44 @@
+"""Tells hooks of the records of polls. Rule: an exception in a hook is logged once per hook, and changes nothing else.
+
+Runs in a step of the poll, on its thread: after Ctrl-C in a hook the records are fetched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pykafka4.hooks import Polled, methods
+from pykafka4.logs import get_log
+
+__all__ = ["PollCalls"]
+
+log = get_log("pykafka4.consumer")
+
+
+class PollCalls:
+    """The hooks of one consumer."""
+
+    def __init__(self, hooks: Sequence[Any], client_id: str, group: str | None, clock: Callable[[], float]) -> None:
+        """`clock` is monotonic."""
+        self._methods = [(hook, method) for hook in hooks for method in methods(hook, "on_poll")]
+        self._client_id, self._group, self._clock = client_id, group, clock
+        self._began = clock()
+        self._failed: set[int] = set()
+
+    def begin(self) -> None:
+        """A poll begins."""
+        self._began = self._clock()
+
+    def tell(self, records: Sequence[Any]) -> None:
+        """The poll is about to return `records`."""
+        if not records:
+            return
+        polled = Polled(records, self._clock() - self._began, self._client_id, self._group)
+        for hook, method in self._methods:
+            try:
+                method(polled)
+            except Exception:
+                if id(hook) not in self._failed:
+                    self._failed.add(id(hook))
+                    log.exception("%s: on_poll of the hook %r raised an exception; further ones are not logged", self._client_id, hook)

@@ -1,0 +1,14 @@
+"""Metrics and traces for OpenTelemetry. Rule: off unless the application asks for them, and then nothing is counted per record for metrics.
+
+Needs the extra `opentelemetry`: pip install 'pykafka4[opentelemetry]'. The names are OpenTelemetry's conventions for messaging, which are
+not stable yet (status: development).
+
+Modules:
+    instruments  observable instruments that read clients when a reader collects
+    tracing      spans of sent, received and processed records; their contexts in headers
+"""
+
+from pykafka4.metrics.opentelemetry.instruments import instrument as instrument
+from pykafka4.metrics.opentelemetry.tracing import Tracing as Tracing
+
+__all__ = ["Tracing", "instrument"]

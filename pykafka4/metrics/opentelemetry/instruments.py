@@ -1,0 +1,89 @@
+"""Shows clients to OpenTelemetry. Invariant: nothing is counted for it; a collection reads each client once.
+
+OpenTelemetry has no observable histogram, so a histogram `NAME` is two counters, `NAME.count` and `NAME.sum`. Of
+`messaging.client.operation.duration`, whose name is that of a histogram, there is none: `pykafka4.client.request.duration` has its values.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from opentelemetry import metrics
+from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
+
+from pykafka4.metrics.catalogue import DEFINITIONS
+from pykafka4.metrics.open_clients import OpenClients
+from pykafka4.metrics.sources import Measured
+from pykafka4.metrics.values import By, Definition, Histogram, Kind, Metric
+
+__all__ = ["instrument"]
+
+ELSEWHERE: Final = frozenset({"messaging.client.operation.duration"})
+
+
+def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, by: By = "topic", by_broker: bool = False) -> None:
+    """Have the readers of `meter_provider` (default: the global one) collect the metrics of `clients` until these are closed.
+
+    `by` and `by_broker` are as in `metrics()`: they decide how many series there are. Instruments are made once for each provider. Raises
+    TypeError for something that is no client, ConfigError for another `by`.
+    """
+    provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
+    with _lock:
+        shown = _shown.get(provider)
+        if shown is None:
+            shown = _shown[provider] = Readings()
+            _make_instruments(provider.get_meter("pykafka4"), shown)
+    for client in clients:
+        shown.clients.add(client, by, by_broker)
+
+
+class Readings:
+    """The figures for one provider. A collection calls each instrument once: an instrument that comes again begins the next reading."""
+
+    def __init__(self) -> None:
+        self.clients = OpenClients()
+        self._lock = threading.Lock()
+        self._served = set[str]()
+        self._found: dict[str, list[Metric]] | None = None
+
+    def of(self, definition: Definition, instrument: str) -> list[Metric]:
+        """The values of `definition` for `instrument`."""
+        with self._lock:
+            if self._found is None or instrument in self._served:
+                self._served, self._found = set(), {}
+                for metric in self.clients.read():
+                    self._found.setdefault(metric.name, []).append(metric)
+            self._served.add(instrument)
+            return self._found.get(definition.name, [])
+
+
+def _make_instruments(meter: Meter, readings: Readings) -> None:
+    for name, defined in DEFINITIONS.items():
+        if defined.kind is Kind.HISTOGRAM:
+            if name not in ELSEWHERE:
+                count, total = partial(_parts, readings, defined, "count"), partial(_parts, readings, defined, "sum")
+                meter.create_observable_counter(f"{name}.count", [count], "", f"{defined.description} How many.")
+                meter.create_observable_counter(f"{name}.sum", [total], defined.unit, f"{defined.description} Their sum.")
+        elif defined.kind is Kind.COUNTER:
+            meter.create_observable_counter(name, [partial(_values, readings, defined)], defined.unit, defined.description)
+        else:
+            meter.create_observable_gauge(name, [partial(_values, readings, defined)], defined.unit, defined.description)
+
+
+def _values(readings: Readings, defined: Definition, options: CallbackOptions) -> Iterator[Observation]:
+    for metric in readings.of(defined, defined.name):
+        assert not isinstance(metric.value, Histogram)
+        yield Observation(metric.value, dict(metric.labels))
+
+
+def _parts(readings: Readings, defined: Definition, part: str, options: CallbackOptions) -> Iterator[Observation]:
+    for metric in readings.of(defined, f"{defined.name}.{part}"):
+        yield Observation(getattr(metric.value, part), dict(metric.labels))
+
+
+_lock = threading.Lock()
+_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()

@@ -1,0 +1,204 @@
+"""Traces records: a span for each sent record, one for each poll, and spans of the application for records that it processes.
+
+Invariant: a context that a record's headers already have is never changed; spans refer to it by links.
+
+The option `hooks` of a client turns it on, so a client without it pays nothing. Source: OpenTelemetry semantic conventions 1.45, messaging
+spans; W3C Trace Context (headers `traceparent`, `tracestate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from itertools import islice
+from time import time_ns
+from typing import Any, Final, Protocol
+
+import attrs
+from opentelemetry import trace
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider, get_current_span, use_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AnyValue
+
+from pykafka4.hooks import BatchOutcome, ConsumerHooks, OutgoingRecord, Polled, ProducerHooks
+from pykafka4.metrics.catalogue import CLIENT_ID, ERROR, GROUP, OPERATION, OPERATION_TYPE, PARTITION, SYSTEM, TOPIC
+from pykafka4.records import HeadersLike
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["Tracing"]
+
+OFFSET: Final = "messaging.kafka.offset"
+TOMBSTONE: Final = "messaging.kafka.message.tombstone"
+COUNT: Final = "messaging.batch.message_count"
+PARENT: Final = "traceparent"
+MOST_LINKS: Final = 128  # of a span, by OpenTelemetry's default limits; further ones would be dropped by the SDK
+W3C: Final = TraceContextTextMapPropagator()
+
+
+class Received(Protocol):
+    """A `Record` or `ShareRecord`."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def headers(self) -> Iterable[tuple[str, bytes | None]]: ...
+
+
+class Tracing(ProducerHooks, ConsumerHooks):
+    """Hooks that trace: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, also of `pykafka4.aio`, and `ShareConsumer`.
+
+    One object may serve any number of clients. For any thread.
+    """
+
+    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+        """`tracer_provider`: default the global one."""
+        self._tracer = trace.get_tracer("pykafka4", tracer_provider=tracer_provider)
+        self._failed: dict[tuple[str, int | None], list[Span]] = {}  # spans of failed records, until `on_ack` says why they failed
+        self._codes: dict[str, str] = {}  # by topic: why records failed last that had no partition, whose `on_ack` comes first
+
+    # ---- producers
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
+        """Begin the span of a record, and put its context into the headers, unless these have one."""
+        headers = _pairs(record.headers)
+        given = _link(headers)
+        attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "send", OPERATION_TYPE: "send", TOPIC: record.topic}
+        span = self._tracer.start_span(
+            f"send {record.topic}",
+            kind=SpanKind.PRODUCER if given is None else SpanKind.CLIENT,
+            attributes={**attributes, TOMBSTONE: True} if record.value is None else attributes,
+            links=() if given is None else (given,),
+        )
+        _sending.set((*_sending.get(), span))
+        if any(name == PARENT for name, _ in headers):
+            return attrs.evolve(record, headers=headers)  # `record.headers` may have been an iterator
+        carrier: dict[str, str] = {}
+        W3C.inject(carrier, trace.set_span_in_context(span))
+        return attrs.evolve(record, headers=[*headers, *((name, value.encode()) for name, value in carrier.items())])
+
+    def on_enqueue(self, delivery: Delivery) -> None:
+        """The span of the accepted record ends with its outcome."""
+        span = _accepted()
+        if span is None:
+            return
+        if span.is_recording():
+            delivery.add_done_callback(partial(self._settled, span))
+        else:
+            span.end()
+
+    def on_refuse(self, error: BaseException) -> None:
+        """The span of the record ends with the error of `send`."""
+        if (span := _accepted()) is not None:
+            _fail(span, type(error).__name__)
+
+    def _settled(self, span: Span, delivery: Delivery) -> None:
+        if delivery.lost():  # it does not say why; `exception()` would count as if the application had seen the failure
+            topic, partition = delivery.topic, delivery.partition
+            if partition is None and topic in self._codes:
+                _fail(span, self._codes[topic])
+            else:
+                self._failed.setdefault((topic, partition), []).append(span)
+        elif (error := delivery.exception(0)) is not None:  # dropped by on_full or a rate limit: in no batch
+            _fail(span, str(error.code))
+        else:
+            written = delivery.result(0)
+            span.set_attributes({PARTITION: str(written.partition), OFFSET: written.offset})
+            span.end()
+
+    def on_ack(self, outcome: BatchOutcome) -> None:
+        """A batch has failed, after the callbacks of its records."""
+        if outcome.error is None:
+            return
+        if outcome.partition is None:
+            self._codes[outcome.topic] = str(outcome.error.code)
+        for span in self._failed.pop((outcome.topic, outcome.partition), ()):
+            _fail(span, str(outcome.error.code))
+
+    # ---- consumers
+
+    def on_poll(self, polled: Polled) -> None:
+        """A span of the poll, which links to the contexts of its records: to the first 128 that have one."""
+        topics = {record.topic for record in polled.records}
+        attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "poll", OPERATION_TYPE: "receive"}
+        attributes |= {COUNT: len(polled.records), CLIENT_ID: polled.client_id}
+        if len(topics) == 1:
+            attributes[TOPIC] = next(iter(topics))
+        if polled.group is not None:
+            attributes[GROUP] = polled.group
+        now = time_ns()
+        span = self._tracer.start_span(
+            f"poll {attributes.get(TOPIC, '')}".rstrip(),
+            kind=SpanKind.CLIENT,
+            attributes=attributes,
+            links=list(islice(_links(polled.records), MOST_LINKS)),
+            start_time=now - int(polled.seconds * 1e9),
+        )
+        span.end(now)
+
+    @contextmanager
+    def processing(self, record: Received) -> Iterator[Span]:
+        """A `with` block in a span for the processing of `record`; spans begun in the block are its children.
+
+        It links to the record's context. An exception is recorded, and raised.
+        """
+        link = _link(record.headers)
+        attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "process", OPERATION_TYPE: "process"}
+        attributes |= {TOPIC: record.topic, PARTITION: str(record.partition), OFFSET: record.offset}
+        span = self._tracer.start_span(
+            f"process {record.topic}",
+            kind=SpanKind.CONSUMER,
+            attributes=attributes,
+            links=() if link is None else (link,),
+        )
+        with use_span(span, end_on_exit=True):
+            try:
+                yield span
+            except Exception as error:
+                span.set_attribute(ERROR, type(error).__name__)
+                raise
+
+
+# The spans whose `send` has not returned, in this thread or task; several only if a serializer sends records itself.
+_sending: ContextVar[tuple[Span, ...]] = ContextVar("_sending", default=())
+
+
+def _accepted() -> Span | None:
+    """The span of the last `on_send`; None for a record that had none, such as a `ProducerRecord`."""
+    spans = _sending.get()
+    if not spans:
+        return None
+    _sending.set(spans[:-1])
+    return spans[-1]
+
+
+def _fail(span: Span, code: str) -> None:
+    span.set_attribute(ERROR, code)
+    span.set_status(Status(StatusCode.ERROR, code))
+    span.end()
+
+
+def _pairs(headers: HeadersLike | None) -> list[tuple[str, Any]]:
+    return [] if headers is None else list(headers.items() if isinstance(headers, Mapping) else headers)
+
+
+def _link(headers: Iterable[tuple[str, Any]]) -> Link | None:
+    """A link to the context in `headers`; None without a valid one."""
+    carrier = {name: _text(value) for name, value in headers if name in W3C.fields}
+    if PARENT not in carrier:
+        return None
+    context = get_current_span(W3C.extract(carrier)).get_span_context()
+    return Link(context) if context.is_valid else None
+
+
+def _links(records: Iterable[Received]) -> Iterator[Link]:
+    return (link for record in records if (headers := record.headers) and (link := _link(headers)) is not None)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else bytes(value or b"").decode("ascii", "replace")
