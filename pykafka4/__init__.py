@@ -63,12 +63,19 @@ if TYPE_CHECKING:
     from pykafka4.consumer import Consumer as Consumer
     from pykafka4.consumer.processing.streams import Stream as Stream
     from pykafka4.consumer.processing.streams import Streams as Streams
+    from pykafka4.core.admin.acls import Acl as Acl
+    from pykafka4.core.admin.acls import AclFilter as AclFilter
     from pykafka4.core.admin.configs import Append as Append
     from pykafka4.core.admin.configs import ConfigEntry as ConfigEntry
     from pykafka4.core.admin.configs import Subtract as Subtract
+    from pykafka4.core.admin.quotas import QuotaEntity as QuotaEntity
+    from pykafka4.core.admin.quotas import QuotaFilter as QuotaFilter
+    from pykafka4.core.admin.quotas import QuotaScope as QuotaScope
+    from pykafka4.core.admin.tokens import DelegationToken as DelegationToken
     from pykafka4.core.admin.topic_looks import TopicDescription as TopicDescription
     from pykafka4.core.admin.topics import NewPartitions as NewPartitions
     from pykafka4.core.admin.topics import NewTopic as NewTopic
+    from pykafka4.core.admin.users import ScramCredential as ScramCredential
     from pykafka4.core.admin.values import EARLIEST as EARLIEST
     from pykafka4.core.admin.values import EARLIEST_LOCAL as EARLIEST_LOCAL
     from pykafka4.core.admin.values import LATEST as LATEST
@@ -170,9 +177,13 @@ _HOMES = {  # the public names by module
     "pykafka4.producer.raw": "RawDelivery RawMetadata",
     "pykafka4.wire.records.raw_batch": "RawBatch",
     "pykafka4.client.targets": "ANY CONTROLLER Target coordinator leader",
+    "pykafka4.core.admin.acls": "Acl AclFilter",
     "pykafka4.core.admin.configs": "Append ConfigEntry Subtract",
+    "pykafka4.core.admin.quotas": "QuotaEntity QuotaFilter QuotaScope",
+    "pykafka4.core.admin.tokens": "DelegationToken",
     "pykafka4.core.admin.topics": "NewPartitions NewTopic",
     "pykafka4.core.admin.topic_looks": "TopicDescription",
+    "pykafka4.core.admin.users": "ScramCredential",
     "pykafka4.core.admin.values": (
         "CommitResult CommittedOffset EARLIEST EARLIEST_LOCAL FetchedPartition GroupCoordinator GroupDescription GroupListing "
         "LATEST LATEST_TIERED ListedOffset MAX_TIMESTAMP OffsetSpec"

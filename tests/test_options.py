@@ -45,6 +45,7 @@ ELSEWHERE = {
     "sasl_mechanism": "test_the_nonces_of_two_connections_differ",
     "sasl_username": "test_both_callables_are_asked_for_each_connection_and_their_answers_are_used_together",
     "sasl_password": "test_both_callables_are_asked_for_each_connection_and_their_answers_are_used_together",
+    "sasl_delegation_token": "test_the_credentials_of_a_delegation_token_are_named_as_such",
     "sasl_oauth_token": "test_a_token_is_used_again_until_four_fifths_of_its_life_are_over",
     "sasl_kerberos_service_name": "test_the_options_say_whose_ticket_for_which_service",
     "sasl_kerberos_principal": "test_the_options_say_whose_ticket_for_which_service",

@@ -30,6 +30,11 @@ TOPIC, GROUP, CLUSTER = (f"{resource}_AUTHORIZATION_FAILED" for resource in ("TO
         ("OffsetCommit", TOPIC, ("READ", "topic", "t")),
         ("OffsetFetch", GROUP, ("DESCRIBE", "group", "g")),
         ("OffsetFetch", TOPIC, ("DESCRIBE", "topic", "t")),
+        ("DescribeAcls", CLUSTER, ("DESCRIBE", "cluster", "kafka-cluster")),
+        ("DeleteAcls", CLUSTER, ("ALTER", "cluster", "kafka-cluster")),
+        ("AlterUserScramCredentials", CLUSTER, ("ALTER", "cluster", "kafka-cluster")),
+        ("DescribeClientQuotas", CLUSTER, ("DESCRIBE_CONFIGS", "cluster", "kafka-cluster")),
+        ("AlterClientQuotas", CLUSTER, ("ALTER_CONFIGS", "cluster", "kafka-cluster")),
         ("InitProducerId", CLUSTER, ("WRITE", "topic", "t")),
     ],
 )
@@ -42,12 +47,18 @@ def test_a_denied_request_says_which_right_it_needs(request_: str, error: str, r
     assert str(found).endswith(", or ask an administrator)")
 
 
+def test_a_dump_of_the_request_is_not_shown() -> None:
+    error = broker_error(BY_NAME[CLUSTER].code, "ACLs", "Request Request(processor=0, …) is not authorized.", "CreateAcls")
+    assert str(error).startswith("ACLs: CLUSTER_AUTHORIZATION_FAILED (needs ALTER on the cluster; grant it")
+
+
 @pytest.mark.parametrize(
     ("right", "command"),
     [
         (Right("WRITE", "topic", "t"), "--operation Write --topic t`"),
         (Right("READ", "group", "g"), "--operation Read --group g`"),
         (Right("IDEMPOTENT_WRITE", "cluster", "kafka-cluster"), "--operation IdempotentWrite --cluster`"),
+        (Right("CREATE_TOKENS", "user", "User:bob"), "--operation CreateTokens --user-principal User:bob`"),
         (Right("WRITE", "transactional id", "x"), "--operation Write --transactional-id x`"),
         (Right("DESCRIBE or CREATE", "topic", "t"), "--operation Describe --topic t`"),
     ],

@@ -33,6 +33,7 @@ CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)
         {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "a", "sasl_password": lambda: "b"},
         {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token": lambda: "token"},
         KERBEROS,
+        {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-256", **USER, "sasl_delegation_token": True},
         {**KERBEROS, "sasl_kerberos_service_name": "k", "sasl_kerberos_principal": "me@R", "sasl_kerberos_keytab": "/etc/me.keytab"},
     ],
 )
@@ -63,6 +64,10 @@ WRONG = [
         "sasl_password has no effect with sasl_mechanism=OAUTHBEARER; it takes sasl_oauth_token",
     ),
     ({**SCRAM, "sasl_oauth_token": lambda: "t"}, "sasl_oauth_token has no effect with sasl_mechanism=SCRAM-SHA-512"),
+    (
+        {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", **USER, "sasl_delegation_token": True},
+        "sasl_delegation_token has no effect with sasl_mechanism=PLAIN; it takes sasl_username and sasl_password",
+    ),
     ({**SCRAM, "sasl_password": ""}, "sasl_password is an empty string: must be a non-empty string or a callable"),
     ({**SCRAM, "sasl_password": SECRET.encode()}, "sasl_password is of type bytes"),
     ({**SCRAM, "sasl_username": 5}, "sasl_username is of type int"),

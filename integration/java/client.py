@@ -18,9 +18,10 @@ from integration.host import prerequisites
 from integration.host.cache import cache, install
 from integration.kafka.jars import KAFKA, classpath, kafka_jars, tools_jars
 
-__all__ = ["JVM", "TIMEOUT", "JavaAck", "JavaRecord", "classes", "java_consume", "java_produce", "run_tool"]
+__all__ = ["JVM", "TIMEOUT", "JavaAck", "JavaRecord", "classes", "java_consume", "java_produce", "java_rights", "run_tool"]
 
 PROGRAM = Path(__file__).with_name("Interop.java")
+RIGHTS = Path(__file__).with_name("Rights.java")
 LOGGING = Path(__file__).with_name("log4j2-tools.yaml")
 JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
 TIMEOUT = 120.0
@@ -81,6 +82,14 @@ def java_consume(
     settings = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest", **(properties or {})}
     order = {"mode": "consume", "topic": topic, "properties": settings, "count": count, "timeout": timeout}
     return [unpacked(row) for row in interop(order, [], timeout)]
+
+
+def java_rights(properties: Mapping[str, str], timeout: float = TIMEOUT) -> dict[str, Any]:
+    """The ACLs, users, quotas and delegation tokens that Java's Admin finds."""
+    found: dict[str, Any] = json.loads(
+        java([*JVM, "-cp", f"{classes(RIGHTS)}:{classpath(kafka_jars())}", "Rights"], json.dumps(dict(properties)), timeout)
+    )
+    return found
 
 
 def run_tool(main: str, *arguments: str, jvm: Iterable[str] = JVM, stdin: str | None = None, timeout: float = TIMEOUT) -> str:

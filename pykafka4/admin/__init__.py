@@ -1,4 +1,4 @@
-"""Administration: topics, settings, records, groups. Rule: nothing is changed by a look or a plan; each of several items has an outcome.
+"""Administration: topics, groups, rights, users, … Rule: nothing is changed by a look or a plan; each of several items has an outcome.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
@@ -7,6 +7,10 @@ Modules; each line imports only from lines below it:
     shares     start offsets of share groups
     cluster    brokers, the quorum of controllers, features
     transactions  producers of partitions; transactions: list, describe, abort a hanging one
+    acls       access control lists: describe, create, delete
+    users      users that log in with SCRAM: list, describe, set passwords, delete
+    quotas     client quotas: describe, change
+    tokens     delegation tokens: create, describe, renew, expire
     replicas   log directories, moves of replicas, elections of leaders
     rewinding  plans new offsets: earliest, latest, an offset, a time, a shift
     groups     lists, describes and deletes groups; their lag, their offsets
@@ -25,18 +29,22 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from pykafka4.admin.acls import AclCalls
 from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets
 from pykafka4.admin.calls import raised
 from pykafka4.admin.cluster import ClusterCalls
 from pykafka4.admin.configs import ConfigCalls
 from pykafka4.admin.groups import Groups
+from pykafka4.admin.quotas import QuotaCalls
 from pykafka4.admin.records import RecordCalls
 from pykafka4.admin.replicas import ReplicaCalls
 from pykafka4.admin.rewinding import Rewinding
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.shares import ShareCalls
+from pykafka4.admin.tokens import TokenCalls
 from pykafka4.admin.topics import TopicCalls
 from pykafka4.admin.transactions import TransactionCalls
+from pykafka4.admin.users import UserCalls
 from pykafka4.admin.values import GroupLag, GroupList, OffsetPlan
 from pykafka4.client.client import Client
 from pykafka4.client.handle import Handle
@@ -55,8 +63,21 @@ if TYPE_CHECKING:
 __all__ = ["AdminClient"]
 
 
-class AdminClient(TopicCalls, ConfigCalls, RecordCalls, ShareCalls, ClusterCalls, ReplicaCalls, TransactionCalls, Handle):
-    """Looks at a cluster and changes it: topics, settings, records, groups, replicas, transactions.
+class AdminClient(
+    TopicCalls,
+    ConfigCalls,
+    RecordCalls,
+    ShareCalls,
+    ClusterCalls,
+    ReplicaCalls,
+    TransactionCalls,
+    AclCalls,
+    UserCalls,
+    QuotaCalls,
+    TokenCalls,
+    Handle,
+):
+    """Looks at a cluster and changes it: topics, settings, records, groups, replicas, transactions, rights, users, quotas, tokens.
 
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are those of
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.

@@ -119,6 +119,23 @@ class AdminClient(Handle):
     abort_transaction = _awaited(ThreadAdmin.abort_transaction)
     find_hanging_transactions = _awaited(ThreadAdmin.find_hanging_transactions)
 
+    # -- rights, users, quotas, tokens
+
+    describe_acls = _awaited(ThreadAdmin.describe_acls)
+    create_acls = _awaited(ThreadAdmin.create_acls)
+    delete_acls = _awaited(ThreadAdmin.delete_acls)
+    list_users = _awaited(ThreadAdmin.list_users)
+    describe_users = _awaited(ThreadAdmin.describe_users)
+    describe_user = _awaited(ThreadAdmin.describe_user)
+    upsert_users = _awaited(ThreadAdmin.upsert_users)
+    delete_users = _awaited(ThreadAdmin.delete_users)
+    describe_quotas = _awaited(ThreadAdmin.describe_quotas)
+    alter_quotas = _awaited(ThreadAdmin.alter_quotas)
+    create_token = _awaited(ThreadAdmin.create_token)
+    describe_tokens = _awaited(ThreadAdmin.describe_tokens)
+    renew_token = _awaited(ThreadAdmin.renew_token)
+    expire_token = _awaited(ThreadAdmin.expire_token)
+
     # -- the rest
 
     @property

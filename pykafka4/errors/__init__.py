@@ -56,6 +56,7 @@ E = TypeVar("E", bound="KafkaError")
 T = TypeVar("T")
 
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
+DUMP = "Request Request("  # how the text of a controller begins that refuses a request: that is all in it
 SHOWN_MEMBERS = 10  # members of a group, and partitions of each, that a message lists
 
 
@@ -344,7 +345,8 @@ class AuthorizationError(BrokerError, PermissionError):
         """The error for a missing right."""
         if right is None:
             return cls(code, what, detail)
-        error = cls(code, what, f"{detail}; {right.way_out}" if detail else right.way_out)
+        said = detail and not detail.startswith(DUMP)
+        error = cls(code, what, f"{detail}; {right.way_out}" if said else right.way_out)
         return error._with(operation=right.operation, resource=right.resource, resource_name=right.name)
 
     @property

@@ -4,6 +4,7 @@ No code stands anywhere else as a number.
 
 A new column or row does not change what these modules of `core` decide by a code's name:
 
+    admin.acls               brokers without an authorizer: hints in messages
     admin.calls              changes that are refused because the group has members
     admin.cluster            brokers that are not registered
     admin.fetches            offsets out of range
@@ -12,8 +13,10 @@ A new column or row does not change what these modules of `core` decide by a cod
     admin.places             partitions that do not exist
     admin.replicas           elections, moves and replicas that are not needed, or not there
     admin.requests           responses of a broker that is not, or not yet, the right one
+    admin.tokens             tokens that are gone; hints in messages
     admin.topic_looks        topics whose creation has not ended
     admin.topics             topics that exist already, or no longer; counts of partitions that are refused
+    admin.users              credentials that are gone
     admin.work               topics and partitions that do not exist
     consumer.fetch_answers   damaged batches, offsets out of range, and UNKNOWN_SERVER_ERROR of Fetch
     consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets

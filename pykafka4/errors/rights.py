@@ -20,7 +20,7 @@ class Right:
     """An operation on a resource: `WRITE` on the topic `orders`."""
 
     operation: str  # Kafka's name; two where the response does not say which one is missing: `DESCRIBE or CREATE`
-    resource: str  # topic, group, cluster or transactional id
+    resource: str  # topic, group, cluster, transactional id or user
     name: str  # empty for every topic that `besides` tells
     besides: str = ""  # what else helps
 
@@ -34,10 +34,13 @@ class Right:
         """What to do, as the end of a message."""
         operation = "".join(part.capitalize() for part in self.operation.split(" or ")[0].split("_"))
         named = "" if self.resource == "cluster" else f" {self.name or '<name>'}"
-        granting = f"kafka-acls --add --allow-principal User:<name> --operation {operation} --{self.resource.replace(' ', '-')}{named}"
+        granting = (
+            f"kafka-acls --add --allow-principal User:<name> --operation {operation} --{_OPTIONS.get(self.resource, self.resource)}{named}"
+        )
         return f"needs {self}; grant it with `{granting}`, or ask an administrator"
 
 
+_OPTIONS: Final[Mapping[str, str]] = {"transactional id": "transactional-id", "user": "user-principal"}  # of kafka-acls
 # The operation on each kind of resource, by request. IDEMPOTENT_WRITE is for brokers before 2.8.
 _OPERATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "Metadata": {"topic": "DESCRIBE"},
@@ -79,6 +82,13 @@ _OPERATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "DescribeConfigs": {"topic": "DESCRIBE_CONFIGS", "cluster": "DESCRIBE_CONFIGS", "group": "DESCRIBE_CONFIGS"},
     "IncrementalAlterConfigs": {"topic": "ALTER_CONFIGS", "cluster": "ALTER_CONFIGS", "group": "ALTER_CONFIGS"},
     "ListConfigResources": {"cluster": "DESCRIBE_CONFIGS"},
+    "DescribeAcls": {"cluster": "DESCRIBE"},
+    "CreateAcls": {"cluster": "ALTER"},
+    "DeleteAcls": {"cluster": "ALTER"},
+    "DescribeUserScramCredentials": {"cluster": "DESCRIBE"},
+    "AlterUserScramCredentials": {"cluster": "ALTER"},
+    "DescribeClientQuotas": {"cluster": "DESCRIBE_CONFIGS"},
+    "AlterClientQuotas": {"cluster": "ALTER_CONFIGS"},
     "ShareGroupDescribe": {"group": "DESCRIBE", "topic": "DESCRIBE"},
     "DescribeShareGroupOffsets": {"group": "DESCRIBE", "topic": "DESCRIBE"},
     "AlterShareGroupOffsets": {"group": "READ", "topic": "READ"},

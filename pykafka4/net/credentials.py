@@ -86,7 +86,8 @@ class Credentials:
         return Scram(str(name), credentials, secrets.token_bytes(NONCE))
 
     def _password(self) -> SaslCredentials:
-        credentials = SaslCredentials(_ask(self._config.sasl_username), _ask(self._config.sasl_password))
+        config = self._config
+        credentials = SaslCredentials(_ask(config.sasl_username), _ask(config.sasl_password), config.sasl_delegation_token)
         last = self._last
         if last == credentials:
             return last  # the same object, as it has the derived keys

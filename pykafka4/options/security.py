@@ -23,8 +23,10 @@ TLS: Final = (
 )  # fmt: skip
 PASSWORD: Final = ("sasl_username", "sasl_password")
 KERBEROS: Final = ("sasl_kerberos_service_name", "sasl_kerberos_principal", "sasl_kerberos_keytab")
-SASL: Final = ("sasl_mechanism", *PASSWORD, "sasl_oauth_token", *KERBEROS)
+TOKEN: Final = ("sasl_delegation_token",)
+SASL: Final = ("sasl_mechanism", *PASSWORD, *TOKEN, "sasl_oauth_token", *KERBEROS)
 NEEDED: Final = {"OAUTHBEARER": ("sasl_oauth_token",), "GSSAPI": ()}  # the others need a password
+OPTIONAL: Final = {"GSSAPI": KERBEROS, "SCRAM-SHA-256": TOKEN, "SCRAM-SHA-512": TOKEN}
 EXCLUSIVE: Final = (("ssl_cafile", "ssl_ca_pem"), ("ssl_certfile", "ssl_cert_pem"), ("ssl_keyfile", "ssl_key_pem"))
 
 
@@ -54,6 +56,9 @@ class SecurityConfig:
     sasl_mechanism: str | None = choice(None, MECHANISMS, "How the client authenticates itself.")
     sasl_username: str | Callable[[], str] | None = secret("User name for PLAIN and SCRAM; a callable is called for each connection.")
     sasl_password: Secret = secret("Password for PLAIN and SCRAM; a callable is called for each connection.")
+    sasl_delegation_token: bool = flag(
+        False, "For SCRAM: user name and password are the id and the secret of a delegation token, as `AdminClient.create_token` returns."
+    )
     sasl_oauth_token: Callable[[], Any] | None = one_of_kind(
         "a callable that returns a token",
         callable,
@@ -124,7 +129,7 @@ class SecurityConfig:
         if mechanism is None:
             raise ConfigError(f"security_protocol={self.security_protocol} needs sasl_mechanism, one of {', '.join(MECHANISMS)}")
         needed = NEEDED.get(mechanism, PASSWORD)
-        taken = needed or KERBEROS
+        taken = (*needed, *OPTIONAL.get(mechanism, ()))
         for name in needed:
             if getattr(self, name) is None:
                 raise ConfigError(f"{name} is missing: sasl_mechanism={mechanism} needs {' and '.join(needed)}")

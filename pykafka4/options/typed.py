@@ -45,6 +45,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_mechanism: str | None
     sasl_username: str | Callable[[], str] | None
     sasl_password: Secret
+    sasl_delegation_token: bool
     sasl_oauth_token: Callable[[], object] | None
     sasl_kerberos_service_name: str
     sasl_kerberos_principal: str | None

@@ -130,13 +130,13 @@ def _jaas(found: Translation, item: Property, option: str) -> None:
         found.set(option, item, value)
 
 
-def _password(found: Translation, item: Property, options: dict[str, str]) -> dict[str, str]:
-    if options.get("tokenauth", "").lower() == "true":
-        raise item.error("delegation tokens (tokenauth) are not supported; use the user's own name and password")
+def _password(found: Translation, item: Property, options: dict[str, str]) -> dict[str, Any]:
     for name in ("username", "password"):
         if name not in options and f"sasl_{name}" not in found.given:
             raise item.error(f"{name} is missing; add it, or pass sasl_{name}=… to from_properties")
-    return {f"sasl_{name}": options[name] for name in ("username", "password") if name in options}
+    is_token = options.get("tokenauth", "").lower() == "true"
+    given = {f"sasl_{name}": options[name] for name in ("username", "password") if name in options}
+    return {**given, **({"sasl_delegation_token": True} if is_token else {})}
 
 
 def _keytab(found: Translation, item: Property, options: dict[str, str]) -> dict[str, str]:

@@ -44,9 +44,9 @@ class Issuer:
         return f"token-{self.asked}", self.clock.now + self.life
 
 
-def passwords(mechanism: str = "PLAIN", username: Any = "me", password: Any = "pass-word") -> Credentials:
+def passwords(mechanism: str = "PLAIN", username: Any = "me", password: Any = "pass-word", **more: Any) -> Credentials:
     options = {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism, "sasl_username": username, "sasl_password": password}
-    return Credentials(ClientConfig.parse({"bootstrap_servers": "b:1", **options}))
+    return Credentials(ClientConfig.parse({"bootstrap_servers": "b:1", **options, **more}))
 
 
 def tokens(callable: Callable[[], Any], clock: Clock | None = None) -> Credentials:
@@ -150,6 +150,11 @@ def test_derived_keys_are_shared_while_the_password_is_the_same() -> None:
 def test_the_nonces_of_two_connections_differ() -> None:
     credentials = passwords("SCRAM-SHA-512")
     assert len({credentials.mechanism("b").first() for _ in range(100)}) == 100
+
+
+def test_the_credentials_of_a_delegation_token_are_named_as_such() -> None:
+    assert b",tokenauth=true" in (passwords("SCRAM-SHA-512", sasl_delegation_token=True).mechanism("b").first() or b"")
+    assert b"tokenauth" not in (passwords("SCRAM-SHA-512").mechanism("b").first() or b"")
 
 
 # -- tokens

@@ -30,6 +30,7 @@ PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 # -- TLS and SASL
 
 
+LOGIN = "org.apache.kafka.common.security."
 KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
 
 
@@ -63,6 +64,10 @@ KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
             {"sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required\n password='a\\'b' username=me ;"},
             {"sasl_username": "me", "sasl_password": "a'b"},
         ),
+        (
+            {"sasl.jaas.config": f'{LOGIN}scram.ScramLoginModule required username=id password={SECRET} tokenauth="true";'},
+            {"sasl_username": "id", "sasl_password": SECRET, "sasl_delegation_token": True},
+        ),
         ({"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}, {}),  # Java's defaults, without SASL
         ({"sasl.jaas.config": f"{KRB5} useKeyTab=false keyTab=k serviceName=broker;"}, {"sasl_kerberos_service_name": "broker"}),
         ({"sasl.jaas.config": f"{KRB5} useTicketCache=true;"}, {}),
@@ -79,7 +84,6 @@ def test_names_of_tls_and_sasl_become_options(properties: dict[str, Any], expect
 
 
 SASL = {"security.protocol": "SASL_SSL"}
-LOGIN = "org.apache.kafka.common.security."
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,6 @@ LOGIN = "org.apache.kafka.common.security."
         ({"sasl.jaas.config": f"{KRB5} useTicketCache=true ticketCache=cache;"}, "set KRB5CCNAME in the environment"),
         ({"sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;"}, "only PlainLoginModule, ScramLoginModule"),
         ({"sasl.jaas.config": f"{LOGIN}plain.PlainLoginModule required password=x;"}, "username is missing"),
-        ({"sasl.jaas.config": f"{LOGIN}scram.ScramLoginModule required username=x password=y tokenauth=true;"}, "delegation tokens"),
         ({"sasl.jaas.config": f'{LOGIN}plain.PlainLoginModule required username="x" password="y"'}, "a semicolon at the end"),
         ({"sasl.jaas.config": f"{LOGIN}plain.PlainLoginModule required; b.C required;"}, "must be one login module"),
         (

@@ -305,7 +305,7 @@ def wrong_properties(world: World, dotted: dict[str, str]) -> list[Any]:
         jaas(word, "username={user} password={word};"),
         jaas(word, 'username="a" password="{word}"'),
         jaas(word, 'username="a" passwort="{word}";'),
-        jaas(word, 'tokenauth="true" username="a" password="{word}";'),
+        jaas(word, 'tokenauth="true" password="{word}";'),
         jaas(word, 'username="a" password="{word}";', sasl__password="other"),
         jaas(word, 'oauth="{word}";', module="oauthbearer.OAuthBearerLoginModule"),
         jaas(word, 'x="{word}";', module="secret." + world.token),

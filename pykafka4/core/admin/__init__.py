@@ -15,6 +15,10 @@ Modules; each line imports only from lines below it:
     shares     start offsets of share groups
     records    deletion of records
     replicas   questions about replicas and leaders: log directories, moves, elections
+    acls       questions about access control lists
+    users      questions about users and their credentials
+    quotas     questions about client quotas
+    tokens     questions about delegation tokens
     cluster    questions about the cluster: brokers, the quorum, features
     producers  questions about producers of partitions, and about transactions
     groups     questions about groups: their requests, and the meaning of responses

@@ -36,8 +36,9 @@ def _password(value: str) -> str:
 
 @attrs.frozen
 class SaslCredentials(Secret):
-    """User name and password, for PLAIN and SCRAM."""
+    """User name and password, for PLAIN and SCRAM. `is_token`: those of a delegation token."""
 
     username: str = attrs.field(converter=_username, repr=hidden)
     password: str = attrs.field(converter=_password, repr=hidden)
+    is_token: bool = attrs.field(default=False, repr=False)
     salted: Salted = attrs.field(factory=Salted, init=False, repr=False, eq=False)  # here, so that all connections share it

@@ -29,6 +29,7 @@ MOST_ITERATIONS: Final = 1_000_000  # about half a second of CPU; Kafka stores a
 LONGEST_SALT: Final = 1_024  # bytes; Kafka's has 26, Redpanda's 130
 SHORTEST_NONCE: Final = 15  # bytes, as in the example of RFC 7677; the client uses more
 
+TOKEN: Final = ",tokenauth=true"  # an extension of Kafka's (KIP-48): the name is that of a delegation token
 HEADER: Final = "n,,"  # no channel binding, no other identity
 FIELD: Final = re.compile(r"([A-Za-z]+)=([^\0]+)", re.DOTALL)
 NONCE: Final = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
@@ -74,7 +75,7 @@ class Scram(Exchange):
         if "\0" in name:
             raise failed("the user name has a NUL character, which SCRAM does not allow; choose one without it")
         name = name.replace("=", "=3D").replace(",", "=2C")
-        self._bare = f"n={name},r={self._nonce}"
+        self._bare = f"n={name},r={self._nonce}{TOKEN if self._credentials.is_token else ''}"
         return (HEADER + self._bare).encode()
 
     def _answer(self, challenge: bytes) -> bytes | None:

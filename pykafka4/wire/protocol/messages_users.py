@@ -67,8 +67,8 @@ class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse
         name: str = wire(string)
         mechanism: int = wire(int8)
         iterations: int = wire(int32)
-        salt: bytes = wire(bytestring)
-        salted_password: bytes = wire(bytestring)
+        salt: bytes = wire(bytestring, secret=True)
+        salted_password: bytes = wire(bytestring, secret=True)
 
     deletions: list[Deletion] = wire(array(Deletion))
     upsertions: list[Upsertion] = wire(array(Upsertion))
@@ -169,7 +169,7 @@ class CreateDelegationTokenResponse(Response):
     expiry_timestamp_ms: int = wire(int64)
     max_timestamp_ms: int = wire(int64)
     token_id: str = wire(string)
-    hmac: bytes = wire(bytestring)
+    hmac: bytes = wire(bytestring, secret=True)
     throttle_time_ms: int = wire(int32)
 
 
@@ -201,7 +201,7 @@ class RenewDelegationTokenResponse(Response):
 class RenewDelegationTokenRequest(Request[RenewDelegationTokenResponse]):
     """Put the end of a token off."""
 
-    hmac: bytes = wire(bytestring)
+    hmac: bytes = wire(bytestring, secret=True)
     renew_period_ms: int = wire(int64)
 
 
@@ -218,7 +218,7 @@ class ExpireDelegationTokenResponse(Response):
 class ExpireDelegationTokenRequest(Request[ExpireDelegationTokenResponse]):
     """Set when a token ends; a negative period ends it now."""
 
-    hmac: bytes = wire(bytestring)
+    hmac: bytes = wire(bytestring, secret=True)
     expiry_time_period_ms: int = wire(int64)
 
 
@@ -241,7 +241,7 @@ class DescribeDelegationTokenResponse(Response):
         expiry_timestamp: int = wire(int64)
         max_timestamp: int = wire(int64)
         token_id: str = wire(string)
-        hmac: bytes = wire(bytestring)
+        hmac: bytes = wire(bytestring, secret=True)
         renewers: list[Renewer] = wire(array(Renewer))
 
     error_code: int = wire(int16)

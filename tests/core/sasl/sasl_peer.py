@@ -47,7 +47,7 @@ class ScramBroker:
 
     def first(self, message: bytes) -> bytes:
         header, _, self.bare = message.decode().partition(",,")
-        name, nonce = self.bare.split(",")
+        name, nonce, *_extensions = self.bare.split(",")
         assert (header, name[:2], nonce[:2]) == ("n", "n=", "r=")
         self.user = name[2:].replace("=2C", ",").replace("=3D", "=")
         self.sent = f"{nonce}BROKER,s={b64encode(self.salt).decode()},i={self.iterations}"

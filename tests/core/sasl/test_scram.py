@@ -57,6 +57,13 @@ def test_a_broker_that_knows_the_password_is_believed(name: str, user: str) -> N
     assert client.next(broker.final(proof)) is None
 
 
+def test_a_delegation_token_is_named_as_one() -> None:
+    client, broker = Scram("SCRAM-SHA-256", SaslCredentials("id", PASSWORD, is_token=True), NONCE), ScramBroker()
+    opening = client.first()
+    assert opening.endswith(b",tokenauth=true")
+    assert client.next(broker.final(client.next(broker.first(opening)) or b"")) is None
+
+
 @pytest.mark.parametrize("password", [" spaces ", "e\u0301\t", "\ufb01,=\0", "x" * 5000])
 def test_a_password_is_used_as_it_is(password: str) -> None:
     client, broker = scram(password=password), ScramBroker(password=password)

@@ -1,0 +1,58 @@
+"""Access control lists. Rule: a wrong word is refused before any broker is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.core.admin.acls import Acl, AclFilter, CreateAcls, DeleteAcls, DescribeAcls
+from pykafka4.errors import ConfigError, KafkaError, shown
+
+__all__ = ["AclCalls"]
+
+
+class AclCalls(AdminCalls):
+    """The calls of an `AdminClient` about access control lists."""
+
+    def describe_acls(self, wanted: AclFilter | None = None, *, timeout: float | None = None) -> tuple[Acl, ...]:
+        """The ACLs that a filter finds, in order; without one, all.
+
+        One broker is asked, which may learn of a change a moment after the call that made it. Needs DESCRIBE on the cluster. Raises
+        BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.
+        """
+        key = AclFilter() if wanted is None else _filter(wanted)
+        return raised(self._of_anyone(DescribeAcls(), [key], self._begin(timeout))[key])
+
+    def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
+        """Create `acls`; one that exists already stays. Needs ALTER on the cluster.
+
+        Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError, PartialFailure with the ACL of each error.
+        Source: KIP-140.
+        """
+        wanted = _listed("acls", acls, Acl)
+        found: dict[Acl, bool | KafkaError] = self._of_controller(CreateAcls(), wanted, self._begin(timeout))
+        all_done("ACLs cannot be created", found)
+
+    def delete_acls(self, wanted: Iterable[AclFilter | Acl], *, timeout: float | None = None) -> dict[AclFilter | Acl, tuple[Acl, ...]]:
+        """Delete the ACLs that each filter finds, or just those named; returns those that were deleted. Needs ALTER on the cluster.
+
+        `AclFilter()` finds all. If a response was lost, the request is repeated: then an ACL that the first one deleted is not in the
+        result. Raises as `create_acls`. Source: KIP-140.
+        """
+        keys = _listed("wanted", wanted, (Acl, AclFilter))
+        found: dict[AclFilter | Acl, tuple[Acl, ...] | KafkaError] = self._of_controller(DeleteAcls(), keys, self._begin(timeout))
+        return all_done("ACLs cannot be deleted", found)
+
+
+def _filter(value: object) -> AclFilter:
+    if not isinstance(value, AclFilter):
+        raise ConfigError(f"wanted={shown(value)}: takes an AclFilter, such as AclFilter(principal='User:alice')")
+    return value
+
+
+def _listed(name: str, values: object, kinds: type | tuple[type, ...]) -> list[AclFilter | Acl]:
+    found = None if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) else list(values)
+    if found is None or not all(isinstance(one, kinds) for one in found):
+        names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        raise ConfigError(f"{name}={shown(values if found is None else found)}: takes a list of {names}")
+    return list(dict.fromkeys(found))

@@ -1,0 +1,64 @@
+"""Client quotas. Rule: a change names single quotas, and leaves all others as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.core.admin.quotas import AlterQuotas, DescribeQuotas, QuotaEntity, QuotaFilter
+from pykafka4.errors import ConfigError, KafkaError, shown
+
+__all__ = ["QuotaCalls"]
+
+
+class QuotaCalls(AdminCalls):
+    """The calls of an `AdminClient` about client quotas. Source of all: KIP-546."""
+
+    def describe_quotas(self, wanted: QuotaFilter | None = None, *, timeout: float | None = None) -> dict[QuotaEntity, dict[str, float]]:
+        """The quotas that are set, by whom they are for: those that a filter finds, without one all.
+
+        Defaults apply where an entity has no quota of its own; the result has them as entities with `QuotaScope.DEFAULT`. One broker is
+        asked, which may learn of a change a moment after the call that made it. Needs DESCRIBE_CONFIGS on the cluster. Kafka 2.6.
+        """
+        key = QuotaFilter() if wanted is None else wanted
+        if not isinstance(key, QuotaFilter):
+            raise ConfigError(f"wanted={shown(wanted)}: takes a QuotaFilter, such as QuotaFilter(user='alice')")
+        return raised(self._of_anyone(DescribeQuotas(), [key], self._begin(timeout))[key])
+
+    def alter_quotas(
+        self,
+        quotas: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Set quotas, or with None remove them: `{QuotaEntity(user="alice"): {"producer_byte_rate": 1e6, "consumer_byte_rate": None}}`.
+
+        Users and client ids have `producer_byte_rate` and `consumer_byte_rate` (bytes per second), `request_percentage` (of a thread's
+        time) and `controller_mutation_rate` (partitions created or deleted per second); IP addresses `connection_creation_rate`.
+        `validate_only`: nothing is changed. Needs ALTER_CONFIGS on the cluster. Kafka 2.6.
+
+        Raises BrokerError INVALID_REQUEST for a name or value that brokers refuse, AuthorizationError, PartialFailure.
+        """
+        wanted = _quotas(quotas)
+        question = AlterQuotas(wanted, validate_only=validate_only)
+        found: dict[QuotaEntity, bool | KafkaError] = self._of_controller(question, wanted, self._begin(timeout))
+        all_done("quotas cannot be changed", found)
+
+
+def _quotas(quotas: object) -> dict[QuotaEntity, dict[str, float | None]]:
+    if not isinstance(quotas, Mapping) or not all(isinstance(entity, QuotaEntity) for entity in quotas):
+        raise ConfigError(f"quotas={shown(quotas)}: takes a mapping such as {{QuotaEntity(user='alice'): {{'producer_byte_rate': 1e6}}}}")
+    return {entity: _rates(entity, rates) for entity, rates in quotas.items()}
+
+
+def _rates(entity: QuotaEntity, rates: object) -> dict[str, float | None]:
+    if not isinstance(rates, Mapping) or not rates or not all(isinstance(name, str) and name for name in rates):
+        raise ConfigError(f"the quotas of {entity}: takes a mapping of names to rates, not {shown(rates)}")
+    return {str.__str__(name): None if rate is None else _rate(name, rate) for name, rate in rates.items()}
+
+
+def _rate(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2**63:
+        raise ConfigError(f"{name}={shown(value)}: must be a number above 0, or None to remove the quota")
+    return float(value)

@@ -1,0 +1,98 @@
+"""Delegation tokens. Rule: a token's secret is in no error, log line or `repr`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+
+from pykafka4.admin.calls import AdminCalls, raised
+from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.acls import as_principal
+from pykafka4.core.admin.tokens import TOKEN, CreateToken, DelegationToken, DescribeTokens, ExpireToken, RenewToken
+from pykafka4.core.admin.work import Question
+from pykafka4.errors import ConfigError, shown, with_article
+from pykafka4.errors.frames import guarded
+
+__all__ = ["TokenCalls"]
+
+V = TypeVar("V")
+USUAL: Final = -1  # a lifetime or period: that of the brokers
+NOW: Final = -1  # an expiry
+
+
+class TokenCalls(AdminCalls):
+    """The calls of an `AdminClient` about delegation tokens. Source of all: KIP-48.
+
+    Brokers give tokens if they have `delegation.token.secret.key`, to clients that logged in over SASL or with a certificate. Errors:
+    BrokerError DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, each with the way out.
+    """
+
+    def create_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: Iterable[str] = (),
+        max_lifetime: float | None = None,
+        timeout: float | None = None,
+    ) -> DelegationToken:
+        """A new token of the caller, or of `owner` (`User:alice`), for whom that needs CREATE_TOKENS on the user (KIP-373, Kafka 3.3).
+
+        `renewers` may renew and expire it, too. `max_lifetime`: seconds up to which it can be renewed; None: that of the brokers (7 days).
+        Not repeated: after a lost response there may be a token that nobody knows; it expires by itself.
+        """
+        names = [as_principal(one) for one in _principals("renewers", renewers)]
+        question = CreateToken(None if owner is None else as_principal(owner), names, _ms("max_lifetime", max_lifetime, USUAL))
+        return self._of_token(question, self._begin(timeout))
+
+    def describe_tokens(self, owners: Iterable[str] | None = None, *, timeout: float | None = None) -> tuple[DelegationToken, ...]:
+        """The tokens of some owners, without any of all, with their secrets.
+
+        Those of others are left out without DESCRIBE on the token or DESCRIBE_TOKENS on its owner. One broker is asked, which may learn of
+        a change a moment after the call that made it.
+        """
+        names = None if owners is None else [as_principal(one) for one in _principals("owners", owners)]
+        found = self._of_anyone(DescribeTokens(names), [TOKEN], self._begin(timeout))
+        return raised(found[TOKEN])
+
+    @guarded
+    def renew_token(self, token: DelegationToken | bytes, *, period: float | None = None, timeout: float | None = None) -> int:
+        """Have a token, or the one with this `hmac`, expire so many seconds from now; None: after the period of the brokers (a day).
+
+        Returns when it expires, in milliseconds since 1970, at most its `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND,
+        DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.
+        """
+        found = self._of_token(RenewToken(_hmac(token), _ms("period", period, USUAL)), self._begin(timeout))
+        assert found is not None
+        return found
+
+    @guarded
+    def expire_token(self, token: DelegationToken | bytes, *, after: float | None = None, timeout: float | None = None) -> int | None:
+        """Have a token, or the one with this `hmac`, expire so many seconds from now; None: at once, and it is deleted.
+
+        Returns when it expires, in milliseconds since 1970; None if a repeated request found it deleted. Raises as `renew_token`.
+        """
+        return self._of_token(ExpireToken(_hmac(token), _ms("after", after, NOW)), self._begin(timeout))
+
+    def _of_token(self, question: Question[Any, V], deadline: Deadline) -> V:
+        return raised(self._of_controller(question, [TOKEN], deadline)[TOKEN])
+
+
+def _principals(name: str, values: object) -> list[object]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ConfigError(f"{name}={shown(values)}: takes a list of principals, such as ['User:alice']")
+    return list(values)
+
+
+def _hmac(token: object) -> bytes:
+    found = token.hmac if isinstance(token, DelegationToken) else token
+    if not isinstance(found, bytes) or not found:
+        raise ConfigError(f"token must be a DelegationToken or its hmac, not {with_article(type(token).__name__)}")
+    return found
+
+
+def _ms(name: str, seconds: object, usual: int) -> int:
+    if seconds is None:
+        return usual
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < 2**53:
+        raise ConfigError(f"{name}={shown(seconds)}: must be a number of seconds above 0, or None")
+    return int(seconds * 1000)

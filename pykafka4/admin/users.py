@@ -1,0 +1,130 @@
+"""Users that log in with SCRAM. Rule: a password leaves this process only salted, and no error, log line or `repr` has it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.users import (
+    ABSENT,
+    ALL_USERS,
+    MECHANISMS,
+    AlterUsers,
+    DeleteUsers,
+    DescribeUsers,
+    ListUsers,
+    SaltedPassword,
+    ScramCredential,
+    UpsertUsers,
+)
+from pykafka4.core.sasl.credentials import text_of
+from pykafka4.core.sasl.scram import ALGORITHMS, FEWEST_ITERATIONS, MOST_ITERATIONS
+from pykafka4.errors import BrokerError, ConfigError, KafkaError, shown, with_article
+from pykafka4.errors.frames import guarded
+
+__all__ = ["UserCalls"]
+
+SALT: Final = 32  # bytes
+CHANGED: Final = "credentials cannot be changed"
+
+
+class UserCalls(AdminCalls):
+    """The calls of an `AdminClient` about users that log in with SCRAM. Source of all: KIP-554."""
+
+    def list_users(self, *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...]]:
+        """All users that have a SCRAM credential, with mechanism and iterations. Needs DESCRIBE on the cluster.
+
+        One broker is asked, which may learn of a change a moment after the call that made it. Kafka 2.7; with KRaft 3.5.
+        """
+        return raised(self._of_anyone(ListUsers(), [ALL_USERS], self._begin(timeout))[ALL_USERS])
+
+    def describe_users(self, users: Iterable[str], *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...] | KafkaError]:
+        """The same for some users. One without a credential has the BrokerError RESOURCE_NOT_FOUND."""
+        return self._of_anyone(DescribeUsers(), _users(users), self._begin(timeout))
+
+    def describe_user(self, user: str, *, timeout: float | None = None) -> tuple[ScramCredential, ...]:
+        """The same for one user. Raises its error."""
+        (name,) = _users([user])
+        return raised(self._of_anyone(DescribeUsers(), [name], self._begin(timeout))[name])
+
+    @guarded
+    def upsert_users(
+        self,
+        passwords: Mapping[str, str],
+        *,
+        mechanisms: Collection[str] = tuple(MECHANISMS),
+        iterations: int = FEWEST_ITERATIONS,
+        timeout: float | None = None,
+    ) -> None:
+        """Set the password of each user, new or known, for all `mechanisms`. Needs ALTER on the cluster.
+
+        Each password is salted here, `iterations` times (4,096 or more; brokers take at most 16,384). Whoever is logged in stays so, and
+        brokers learn of the change within moments. Raises ConfigError, BrokerError UNACCEPTABLE_CREDENTIAL, AuthorizationError;
+        PartialFailure, whose keys are pairs of a user and a mechanism.
+        """
+        if not isinstance(passwords, Mapping):  # a dict's values must not be shown
+            raise ConfigError(f"passwords: takes a mapping of users to their passwords, not {with_article(type(passwords).__name__)}")
+        words = {name: text_of(passwords[name], f"the password of user {shown(name)}") for name in _users(passwords)}
+        rounds = _iterations(iterations)
+        questions = {
+            name: UpsertUsers(name, {user: _salted(ALGORITHMS[name], word, rounds) for user, word in words.items()})
+            for name in _mechanisms(mechanisms)
+        }
+        users = list(words)
+        del words
+        all_done(CHANGED, self._altered(questions, users, self._begin(timeout)))
+
+    def delete_users(
+        self, users: Iterable[str], *, mechanisms: Collection[str] | None = None, timeout: float | None = None
+    ) -> list[tuple[str, str]]:
+        """Delete the credentials of users, of some `mechanisms` or all that each has; returns the pairs of a user and a mechanism.
+
+        Whoever is logged in stays so. A user without a credential has the error RESOURCE_NOT_FOUND. Needs ALTER on the cluster. Raises as
+        `upsert_users`.
+        """
+        names, wanted = _users(users), _mechanisms(tuple(MECHANISMS) if mechanisms is None else mechanisms)
+        found = self._altered({one: DeleteUsers(one) for one in wanted}, names, self._begin(timeout))
+        if mechanisms is None:  # not looked up before: a broker may not know yet what was set or deleted a moment ago
+            had = {user for (user, _), one in found.items() if one is True}
+            found = {pair: one for pair, one in found.items() if pair[0] not in had or not _is_absent(one)}
+        return list(all_done(CHANGED, found))
+
+    def _altered(
+        self, questions: Mapping[str, AlterUsers], users: Iterable[str], deadline: Deadline
+    ) -> dict[tuple[str, str], bool | KafkaError]:
+        """The outcome of each user and mechanism: one mechanism after the other, as brokers take one change of a user in a request."""
+        found: dict[tuple[str, str], bool | KafkaError] = {}
+        for mechanism, question in questions.items():
+            found |= {(user, mechanism): one for user, one in self._of_controller(question, users, deadline).items()}
+        return found
+
+
+def _is_absent(outcome: bool | KafkaError) -> bool:
+    return isinstance(outcome, BrokerError) and outcome.code.code == ABSENT
+
+
+def _salted(algorithm: str, word: str, iterations: int) -> SaltedPassword:
+    salt = secrets.token_bytes(SALT)
+    return SaltedPassword(salt, hashlib.pbkdf2_hmac(algorithm, word.encode(), salt, iterations), iterations)
+
+
+def _users(values: object) -> list[str]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ConfigError(f"users={shown(values)}: takes a list of names")
+    return list(dict.fromkeys(text_of(one, "the name of a user") for one in values))
+
+
+def _mechanisms(values: object) -> list[str]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Collection) or not values or not set(values) <= set(MECHANISMS):
+        raise ConfigError(f"mechanisms={shown(values)}: takes a list of {', '.join(MECHANISMS)}")
+    return list(dict.fromkeys(values))
+
+
+def _iterations(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not FEWEST_ITERATIONS <= value <= MOST_ITERATIONS:
+        raise ConfigError(f"iterations={shown(value)}: must be from {FEWEST_ITERATIONS:,} to {MOST_ITERATIONS:,}")
+    return int(value)

@@ -1,0 +1,276 @@
+"""Questions about access control lists. Rule: a word that Kafka does not know is refused where it is written, before a broker is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import attrs
+from attrs.converters import optional
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.cluster import OneAnswer
+from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.errors import BrokerError, ConfigError, broker_error, shown
+from pykafka4.errors.codes import error_code
+from pykafka4.errors.rights import CLUSTER
+from pykafka4.wire.protocol.messages_acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+
+__all__ = ["Acl", "AclFilter", "CreateAcls", "DeleteAcls", "DescribeAcls", "as_principal"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+Words: TypeAlias = Mapping[str, int]
+# Kafka's names at their numbers (AclOperation, ResourceType, PatternType, AclPermissionType); types as options of kafka-acls have them.
+OPERATIONS: Final[Words] = {
+    "ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8, "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10,
+    "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12, "CREATE_TOKENS": 13, "DESCRIBE_TOKENS": 14, "TWO_PHASE_COMMIT": 15,
+}  # fmt: skip
+RESOURCES: Final[Words] = {"topic": 2, "group": 3, "cluster": 4, "transactional-id": 5, "delegation-token": 6, "user": 7}
+PATTERNS: Final[Words] = {"LITERAL": 3, "PREFIXED": 4}
+FILTER_PATTERNS: Final[Words] = {"MATCH": 2, **PATTERNS}
+PERMISSIONS: Final[Words] = {"DENY": 2, "ALLOW": 3}
+ANY: Final = 1  # in filters
+LITERAL: Final = "LITERAL"
+NEWER: Final = re.compile(r"UNKNOWN\((\d+)\)")  # a number that a newer broker has sent
+NO_AUTHORIZER: Final = (
+    "the brokers have no authorizer, so everybody may do everything and there are no ACLs; set authorizer.class.name="
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer on brokers and controllers"
+)
+HINTS: Final = {"SECURITY_DISABLED": NO_AUTHORIZER}
+
+
+def as_principal(value: object) -> str:
+    """A principal: a type and a name."""
+    if not isinstance(value, str) or not re.fullmatch(r"[^:]+:.+", value, re.DOTALL):
+        raise ConfigError(f"principal {shown(value)}: must be a type and a name, such as 'User:alice', or 'User:*' for everybody")
+    return str.__str__(value)
+
+
+def _word(words: Words, what: str, value: Any) -> str:
+    """The word of `words` that is meant, in the spelling of Kafka's tools (`DescribeConfigs`) or in capitals (`DESCRIBE_CONFIGS`)."""
+    found = next((word for word in words if isinstance(value, str) and _squeezed(word) == _squeezed(value)), None)
+    if found is None and not (isinstance(value, str) and NEWER.fullmatch(value)):
+        raise ConfigError(f"{what}={shown(value)}: must be one of {', '.join(words)}")
+    return value if found is None else found
+
+
+def _squeezed(word: str) -> str:
+    return re.sub("[-_ ]", "", word).upper()
+
+
+def _operation(value: Any) -> str:
+    return _word(OPERATIONS, "operation", value)
+
+
+def _resource(value: Any) -> str:
+    return _word(RESOURCES, "resource_type", value)
+
+
+def _permission(value: Any) -> str:
+    return _word(PERMISSIONS, "permission", value)
+
+
+def _pattern(value: Any) -> str:
+    return _word(PATTERNS, "pattern", value)
+
+
+def _filter_pattern(value: Any) -> str:
+    return _word(FILTER_PATTERNS, "pattern", value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{shown(value)}: the name of a resource or a host is a str, not empty")
+    return str.__str__(value)
+
+
+def _only_name(acl: Any) -> str:
+    if acl.resource_type != "cluster":
+        raise ConfigError(f"resource_name is missing: name the {acl.resource_type}, '*' stands for all; only the cluster needs no name")
+    return CLUSTER
+
+
+@attrs.frozen
+class Acl:
+    """A principal may do an operation on a resource, or with `permission="DENY"` must not.
+
+    `operation`: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CLUSTER_ACTION,
+    CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT. `resource_type`: topic, group, cluster (which needs no name), transactional-id,
+    delegation-token, user. `resource_name` "*" stands for all; with `pattern="PREFIXED"` it is how names begin. `host`: an address that
+    the right is limited to. Raises ConfigError for any other word. Source: KIP-11, KIP-290.
+    """
+
+    principal: str = attrs.field(converter=as_principal)
+    operation: str = attrs.field(converter=_operation)
+    resource_type: str = attrs.field(converter=_resource)
+    resource_name: str = attrs.field(default=attrs.Factory(_only_name, takes_self=True), converter=_text)
+    permission: str = attrs.field(default="ALLOW", converter=_permission, kw_only=True)
+    host: str = attrs.field(default="*", converter=_text, kw_only=True)
+    pattern: str = attrs.field(default=LITERAL, converter=_pattern, kw_only=True)
+
+    def __str__(self) -> str:
+        where = "cluster" if self.resource_type == "cluster" else f"{self.resource_type} {self.resource_name!r}"
+        prefixed = f" ({self.pattern.lower()})" if self.pattern != LITERAL else ""
+        host = "" if self.host == "*" else f" from {self.host}"
+        return f"{self.permission} {self.operation} on {where}{prefixed} to {self.principal}{host}"
+
+
+@attrs.frozen(kw_only=True)
+class AclFilter:
+    """The ACLs that have these values; None: any. `pattern="MATCH"`: those that apply to the resource of that name."""
+
+    principal: str | None = attrs.field(default=None, converter=optional(as_principal))
+    operation: str | None = attrs.field(default=None, converter=optional(_operation))
+    resource_type: str | None = attrs.field(default=None, converter=optional(_resource))
+    resource_name: str | None = attrs.field(default=None, converter=optional(_text))
+    permission: str | None = attrs.field(default=None, converter=optional(_permission))
+    host: str | None = attrs.field(default=None, converter=optional(_text))
+    pattern: str | None = attrs.field(default=None, converter=optional(_filter_pattern))
+
+    def __str__(self) -> str:
+        given = attrs.asdict(self, filter=lambda _, value: value is not None)
+        return f"ACLs with {', '.join(f'{name}={value}' for name, value in given.items())}" if given else "all ACLs"
+
+
+def _number(words: Words, word: str | None) -> int:
+    if word is None:
+        return ANY
+    newer = NEWER.fullmatch(word)
+    return int(newer[1]) if newer else words[word]
+
+
+def _name(words: Words, number: int) -> str:
+    return next((word for word, known in words.items() if known == number), f"UNKNOWN({number})")
+
+
+def _filter_fields(wanted: Acl | AclFilter) -> dict[str, Any]:
+    return {
+        "resource_type_filter": _number(RESOURCES, wanted.resource_type),
+        "resource_name_filter": wanted.resource_name,
+        "pattern_type_filter": _number(FILTER_PATTERNS, wanted.pattern),
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": _number(OPERATIONS, wanted.operation),
+        "permission_type": _number(PERMISSIONS, wanted.permission),
+    }
+
+
+def _acl(resource: Any, row: Any) -> Acl:
+    return Acl(
+        row.principal,
+        _name(OPERATIONS, row.operation),
+        _name(RESOURCES, resource.resource_type),
+        resource.resource_name,
+        permission=_name(PERMISSIONS, row.permission_type),
+        host=row.host,
+        pattern=_name(PATTERNS, resource.pattern_type),
+    )
+
+
+def _in_order(acls: Any) -> tuple[Acl, ...]:
+    return tuple(sorted(acls, key=lambda acl: (acl.resource_type, acl.resource_name, acl.pattern, *attrs.astuple(acl))))
+
+
+def _refused(refusal: Refusal, api: str, task: str, what: str) -> BrokerError:
+    """The error of an ACL: if it is the same for all, `task` says what cannot be done, otherwise `what` says of which."""
+    row = error_code(refusal.code)
+    common = row.denied or row.name in HINTS
+    return broker_error(refusal.code, task if common else what, HINTS.get(row.name, refusal.detail), api)
+
+
+class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
+    """The ACLs that a filter finds."""
+
+    api = "DescribeAcls"
+
+    def message(self, keys: Sequence[AclFilter]) -> DescribeAclsRequest:
+        """About one filter."""
+        return DescribeAclsRequest(**_filter_fields(keys[0]))
+
+    def answer(self, message: Any, reply: Reply) -> tuple[Acl, ...]:
+        """In order."""
+        return _in_order(_acl(resource, row) for resource in message.resources for row in resource.acls)
+
+    def error(self, key: AclFilter, refusal: Refusal) -> BrokerError:
+        """With the right that is missing, or that there are no ACLs."""
+        return _refused(refusal, self.api, "ACLs cannot be described", str(key))
+
+
+class OfPosition(Question[K, V], Generic[K, V]):
+    """A change whose results have no names: they are in the order of the request. To the controller, so that no request is sent twice."""
+
+    changes = True
+
+    def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
+        """One result for each, or none at all."""
+        rows = self.rows(reply.message)
+        return dict(zip(keys, map(self.result, rows), strict=True)) if len(rows) == len(keys) else {}
+
+    def rows(self, message: Any) -> list[Any]:
+        """The results of a response."""
+        raise NotImplementedError
+
+    def result(self, row: Any) -> V | Refusal:
+        """The meaning of one."""
+        raise NotImplementedError
+
+
+class CreateAcls(OfPosition[Acl, bool]):
+    """Creates ACLs; one that exists already is created, too."""
+
+    api = "CreateAcls"
+
+    def message(self, keys: Sequence[Acl]) -> CreateAclsRequest:
+        """All of them."""
+        return CreateAclsRequest(creations=list(map(_creation, keys)))
+
+    def rows(self, message: Any) -> list[Any]:
+        """One for each ACL."""
+        return list(message.results)
+
+    def result(self, row: Any) -> bool | Refusal:
+        """True, or the error."""
+        return Refusal(row.error_code, row.error_message) if row.error_code else True
+
+    def error(self, key: Acl, refusal: Refusal) -> BrokerError:
+        """With the right that is missing, or that there are no ACLs."""
+        return _refused(refusal, self.api, "ACLs cannot be created", str(key))
+
+
+def _creation(acl: Acl) -> CreateAclsRequest.Creation:
+    return CreateAclsRequest.Creation(
+        resource_type=_number(RESOURCES, acl.resource_type),
+        resource_name=acl.resource_name,
+        resource_pattern_type=_number(PATTERNS, acl.pattern),
+        principal=acl.principal,
+        host=acl.host,
+        operation=_number(OPERATIONS, acl.operation),
+        permission_type=_number(PERMISSIONS, acl.permission),
+    )
+
+
+class DeleteAcls(OfPosition["Acl | AclFilter", "tuple[Acl, ...]"]):
+    """Deletes the ACLs that each filter finds; returns them."""
+
+    api = "DeleteAcls"
+
+    def message(self, keys: Sequence[Acl | AclFilter]) -> DeleteAclsRequest:
+        """All filters."""
+        return DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**_filter_fields(key)) for key in keys])
+
+    def rows(self, message: Any) -> list[Any]:
+        """One for each filter."""
+        return list(message.filter_results)
+
+    def result(self, row: Any) -> tuple[Acl, ...] | Refusal:
+        """The ACLs, or the first error."""
+        failed = [one for one in (row, *row.matching_acls) if one.error_code]
+        if failed:
+            return Refusal(failed[0].error_code, failed[0].error_message)
+        return _in_order(_acl(one, one) for one in row.matching_acls)
+
+    def error(self, key: Acl | AclFilter, refusal: Refusal) -> BrokerError:
+        """With the right that is missing, or that there are no ACLs."""
+        return _refused(refusal, self.api, "ACLs cannot be deleted", str(key))

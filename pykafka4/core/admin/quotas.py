@@ -1,0 +1,145 @@
+"""Questions about client quotas. Rule: the default of users, client ids and addresses is a value of its own: neither a name nor None."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.cluster import OneAnswer
+from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.errors import BrokerError, ConfigError, broker_error, shown
+from pykafka4.errors.codes import error_code
+from pykafka4.wire.protocol.messages_users import AlterClientQuotasRequest, DescribeClientQuotasRequest
+
+__all__ = ["AlterQuotas", "DescribeQuotas", "QuotaEntity", "QuotaFilter", "QuotaScope"]
+
+KINDS: Final = {"user": "user", "client_id": "client-id", "ip": "ip"}  # fields, and Kafka's names
+EXACT, DEFAULT, ANY = range(3)  # match types of DescribeClientQuotas
+
+
+class QuotaScope(enum.Enum):
+    """Other clients than one with a name."""
+
+    DEFAULT = "<default>"  # all without a quota of their own
+    ANY = "<any>"  # in filters: each one, and the default
+
+    def __str__(self) -> str:
+        return self.value
+
+
+Client: TypeAlias = "str | QuotaScope | None"
+
+
+def _checked(value: Any) -> Any:
+    if value is not None and not isinstance(value, QuotaScope) and (not isinstance(value, str) or not value):
+        raise ConfigError(f"{shown(value)}: takes a name, or QuotaScope.DEFAULT for all clients without a quota of their own")
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+@attrs.frozen(kw_only=True)
+class QuotaEntity:
+    """Whom a quota is for: a user, a client id, both (for that client id of that user), or an IP address. None: not looked at.
+
+    `QuotaScope.DEFAULT` means every one without a quota of its own. Source: KIP-546, KIP-612.
+    """
+
+    user: Client = attrs.field(default=None, converter=_checked)
+    client_id: Client = attrs.field(default=None, converter=_checked)
+    ip: Client = attrs.field(default=None, converter=_checked)
+
+    def __attrs_post_init__(self) -> None:
+        if (self.ip is None) == (self.user is None and self.client_id is None) or QuotaScope.ANY in self.named.values():
+            raise ConfigError(f"{self}: a quota is for a user, a client_id, both, or an ip")
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The names that are given, by Kafka's names of the kinds."""
+        return {kind: getattr(self, field) for field, kind in KINDS.items() if getattr(self, field) is not None}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{kind} {name}" for kind, name in self.named.items()) or "no client"
+
+
+@attrs.frozen(kw_only=True)
+class QuotaFilter:
+    """The quotas of a user, client id or IP address; `QuotaScope.DEFAULT`: the default; `QuotaScope.ANY`: any; None is not looked at.
+
+    `strict`: only entities that have nothing else: with `user="alice"` not those of a client id of alice.
+    """
+
+    user: Client = attrs.field(default=None, converter=_checked)
+    client_id: Client = attrs.field(default=None, converter=_checked)
+    ip: Client = attrs.field(default=None, converter=_checked)
+    strict: bool = False
+
+
+def _entity(rows: Iterable[Any]) -> QuotaEntity | None:
+    """The entity of a response; None for a kind that only newer brokers know."""
+    fields = {kind: field for field, kind in KINDS.items()}
+    named = {row.entity_type: QuotaScope.DEFAULT if row.entity_name is None else row.entity_name for row in rows}
+    return QuotaEntity(**{fields[kind]: name for kind, name in named.items()}) if named.keys() <= fields.keys() else None
+
+
+class DescribeQuotas(OneAnswer[QuotaFilter, "dict[QuotaEntity, dict[str, float]]"]):
+    """The quotas that a filter finds."""
+
+    api = "DescribeClientQuotas"
+
+    def what(self, key: QuotaFilter) -> str:
+        """All of them."""
+        return "quotas cannot be described"
+
+    def message(self, keys: Sequence[QuotaFilter]) -> DescribeClientQuotasRequest:
+        """About one filter."""
+        rows = [_component(kind, getattr(keys[0], field)) for field, kind in KINDS.items() if getattr(keys[0], field) is not None]
+        return DescribeClientQuotasRequest(components=rows, strict=keys[0].strict)
+
+    def answer(self, message: Any, reply: Reply) -> dict[QuotaEntity, dict[str, float]]:
+        """In order."""
+        rows = ((_entity(row.entity), row) for row in message.entries or ())
+        found = {entity: {one.key: one.value for one in row.values} for entity, row in rows if entity is not None}
+        return {entity: dict(sorted(found[entity].items())) for entity in sorted(found, key=str)}
+
+
+MATCHES: Final[Mapping[Any, int]] = {QuotaScope.DEFAULT: DEFAULT, QuotaScope.ANY: ANY}
+
+
+def _component(kind: str, wanted: Any) -> DescribeClientQuotasRequest.Component:
+    match_type = MATCHES.get(wanted, EXACT)
+    return DescribeClientQuotasRequest.Component(entity_type=kind, match_type=match_type, match=wanted if match_type == EXACT else None)
+
+
+class AlterQuotas(Question[QuotaEntity, bool]):
+    """Sets and removes quotas of entities; True for each that is done."""
+
+    api = "AlterClientQuotas"
+    about = "quotas of {}"
+    changes = True
+
+    def __init__(self, quotas: Mapping[QuotaEntity, Mapping[str, float | None]], *, validate_only: bool) -> None:
+        self._quotas, self._validate_only = quotas, validate_only
+
+    def message(self, keys: Sequence[QuotaEntity]) -> AlterClientQuotasRequest:
+        """All of them."""
+        return AlterClientQuotasRequest(entries=[_entry(key, self._quotas[key]) for key in keys], validate_only=self._validate_only)
+
+    def read(self, keys: Sequence[QuotaEntity], reply: Reply) -> Mapping[QuotaEntity, bool | Refusal]:
+        """One row for each."""
+        rows = ((_entity(row.entity), row) for row in reply.message.entries)
+        return {key: Refusal(row.error_code, row.error_message) if row.error_code else True for key, row in rows if key is not None}
+
+    def error(self, key: QuotaEntity, refusal: Refusal) -> BrokerError:
+        """With the right that is missing; that is the same for all."""
+        what = "quotas cannot be changed" if error_code(refusal.code).denied else self.what(key)
+        return broker_error(refusal.code, what, refusal.detail, self.api)
+
+
+def _entry(entity: QuotaEntity, quotas: Mapping[str, float | None]) -> AlterClientQuotasRequest.Entry:
+    kind = AlterClientQuotasRequest.Entry
+    rows = [kind.Entity(entity_type=name, entity_name=None if who is QuotaScope.DEFAULT else who) for name, who in entity.named.items()]
+    changes = [kind.Op(key=key, value=0.0 if value is None else value, remove=value is None) for key, value in quotas.items()]
+    return kind(entity=rows, ops=changes)

@@ -1,0 +1,115 @@
+"""ACLs, users, quotas and tokens: arguments that are refused before a broker is asked, and brokers that are too old."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykafka4 import (
+    Acl,
+    AclFilter,
+    AdminClient,
+    ConfigError,
+    DelegationToken,
+    QuotaEntity,
+    QuotaFilter,
+    QuotaScope,
+    UnsupportedVersion,
+)
+from pykafka4.core.admin.users import SaltedPassword
+
+SECRET = "correct horse battery staple"
+ALICE = QuotaEntity(user="alice")
+TOKEN = DelegationToken("id", "User:alice", None, (), 1, 2, 3, SECRET.encode())
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Acl("alice", "READ", "topic", "t"), "'alice': must be a type and a name, such as 'User:alice'"),
+        (lambda: Acl("User:a", "REED", "topic", "t"), "operation='REED': must be one of ALL, READ"),
+        (lambda: Acl("User:a", "READ", "topics", "t"), "resource_type='topics': must be one of topic, group, cluster"),
+        (lambda: Acl("User:a", "READ", "topic"), "name the topic, '\\*' stands for all"),
+        (lambda: Acl("User:a", "READ", "topic", ""), "'': the name of a resource or a host is a str, not empty"),
+        (lambda: Acl("User:a", "READ", "topic", "t", pattern="match"), "pattern='match': must be one of LITERAL, PREFIXED"),
+        (lambda: Acl("User:a", "READ", "topic", "t", permission="maybe"), "permission='maybe': must be one of DENY, ALLOW"),
+        (lambda: AclFilter(pattern="all"), "pattern='all': must be one of MATCH, LITERAL, PREFIXED"),
+        (lambda: QuotaEntity(), "a quota is for a user, a client_id, both, or an ip"),
+        (lambda: QuotaEntity(user="a", ip="::1"), "a quota is for a user, a client_id, both, or an ip"),
+        (lambda: QuotaEntity(user=QuotaScope.ANY), "a quota is for a user"),
+        (lambda: QuotaFilter(user=""), "'': takes a name, or QuotaScope.DEFAULT"),
+    ],
+)
+def test_a_wrong_word_is_named_where_it_is_written(make: Callable[[], object], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make()
+
+
+def test_words_are_taken_as_kafkas_tools_write_them() -> None:
+    written = Acl("User:a", "DescribeConfigs", "TransactionalId", "x", pattern="Prefixed", permission="Deny")
+    assert written == Acl("User:a", "DESCRIBE_CONFIGS", "transactional-id", "x", pattern="PREFIXED", permission="DENY")
+    assert str(written) == "DENY DESCRIBE_CONFIGS on transactional-id 'x' (prefixed) to User:a"
+    assert Acl("User:a", "ALTER", "cluster").resource_name == "kafka-cluster"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda admin: admin.describe_acls("User:a"), "takes an AclFilter, such as"),
+        (lambda admin: admin.create_acls(Acl("User:a", "READ", "topic", "t")), "takes a list of Acl"),
+        (lambda admin: admin.create_acls([AclFilter()]), "takes a list of Acl"),
+        (lambda admin: admin.delete_acls(["User:a"]), "takes a list of Acl or AclFilter"),
+        (lambda admin: admin.describe_users("alice"), "takes a list of names"),
+        (lambda admin: admin.describe_users([""]), "the name of a user is empty"),
+        (lambda admin: admin.upsert_users({"a": SECRET}, mechanisms=["PLAIN"]), "takes a list of SCRAM-SHA-256, SCRAM-SHA-512"),
+        (lambda admin: admin.upsert_users({"a": SECRET}, iterations=100), "iterations=100: must be from 4,096"),
+        (lambda admin: admin.delete_users(["a"], mechanisms=[]), "takes a list of SCRAM-SHA-256"),
+        (lambda admin: admin.describe_quotas({"user": "a"}), "takes a QuotaFilter"),
+        (lambda admin: admin.alter_quotas({"alice": {"producer_byte_rate": 1}}), "takes a mapping such as"),
+        (lambda admin: admin.alter_quotas({ALICE: {}}), "quotas of user alice: takes a mapping of names to rates"),
+        (lambda admin: admin.alter_quotas({ALICE: {"producer_byte_rate": -1}}), "producer_byte_rate=-1: must be a number above 0"),
+        (lambda admin: admin.create_token(owner="alice"), "must be a type and a name"),
+        (lambda admin: admin.create_token(renewers="User:bob"), "renewers='User:bob': takes a list of principals"),
+        (lambda admin: admin.create_token(max_lifetime=0), "max_lifetime=0: must be a number of seconds above 0"),
+        (lambda admin: admin.renew_token("id"), "token must be a DelegationToken or its hmac, not a str"),
+    ],
+)
+def test_a_wrong_argument_is_named(admin: AdminClient, call: Callable[[Any], object], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        call(admin)
+
+
+@pytest.mark.parametrize("passwords", [{"a": SECRET.encode()}, {"a": [SECRET]}, {"a": SECRET + "\ud800"}, [("a", SECRET)], {"a": ""}])
+def test_a_wrong_password_is_not_shown(admin: AdminClient, passwords: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        admin.upsert_users(passwords)
+    assert "password" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    trace: Any = caught.value.__traceback__.tb_next
+    while trace is not None:  # as tools show it that report errors
+        assert SECRET not in repr(trace.tb_frame.f_locals)
+        trace = trace.tb_next
+
+
+@pytest.mark.parametrize("value", [TOKEN, SaltedPassword(b"salt", SECRET.encode(), 4096)])
+def test_what_brokers_keep_of_a_secret_is_neither_shown_nor_pickled(value: object) -> None:
+    assert SECRET not in repr(value)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda admin: admin.describe_acls(),
+        lambda admin: admin.upsert_users({"alice": SECRET}),
+        lambda admin: admin.alter_quotas({ALICE: {"producer_byte_rate": None}}),
+        lambda admin: admin.create_token(),
+    ],
+)
+def test_a_broker_that_does_not_know_the_request_is_named(admin: AdminClient, call: Callable[[Any], object]) -> None:
+    with pytest.raises(UnsupportedVersion):
+        call(admin)
