@@ -13,6 +13,7 @@ Modules; each line imports only from lines below it:
     watch       the status page of a running client, in the terminal
     arguments   texts of the command line as values
     frame       imports commands when they are run; options of all commands
+    completion  completes commands and names in shells
     invocation  which cluster: options, variables, profiles; clients for commands; exit codes
     profiles    names for clusters, in a file of the user
     show        results as tables and as JSON

@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from pykafka4.cli.completion import NAMES
 from pykafka4.cli.invocation import Invocation
 
 __all__ = ["Frame", "Row", "Seconds", "connection_options"]
@@ -122,6 +123,8 @@ def _connect(command: click.Command) -> None:
     for param in command.params:
         if "--json" in param.opts:
             param.default = _json_before
+        if param.type is click.STRING and param.name in NAMES:
+            param.type = NAMES[param.name]
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _connect(each)

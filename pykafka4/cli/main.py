@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import shell_complete
 
+from pykafka4.cli.completion import COMPLETE
 from pykafka4.cli.frame import Frame, Row, connection_options
 from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, complain, note
 from pykafka4.errors import ConfigError, KafkaError
@@ -19,13 +20,13 @@ from pykafka4.errors import ConfigError, KafkaError
 __all__ = ["COMMANDS", "run"]
 
 PROGRAM: Final = "pykafka4"
-COMPLETE: Final = "_PYKAFKA4_COMPLETE"  # the variable with which a shell asks for completions
 
 # The order of the help: records, the cluster, what runs, programs of their own.
 COMMANDS: Final[dict[str, Row]] = {
     "groups": ("pykafka4.cli.groups", "groups", "Consumer groups: list, lag, rewind, delete, …"),
     "cluster": ("pykafka4.cli.cluster", "cluster", "The cluster: brokers, quorum, log directories, …"),
     "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),
+    "completion": ("pykafka4.cli.completion", "completion", "What bash, zsh and fish need to complete commands and names."),
     "agent": ("pykafka4.agent.service.main", "main", "A daemon that takes messages of local programs and sends them to Kafka."),
     "send": ("pykafka4.agent.sending", "main", "Hand messages to that agent."),
     "demo": ("pykafka4.testing.demo", "main", "A producer, a group and a killed broker in ten seconds; needs no cluster."),

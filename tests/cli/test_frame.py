@@ -48,7 +48,7 @@ def test_the_help_imports_no_command_and_no_client() -> None:
         "print(*(name for name in sys.modules if name.startswith(('pykafka4.cli.', 'pykafka4.admin', 'pykafka4.client'))), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert set(done.stderr.split()) == {f"pykafka4.cli.{name}" for name in ("main", "frame", "invocation", "profiles")}
+    assert set(done.stderr.split()) == {f"pykafka4.cli.{name}" for name in ("main", "frame", "completion", "invocation", "profiles")}
     for name, (_, _, text) in COMMANDS.items():
         assert f"\n  {name} " in done.stdout
         assert text.split()[0] in done.stdout

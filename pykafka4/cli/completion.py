@@ -1,0 +1,70 @@
+"""Completion in shells. Rule: names of topics and groups are completed if an option before them, a variable or a profile names the cluster,
+and if it answers within a second; whatever fails completes nothing and shows nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from pykafka4.cli.invocation import DONE, Invocation
+
+if TYPE_CHECKING:
+    from pykafka4.admin import AdminClient
+
+__all__ = ["COMPLETE", "NAMES", "completion"]
+
+COMPLETE: Final = "_PYKAFKA4_COMPLETE"  # the variable with which a shell asks for completions
+ANSWER_S: Final = 1.0
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pykafka4 completion bash > ~/.local/share/bash-completion/completions/pykafka4
+  pykafka4 completion zsh > ~/.zfunc/_pykafka4       (with fpath+=~/.zfunc before compinit)
+  pykafka4 completion fish > ~/.config/fish/completions/pykafka4.fish
+"""
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print what a shell needs to complete commands, options and names of topics and groups."""
+    found = get_completion_class(shell)
+    assert found is not None
+    root = click.get_current_context().find_root()
+    click.echo(found(root.command, {}, str(root.info_name), COMPLETE).source())
+    return DONE
+
+
+class TopicName(click.types.StringParamType):
+    """A text that is completed with the cluster's topics."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """See click."""
+        return [CompletionItem(name) for name in self._names(ctx.ensure_object(Invocation)) if name.startswith(incomplete)]
+
+    def _names(self, invocation: Invocation) -> list[str]:
+        logging.disable()  # standard error is the line that the user is typing
+        try:
+            with invocation.admin() as admin:
+                return self._look(admin)
+        except Exception:  # any: there is nobody to tell
+            return []
+        finally:
+            logging.disable(logging.NOTSET)
+
+    def _look(self, admin: AdminClient) -> list[str]:
+        return list(admin.list_topics(timeout=ANSWER_S))
+
+
+class GroupName(TopicName):
+    """A text that is completed with the cluster's groups."""
+
+    def _look(self, admin: AdminClient) -> list[str]:
+        return [group.group_id for group in admin.list_groups(timeout=ANSWER_S)]
+
+
+NAMES: Final = {"topic": TopicName(), "topics": TopicName(), "group": GroupName(), "groups": GroupName()}  # by the name of a parameter
