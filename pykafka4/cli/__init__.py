@@ -7,8 +7,11 @@ Rules:
 
 Modules; each line imports only from lines below it:
     main        the table of commands; exit codes
+    bench       measures the user's own cluster
     groups      the commands that show groups
     cluster     the commands about the cluster: brokers, quorum, replicas, leaders
+    local       a Kafka of this machine, for development
+    kafka       Java and the jars for it
     offsets     the commands that change groups and offsets
     watch       the status page of a running client, in the terminal
     arguments   texts of the command line as values

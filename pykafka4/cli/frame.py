@@ -20,7 +20,7 @@ from pykafka4.cli.invocation import Invocation
 __all__ = ["Frame", "Row", "Seconds", "connection_options"]
 
 Row = tuple[str, str, str]  # module, attribute, a line of help
-ALONE: Final = frozenset({"completion", "watch"})  # commands that need no cluster
+ALONE: Final = frozenset({"completion", "watch", "cluster up", "cluster down", "cluster status"})  # commands that need no other cluster
 
 
 class Seconds(click.FloatRange):
@@ -53,8 +53,7 @@ class Frame(click.Group):
         found = getattr(importlib.import_module(module), attribute)
         if not isinstance(found, click.Command):
             return _program(cmd_name, found, text)
-        if cmd_name not in ALONE:
-            _connect(found)
+        _connect(found, cmd_name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -109,9 +108,9 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
         setattr(invocation, str(option.name), value)
 
 
-def _connect(command: click.Command) -> None:
+def _connect(command: click.Command, path: str) -> None:
     """Add the options to a command and those below it."""
-    if any(isinstance(param, ConnectionOption) for param in command.params):
+    if path in ALONE or any(isinstance(param, ConnectionOption) for param in command.params):
         return
     is_group = isinstance(command, click.Group)
     taken = {name for param in command.params for name in param.opts}
@@ -126,8 +125,8 @@ def _connect(command: click.Command) -> None:
         if param.type is click.STRING and param.name in NAMES:
             param.type = NAMES[param.name]
     if isinstance(command, click.Group):
-        for each in command.commands.values():
-            _connect(each)
+        for name, each in command.commands.items():
+            _connect(each, f"{path} {name}")
 
 
 def _json_before() -> bool:

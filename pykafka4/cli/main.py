@@ -25,6 +25,7 @@ PROGRAM: Final = "pykafka4"
 COMMANDS: Final[dict[str, Row]] = {
     "groups": ("pykafka4.cli.groups", "groups", "Consumer groups: list, lag, rewind, delete, …"),
     "cluster": ("pykafka4.cli.cluster", "cluster", "The cluster: brokers, quorum, log directories, …"),
+    "bench": ("pykafka4.cli.bench", "bench", "Measure your cluster: produce, consume, end-to-end latency."),
     "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),
     "completion": ("pykafka4.cli.completion", "completion", "What bash, zsh and fish need to complete commands and names."),
     "agent": ("pykafka4.agent.service.main", "main", "A daemon that takes messages of local programs and sends them to Kafka."),

@@ -1,0 +1,331 @@
+"""`pykafka4 bench`: how fast the user's own cluster is with this client. Invariant: the topic of the bench is its own, and is deleted, also
+after Ctrl-C; each record counts as produced when the cluster has acknowledged it.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+import struct
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from pykafka4.admin import AdminClient
+from pykafka4.cli.frame import Seconds
+from pykafka4.cli.invocation import DONE, Invocation, complain, note
+from pykafka4.cli.show import as_json, console, table
+from pykafka4.cli.tables import Table
+from pykafka4.core.admin.topics import NewTopic
+from pykafka4.errors import KafkaError
+
+__all__ = ["bench"]
+
+RECORDS: Final = 1_000_000
+VALUES: Final = 1_000  # different ones, so that a codec has the work that real values give it
+SAMPLE: Final = 100  # at full speed, the latency of each so many records is measured
+MARK: Final = b"pykafka4"
+STAMPED: Final = len(MARK) + 8  # bytes of a value that say when it was sent
+WARM_UP_S: Final = 1.0  # of the latency phase: the first records wait for connections
+STUCK_S: Final = 60.0
+SHOWN: Final = ("p50", "p99", "p99.9")
+
+
+@attrs.frozen
+class Load:
+    """What is sent."""
+
+    topic: str
+    records: int | None
+    seconds: float | None
+    size: int
+    options: dict[str, Any]  # of the producer
+
+    def values(self) -> list[bytes]:
+        """Random letters, as kafka-producer-perf-test sends them."""
+        letters = random.Random(0)
+        return ["".join(letters.choices(string.ascii_uppercase, k=self.size)).encode() for _ in range(VALUES)]
+
+
+@attrs.frozen
+class Figures:
+    """What a phase has found. Latencies are in seconds, of a sample."""
+
+    phase: str
+    records: int
+    size: int
+    seconds: float
+    cpu: float | None
+    latencies: Sequence[float] = ()
+
+    def quantile(self, part: float) -> float | None:
+        """In milliseconds."""
+        if not self.latencies:
+            return None
+        return 1000 * self.latencies[min(len(self.latencies) - 1, int(part * len(self.latencies)))]
+
+    def json(self) -> dict[str, Any]:
+        """One line for programs."""
+        rate = self.records / self.seconds
+        return {
+            "phase": self.phase,
+            "records": self.records,
+            "seconds": round(self.seconds, 3),
+            "records_per_s": round(rate, 1),
+            "mb_per_s": round(rate * self.size / 1e6, 3),
+            "cpu_us_per_record": None if self.cpu is None else round(1e6 * self.cpu / self.records, 3),
+            "latency_ms": {name: _rounded(self.quantile(float(name[1:]) / 100)) for name in SHOWN} if self.latencies else None,
+        }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+class Clock:
+    """Measures a phase: wall time, and CPU of this process."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def figures(self, phase: str, records: int, size: int, latencies: Sequence[float] = ()) -> Figures:
+        """What has been found since the start."""
+        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return Figures(phase, records, size, wall, cpu, sorted(latencies))
+
+
+class Bar:
+    """The progress of a phase, on a terminal only."""
+
+    def __init__(self, phase: str, total: float | None) -> None:
+        screen = Console(stderr=True)
+        columns = (TextColumn("{task.description:<11}"), BarColumn(), TextColumn("{task.fields[shown]}"), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
+        self._task = self._progress.add_task(phase, total=total, shown="")
+
+    def show(self, done: float, records: int, seconds: float, size: int) -> None:
+        """So much of the total is done."""
+        rate = records / max(seconds, 1e-9)
+        self._progress.update(self._task, completed=done, shown=f"{records:,} records  {rate:,.0f}/s  {rate * size / 1e6:,.1f} MB/s")
+
+    def __enter__(self) -> Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pykafka4 bench -b localhost:9092
+  pykafka4 bench -b localhost:9092 --seconds 30 --size 1000 --compression zstd
+  pykafka4 bench --profile prod --acks 1 --json | jq -r '[.phase, .records_per_s] | @tsv'
+"""
+)
+@click.option("--records", type=click.IntRange(1), help=f"Records to produce and consume; default {RECORDS:,}.")
+@click.option("--seconds", type=Seconds(0.1, 1e6), help="Produce for so long instead.")
+@click.option("--size", type=click.IntRange(STAMPED, 2**30), default=100, show_default=True, help="Bytes of a value.")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True, help="Whose acknowledgement counts.")
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", show_default=True)
+@click.option("--partitions", type=click.IntRange(1, 10_000), default=6, show_default=True, help="Of the topic that the bench makes.")
+@click.option("--replication", type=click.IntRange(1, 100), help="Replicas of a partition; default: as the cluster has it.")
+@click.option("--rate", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="Records/s while latency is measured.")
+@click.option("--latency-seconds", type=Seconds(2, 1e6), default=6.0, show_default=True, help="How long latency is measured.")
+@click.option("--json", "json_", is_flag=True, help="One JSON object a phase.")
+@click.pass_obj
+def bench(
+    invocation: Invocation, /, json_: bool, partitions: int, replication: int | None, rate: int, latency_seconds: float, **load: Any
+) -> int:
+    """Measure your cluster: produce, consume, and end-to-end latency.
+
+    The records go to a topic of their own, which is deleted at the end. First they are produced as fast as it goes, then all of them are
+    consumed; then --rate records a second are sent, and timed until they are acknowledged and until a consumer has them. The cluster feels
+    the first two phases: on one that others use, begin with --records 10000.
+    """
+    if load["records"] is not None and load["seconds"] is not None:
+        raise click.UsageError("give --records or --seconds, not both")
+    records = RECORDS if load["records"] is None and load["seconds"] is None else load["records"]
+    options = {"acks": "all" if load["acks"] == "all" else int(load["acks"]), "compression_type": load["compression"]}
+    if load["acks"] != "all":
+        options["enable_idempotence"] = False
+    work = Load(f"pykafka4-bench-{uuid.uuid4().hex[:12]}", records, load["seconds"], load["size"], options)
+    with invocation.admin() as admin:
+        admin.create_topics({work.topic: NewTopic(partitions, replication or -1)}, wait=True, timeout=invocation.timeout)
+        try:
+            found = []
+            for figures in _phases(invocation, work, rate, latency_seconds):
+                found.append(figures)
+                if json_:
+                    click.echo(as_json(figures.json()))
+        finally:
+            code = _delete(admin, work.topic, invocation.timeout)
+    if not json_:
+        console().print(_table(found))
+        note("MB are 10^6 bytes of values; CPU is that of this process; latency while producing includes waiting in the producer's memory")
+    return code
+
+
+def _delete(admin: AdminClient, topic: str, timeout: float | None) -> int:
+    try:
+        admin.delete_topics([topic], timeout=timeout)
+    except KafkaError as error:
+        return complain(f"the topic {topic} of the bench is left, delete it with: pykafka4 topics delete {topic} --execute ({error})")
+    return DONE
+
+
+def _phases(invocation: Invocation, load: Load, rate: int, seconds: float) -> Iterator[Figures]:
+    produced = _produce(invocation, load)
+    yield produced
+    yield _consume(invocation, load, produced.records)
+    yield from _paced(invocation, load, rate, seconds)
+
+
+def _table(found: Sequence[Figures]) -> Table:
+    rows = []
+    for each in found:
+        line = each.json()
+        latency = line["latency_ms"] or {}
+        rate = f"{each.records:,}", f"{line['records_per_s']:,.0f}", f"{line['mb_per_s']:,.1f}"
+        times = (_with("ms", latency.get(name), 1) for name in SHOWN)
+        rows.append((each.phase, *rate, _with("µs", line["cpu_us_per_record"], 2), *times))
+    return table(("phase", "records", "records/s", "MB/s", "CPU/record", *SHOWN), rows)
+
+
+def _with(unit: str, value: float | None, digits: int) -> str | None:
+    return None if value is None else f"{value:,.{digits}f} {unit}"
+
+
+# -- phases
+
+
+class Acks:
+    """Seconds until records were acknowledged. A record that failed ends the bench."""
+
+    def __init__(self) -> None:
+        self.latencies: list[float] = []
+
+    def sent(self) -> Any:
+        """A callback for a record that is sent now."""
+        begin = time.perf_counter()
+        return lambda delivery: self.latencies.append(time.perf_counter() - begin)
+
+
+def _produce(invocation: Invocation, load: Load) -> Figures:
+    """As fast as it goes."""
+    values, acks = load.values(), Acks()
+    with invocation.producer(**load.options) as producer, Bar("produce", load.records or load.seconds) as bar:
+        producer.send(load.topic, values[0]).result(STUCK_S)  # connects
+        clock, begin, sent = Clock(), time.perf_counter(), 0
+        while True:
+            passed = time.perf_counter() - begin
+            bar.show(sent if load.records else passed, sent, passed, load.size)
+            if sent >= load.records if load.records is not None else passed >= (load.seconds or 0):
+                break
+            count = VALUES if load.records is None else min(VALUES, load.records - sent)
+            for first in range(0, count, SAMPLE):
+                producer.send(load.topic, values[first], on_delivery=acks.sent())
+                producer.send_many(load.topic, values[first + 1 : min(first + SAMPLE, count)])
+            sent += count
+        producer.flush()
+        figures = clock.figures("produce", sent, load.size, acks.latencies)
+        stats = producer.stats()
+    if stats.acked < sent + 1:
+        raise KafkaError(
+            f"{sent + 1 - stats.acked} of {sent + 1} records failed: {', '.join(map(str, stats.failed)) or 'not acknowledged'}"
+        )
+    return figures
+
+
+def _consume(invocation: Invocation, load: Load, records: int) -> Figures:
+    """All that was produced, from the beginning."""
+    with invocation.consumer(auto_offset_reset="earliest", group_id=None) as consumer, Bar("consume", records) as bar:
+        consumer.subscribe([load.topic])
+        clock = Clock()
+        begin = last = time.perf_counter()
+        found = 0
+        while found < records:
+            got = consumer.poll(1.0)
+            now = time.perf_counter()
+            if got:
+                found, last = found + len(got), now
+                bar.show(found, found, now - begin, load.size)
+            elif now - last > STUCK_S:
+                raise KafkaError(f"{records - found} of {records} records did not come within {STUCK_S:.0f} s")
+        return clock.figures("consume", found, load.size)
+
+
+class Reader(threading.Thread):
+    """Reads what is sent, and notes when it was sent and how old it is."""
+
+    def __init__(self, invocation: Invocation, topic: str) -> None:
+        super().__init__(name="pykafka4-bench-reader", daemon=True)
+        self.found: list[tuple[float, float]] = []  # begin, seconds
+        self.error: BaseException | None = None
+        self.done = threading.Event()
+        self._consumer = invocation.consumer(auto_offset_reset="latest", group_id=None)
+        self._consumer.subscribe([topic])
+
+    def run(self) -> None:
+        """Until `done`."""
+        try:
+            with self._consumer as consumer:
+                while not self.done.is_set():
+                    records = consumer.poll(0.2)
+                    now = time.perf_counter()
+                    self.found += [(begin, now - begin) for record in records if (begin := _stamp(record.value)) is not None]
+        except BaseException as error:  # the main thread raises it
+            self.error = error
+
+    def since(self, begin: float) -> list[float]:
+        """Latencies of the records that were sent since then. Raises the error that ended the thread."""
+        if self.error is not None:
+            raise self.error
+        return [seconds for sent, seconds in self.found if sent >= begin]
+
+
+def _stamped(filling: bytes) -> bytes:
+    return MARK + struct.pack(">d", time.perf_counter()) + filling
+
+
+def _stamp(value: bytes | None) -> float | None:
+    if value is None or not value.startswith(MARK):
+        return None
+    (found,) = struct.unpack_from(">d", value, len(MARK))
+    return float(found)
+
+
+def _paced(invocation: Invocation, load: Load, rate: int, seconds: float) -> Iterator[Figures]:
+    """`rate` records a second: until the acknowledgement, and until a consumer has the record."""
+    filling, acks, reader = b"x" * (load.size - STAMPED), Acks(), Reader(invocation, load.topic)
+    reader.start()
+    try:
+        with invocation.producer(**{**load.options, "linger_ms": 0}) as producer, Bar("latency", seconds) as bar:
+            clock, begin, sent = Clock(), time.perf_counter(), 0
+            warm, measured = begin + WARM_UP_S, 0
+            while (now := time.perf_counter()) < begin + seconds:
+                while sent < (now - begin) * rate:
+                    producer.send(load.topic, _stamped(filling), on_delivery=acks.sent() if now >= warm else None)
+                    sent, measured = sent + 1, measured + (now >= warm)
+                bar.show(now - begin, sent, now - begin, load.size)
+                time.sleep(max(0.0, begin + sent / rate - time.perf_counter()))
+            producer.flush()
+            ended = attrs.evolve(clock.figures("acknowledged", sent, load.size, acks.latencies), cpu=None)  # it is that of waiting
+        limit = time.perf_counter() + STUCK_S
+        while len(found := reader.since(warm)) < measured:
+            if time.perf_counter() > limit:
+                raise KafkaError(f"{measured - len(found)} of {measured} records did not come within {STUCK_S:.0f} s")
+            time.sleep(0.05)
+    finally:
+        reader.done.set()
+        reader.join(STUCK_S)
+    yield ended
+    yield attrs.evolve(ended, phase="end to end", latencies=sorted(found))

@@ -1,0 +1,113 @@
+"""Kafka for `pykafka4 cluster up`: Java, and the jars of a broker. Rule: an error about what is missing names the way out.
+
+The jars are in a folder that the user names, or Maven fetches them once. A fetched folder has its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import click
+
+__all__ = ["VERSION", "cache", "fetch", "fetched", "java", "jars_of"]
+
+VERSION: Final = "4.4.0"
+JAVA: Final = 17  # what Kafka 4 needs
+FETCH_S: Final = 900.0  # a cold Maven repository behind a slow line
+POM: Final = """\
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>pykafka4</groupId>
+  <artifactId>local</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>{version}</version>
+      <exclusions>
+        <!-- Some releases of it are not on Maven Central, and a broker starts without it. -->
+        <exclusion><groupId>org.apache.kafka</groupId><artifactId>kafka-tools-api</artifactId></exclusion>
+      </exclusions>
+    </dependency>
+    <!-- Without an SLF4J binding a broker logs nothing at all. -->
+    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.1</version></dependency>
+    <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-core</artifactId><version>2.25.1</version></dependency>
+  </dependencies>
+</project>
+"""
+WAYS: Final = (
+    "Ways out: install Maven (Debian, Ubuntu: apt install maven; macOS: brew install maven), and it is fetched; or unpack Kafka from "
+    "https://kafka.apache.org/downloads and name the folder: --kafka DIR or KAFKA_HOME; or use Docker: docker run -p 9092:9092 apache/kafka"
+)
+
+
+def cache() -> Path:
+    """The folder for what is fetched, and for data of local clusters: `$PYKAFKA4_CACHE`, else `~/.cache/pykafka4`."""
+    chosen = os.environ.get("PYKAFKA4_CACHE")
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "pykafka4"
+
+
+def java() -> str:
+    """The program, of `$JAVA_HOME` or of the path. Raises click.ClickException if there is none, or an old one."""
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    install = f"Kafka needs Java {JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk)"
+    try:
+        done = subprocess.run([program or "java", "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        raise click.ClickException(f"{program or 'java'} cannot be run; {install}") from None
+    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if found is None or int(found[1]) < JAVA:
+        said = (done.stderr + done.stdout).strip().splitlines()
+        raise click.ClickException(f"{program}: {said[0] if said else 'no version'}; {install}, or set JAVA_HOME")
+    return program or "java"
+
+
+def jars_of(folder: Path) -> Path:
+    """The folder with the jars of an unpacked Kafka. Raises click.BadParameter."""
+    for place in (folder / "libs", folder):
+        if any(place.glob("kafka-server*.jar")) and any(place.glob("kafka_2.*.jar")):
+            return place
+    raise click.BadParameter(
+        f"{folder}: has no jars of a Kafka 4 broker in libs/; unpack Kafka from https://kafka.apache.org/downloads there"
+    )
+
+
+def fetched(version: str) -> Path | None:
+    """The folder with the jars that were fetched before."""
+    folder = _folder(version)
+    return folder if folder.is_dir() else None
+
+
+def _folder(version: str) -> Path:
+    return cache() / f"kafka_2.13-{version}" / "jars"
+
+
+def fetch(version: str) -> Path:
+    """Let Maven fetch the jars: about 100 MB, once. Raises click.ClickException."""
+    if shutil.which("mvn") is None:
+        raise click.ClickException(f"Kafka {version} is not on this machine yet. {WAYS}")
+    folder = _folder(version)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
+        pom, jars = Path(name, "pom.xml"), Path(name, "jars")
+        pom.write_text(POM.format(version=version))
+        command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, check=False)
+        if done.returncode != 0:
+            said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-10:])
+            raise click.ClickException(f"Maven could not fetch Kafka {version}: is there such a version, and a network?\n{said}\n{WAYS}")
+        try:
+            jars.rename(folder)
+        except OSError:  # another process was faster
+            if not folder.is_dir():
+                raise
+    return folder

@@ -1,0 +1,340 @@
+"""`pykafka4 cluster up`, `down` and `status`: a Kafka of this machine, for development.
+
+Invariant: `down` ends only a process whose command line names the cluster's folder; brokers that do not come up are ended by `up` itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+from rich.console import Console
+
+from pykafka4.admin import AdminClient
+from pykafka4.cli.invocation import DONE, FAILED, note
+from pykafka4.cli.kafka import VERSION, cache, fetch, fetched, jars_of, java
+from pykafka4.cli.show import as_json, console, table
+from pykafka4.errors import KafkaError
+
+__all__ = ["down", "status", "up"]
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 9092
+CONTROLLER: Final = 100  # so far from a broker's port is that of its controller
+READY_S, STOP_S, FORMAT_S = 120.0, 15.0, 120.0
+HEAP: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")  # quick to start
+LOG_SETTINGS: Final = """\
+<Configuration>
+  <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
+  <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+
+def _as_java_reads(text: str) -> str:
+    return "".join(c if " " <= c <= "~" and c != "\\" else f"\\u{ord(c):04x}" for c in text)
+
+
+@attrs.frozen
+class Broker:
+    """One broker of the local cluster, which is its own controller."""
+
+    id: int
+    port: int
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        """Its settings."""
+        return self.folder / "server.properties"
+
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self.folder / "server.log"
+
+    def pid(self) -> int | None:
+        """Its process, if that runs: by the command line, as the number may be that of another process by now."""
+        try:
+            pid = int((self.folder / "pid").read_text())
+        except (OSError, ValueError):
+            return None
+        done = subprocess.run(["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return pid if str(self.config) in done.stdout and not done.stdout.startswith("Z") else None
+
+    def settings(self, voters: str, brokers: int) -> str:
+        """As `server.properties` has them."""
+        replicas, least = min(3, brokers), max(1, min(3, brokers) - 1)
+        found = {
+            "process.roles": "broker,controller",
+            "node.id": self.id,
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.port + CONTROLLER}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": self.folder / "data",
+            "default.replication.factor": replicas,
+            "min.insync.replicas": least,
+            "group.initial.rebalance.delay.ms": 0,
+        }
+        for kind in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+            found |= {f"{kind}.replication.factor": replicas, f"{kind}.num.partitions": 3}
+        found |= {"transaction.state.log.min.isr": least, "share.coordinator.state.topic.min.isr": least}
+        return "".join(f"{name}={_as_java_reads(str(value))}\n" for name, value in found.items())
+
+
+@attrs.frozen
+class Local:
+    """The cluster in a folder."""
+
+    folder: Path
+
+    def brokers(self) -> list[Broker]:
+        """Those that were set up; none before the first `up`."""
+        found = []
+        for place in sorted(self.folder.glob("broker-*"), key=lambda path: int(path.name.partition("-")[2])):
+            found.append(Broker(int(place.name.partition("-")[2]), int((place / "port").read_text()), place))
+        return found
+
+    def make(self, port: int, brokers: int) -> list[Broker]:
+        """The brokers, whose data stay where they are; their number cannot change, as it is that of the quorum."""
+        found = [Broker(number, port + number - 1, self.folder / f"broker-{number}") for number in range(1, brokers + 1)]
+        have = self.brokers()
+        if have and len(have) != brokers:
+            raise click.UsageError(
+                f"{self.folder} has data of {len(have)} brokers; give --brokers {len(have)}, or delete them: pykafka4 cluster down --delete"
+            )
+        voters = ",".join(f"{each.id}@{HOST}:{each.port + CONTROLLER}" for each in found)
+        for each in found:
+            (each.folder / "tmp").mkdir(parents=True, exist_ok=True)
+            (each.folder / "port").write_text(str(each.port))
+            each.config.write_text(each.settings(voters, brokers))
+        (self.folder / "log4j2.xml").write_text(LOG_SETTINGS)
+        return found
+
+    @property
+    def id(self) -> str:
+        """The cluster's id, the same for all brokers and for ever."""
+        path = self.folder / "cluster-id"
+        if not path.exists():
+            path.write_text("p" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22])  # no leading dash, which is an option
+        return path.read_text()
+
+    @property
+    def bootstrap(self) -> str:
+        """For `--bootstrap`."""
+        return ",".join(f"localhost:{each.port}" for each in self.brokers())
+
+    def running(self) -> list[Broker]:
+        """The brokers whose processes run."""
+        return [each for each in self.brokers() if each.pid() is not None]
+
+    def start(self, brokers: Sequence[Broker], jars: Path) -> None:
+        """Format what is new, start processes that outlive this one, and wait until all brokers are in the cluster. Raises KafkaError."""
+        command = [java(), *HEAP, f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}", "-cp", f"{jars}{os.sep}*"]
+        for each in brokers:
+            if not (each.folder / "data" / "meta.properties").exists():
+                _format(command, self.id, each)
+        for each in brokers:
+            _launch(command, each)
+        self._wait(brokers)
+
+    def _wait(self, brokers: Sequence[Broker]) -> None:
+        limit = time.monotonic() + READY_S
+        for each in brokers:  # before a client, which would log that nobody listens
+            while not _listens(each.port):
+                self._check(brokers, limit)
+                time.sleep(0.1)
+        with AdminClient(bootstrap_servers=self.bootstrap) as admin:
+            while len(admin.describe_cluster(timeout=READY_S).brokers) < len(brokers):
+                self._check(brokers, limit)
+                time.sleep(0.1)
+
+    def _check(self, brokers: Sequence[Broker], limit: float) -> None:
+        for each in brokers:
+            if each.pid() is None:
+                raise KafkaError(f"broker {each.id} has ended; {each.log} says:\n{_tail(each.log)}")
+        if time.monotonic() > limit:
+            raise KafkaError(f"the brokers are not up after {READY_S:.0f} s; see {brokers[0].log}")
+
+    def stop(self) -> list[Broker]:
+        """End the brokers; returns those that ran. One that does not end in time is killed: its log is recovered at the next start."""
+        found = self.running()
+        for number, seconds in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
+            for each in found:
+                if (pid := each.pid()) is not None:
+                    os.kill(pid, number)
+            limit = time.monotonic() + seconds
+            while any(each.pid() is not None for each in found) and time.monotonic() < limit:
+                time.sleep(0.1)
+        return found
+
+
+def _format(command: Sequence[str], cluster: str, broker: Broker) -> None:
+    tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(broker.config)]
+    done = subprocess.run([*command, *tool], capture_output=True, text=True, timeout=FORMAT_S, check=False)
+    if done.returncode != 0:
+        raise KafkaError(f"the folder of broker {broker.id} cannot be formatted: {(done.stdout + done.stderr).strip()[-1000:]}")
+
+
+def _launch(command: Sequence[str], broker: Broker) -> None:
+    with broker.log.open("wb") as log:
+        process = subprocess.Popen(
+            [*command[:1], f"-Djava.io.tmpdir={broker.folder / 'tmp'}", *command[1:], "kafka.Kafka", str(broker.config)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=broker.folder, start_new_session=True,
+        )  # fmt: skip  # a session of its own: Ctrl-C in this terminal does not end it
+    (broker.folder / "pid").write_text(str(process.pid))
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return "\n".join(lines[-8:])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as it:
+        it.settimeout(1.0)
+        return it.connect_ex((HOST, port)) == 0
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as it:
+        it.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            it.bind((HOST, port))
+        except OSError as error:
+            raise click.ClickException(f"port {port} is not free ({error.strerror}); choose others: --port 19092") from None
+
+
+@contextmanager
+def _busy(text: str) -> Iterator[None]:
+    """A line on the terminal while something takes long."""
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
+        yield
+        return
+    with screen.status(text):
+        yield
+
+
+# -- commands
+
+json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of text.")
+
+
+def _here() -> Local:
+    return Local(cache() / "local")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pykafka4 cluster up
+  pykafka4 cluster up --brokers 3 --kafka ~/kafka_2.13-4.1.0
+  export PYKAFKA4_BOOTSTRAP=localhost:9092
+  pykafka4 cluster down
+"""
+)
+@click.option("--brokers", type=click.IntRange(1, 9), default=1, show_default=True)
+@click.option("--port", type=click.IntRange(1024, 65_000), default=PORT, show_default=True, help="Of the first broker; the others follow.")
+@click.option(
+    "--kafka",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    envvar="KAFKA_HOME",
+    help="An unpacked Kafka 4; or KAFKA_HOME.",
+)
+@click.option("--kafka-version", metavar="VERSION", default=VERSION, show_default=True, help="Which one Maven fetches, once.")
+@json_option
+def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: bool) -> int:
+    """Start a Kafka on this machine, for development.
+
+    It needs Java 17 and, the first time, Maven or a folder with Kafka. It listens on 127.0.0.1 only, and runs until `cluster down`. Topics
+    are made when they are used first, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it runs already, that is shown.
+    """
+    here = _here()
+    if here.running():
+        note("it runs already")
+        return _show(here, json_)
+    for number in range(brokers):
+        for each in (port + number, port + number + CONTROLLER):
+            _check_port(each)
+    java()
+    if kafka is not None:
+        jars = jars_of(kafka)
+    else:
+        with _busy(f"Maven fetches Kafka {kafka_version}, about 100 MB, once …"):
+            jars = fetched(kafka_version) or fetch(kafka_version)
+    try:
+        with _busy(f"Kafka starts, {brokers} broker{'s'[: brokers > 1]} …"):
+            here.start(here.make(port, brokers), jars)
+    except BaseException:  # Ctrl-C, too
+        here.stop()
+        raise
+    return _show(here, json_)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pykafka4 cluster down
+  pykafka4 cluster down --delete     with all topics
+"""
+)
+@click.option("--delete", is_flag=True, help="Delete all its data, too.")
+@json_option
+def down(delete: bool, json_: bool) -> int:
+    """End the Kafka that `cluster up` started. Its topics stay, unless --delete is given."""
+    here = _here()
+    with _busy("Kafka ends …"):
+        found = here.stop()
+    if delete:
+        shutil.rmtree(here.folder, ignore_errors=True)
+    if json_:
+        click.echo(as_json({"ended": [each.id for each in found], "deleted": delete}))
+    else:
+        note(
+            f"{len(found)} broker{'s'[: len(found) != 1]} ended{', data deleted' if delete else ''}"
+            if found or delete
+            else "no local cluster runs"
+        )
+    return DONE
+
+
+@click.command(
+    epilog="""\b
+Example:
+  pykafka4 cluster status --json | jq -r .bootstrap
+"""
+)
+@json_option
+def status(json_: bool) -> int:
+    """Show the Kafka that `cluster up` started; exit code 1 if none runs."""
+    here = _here()
+    if not here.running():
+        note("no local cluster runs: pykafka4 cluster up")
+        return FAILED
+    return _show(here, json_)
+
+
+def _show(here: Local, json_: bool) -> int:
+    rows: list[dict[str, Any]] = [
+        {"broker": each.id, "address": f"localhost:{each.port}", "pid": each.pid(), "log": str(each.log)} for each in here.brokers()
+    ]
+    if json_:
+        click.echo(as_json({"bootstrap": here.bootstrap, "folder": str(here.folder), "brokers": rows}))
+        return DONE
+    console().print(table(("broker", "address", "pid", "log"), [tuple(row.values()) for row in rows]))
+    note(f"export PYKAFKA4_BOOTSTRAP={here.bootstrap}")
+    return DONE
