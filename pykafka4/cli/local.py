@@ -196,6 +196,7 @@ def _launch(command: Sequence[str], broker: Broker) -> None:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=broker.folder, start_new_session=True,
         )  # fmt: skip  # a session of its own: Ctrl-C in this terminal does not end it
     (broker.folder / "pid").write_text(str(process.pid))
+    process.returncode = 0  # it outlives this process: without, Python warns that nobody waits for it
 
 
 def _tail(log: Path) -> str:
