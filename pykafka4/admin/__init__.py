@@ -132,7 +132,7 @@ class AdminClient(
         return self._groups.listed(*wanted, self._begin(timeout))
 
     def describe_groups(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupDescription | KafkaError]:
-        """State, protocol, coordinator and members of each group, classic ones and those of KIP-848.
+        """State, protocol, coordinator and members of each group: classic ones, those of KIP-848, and share groups (KIP-932).
 
         A group that does not exist, or is of another type, has the BrokerError GROUP_ID_NOT_FOUND with the broker's text.
         """
@@ -218,9 +218,13 @@ class AdminClient(
         self._groups.commit(name, as_offsets(plan.offsets), deadline)
         return plan
 
-    def delete_groups(self, groups: Collection[str], timeout: float | None = None) -> dict[str, KafkaError | None]:
-        """Delete groups with their offsets; None for each that was deleted. GroupNotEmpty, with the members, for one that has some."""
-        return self._groups.delete(as_groups(groups), self._begin(timeout))
+    def delete_groups(self, groups: Collection[str], timeout: float | None = None) -> None:
+        """Delete groups of any type, with their offsets.
+
+        Raises GroupNotEmpty, with the members, for a group that has some; BrokerError GROUP_ID_NOT_FOUND, AuthorizationError (DELETE),
+        KafkaTimeoutError; PartialFailure with the groups that were deleted in `done`. Source: KIP-229, Kafka 1.1.
+        """
+        self._groups.delete(as_groups(groups), self._begin(timeout))
 
     def delete_offsets(self, group: str, topics: Targets, timeout: float | None = None) -> list[TopicPartition]:
         """Delete the committed offsets of whole topics or single partitions; returns the partitions. Others of the group stay.

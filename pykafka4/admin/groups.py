@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pykafka4.admin.calls import raised
+from pykafka4.admin.calls import all_done, raised
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import GroupLag, GroupList, PartitionLag
 from pykafka4.client.answers import Deadline
@@ -50,7 +50,7 @@ class Groups:
 
     def describe(self, groups: Collection[str], deadline: Deadline) -> dict[str, GroupDescription | KafkaError]:
         """See AdminClient.describe_groups."""
-        return self._session.ask(calls.described(groups), deadline).wait()
+        return self._session.ask(calls.described_with_shares(groups), deadline).wait()
 
     def offsets(self, groups: Collection[str], deadline: Deadline, *, stable: bool) -> dict[str, Committed | KafkaError]:
         """See AdminClient.group_offsets."""
@@ -76,8 +76,8 @@ class Groups:
         return found
 
     def find(self, group: str, deadline: Deadline) -> GroupDescription | None:
-        """The description of a group, None if it does not exist."""
-        found = self.describe([group], deadline)[group]
+        """The description of a group of consumers, None if it does not exist."""
+        found: GroupDescription | KafkaError = self._session.ask(calls.described([group]), deadline).wait()[group]
         if isinstance(found, BrokerError) and found.code.name == "GROUP_ID_NOT_FOUND":
             return None
         return raised(found)
@@ -93,10 +93,9 @@ class Groups:
         found = self._session.of_group(DeleteOffsets(group), group, partitions, deadline).wait()
         self._require_done(group, found, "deleted", deadline)
 
-    def delete(self, groups: Collection[str], deadline: Deadline) -> dict[str, KafkaError | None]:
+    def delete(self, groups: Collection[str], deadline: Deadline) -> None:
         """See AdminClient.delete_groups."""
-        found = self._session.ask(calls.deleted(groups), deadline).wait()
-        return {name: one if isinstance(one, KafkaError) else None for name, one in found.items()}
+        all_done("groups cannot be deleted", self._session.ask(calls.deleted(groups), deadline).wait())
 
     def _require_done(self, group: str, found: Mapping[TopicPartition, bool | KafkaError], done: str, deadline: Deadline) -> None:
         """Raise the error that all of `found` have in common, or PartialFailure; nothing if all are `done`: set, or deleted."""

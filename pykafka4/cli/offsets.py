@@ -116,7 +116,7 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
         outcomes = {name: _deletion(found) for name, found in described.items()}
         if execute:
             possible = [name for name, error in outcomes.items() if error is None]
-            outcomes.update(admin.delete_groups(possible, invocation.timeout))
+            outcomes.update(_delete(admin, possible, invocation.timeout))
     if json_:
         rows = [
             {"group_id": name, "deleted": execute and error is None, **(error_json(error) if error is not None else {})}
@@ -132,6 +132,17 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
     if not execute:
         note("nothing has been changed; --execute deletes these groups")
     return FAILED if errors else DONE
+
+
+def _delete(admin: AdminClient, groups: list[str], timeout: float | None) -> dict[str, KafkaError | None]:
+    """Delete groups; the error of each that failed."""
+    try:
+        admin.delete_groups(groups, timeout)
+    except PartialFailure as failure:
+        return {name: failure.errors.get(name) for name in groups}
+    except KafkaError as error:
+        return dict.fromkeys(groups, error)
+    return dict.fromkeys(groups)
 
 
 def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, ListGroups, Unknown
+from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, DescribeShare, ListGroups, Unknown
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import LATEST, FetchOffsets, ListOffsetsAt, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders
@@ -21,7 +21,7 @@ from pykafka4.core.admin.work import DOUBT, Place, Question, Work
 from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Begin", "Call", "committed", "deleted", "described", "describing", "in_doubt", "is_occupied", "lags", "listed"]
+__all__ = ["Begin", "Call", "committed", "deleted", "described", "described_with_shares", "describing", "in_doubt", "is_occupied", "lags", "listed"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -98,19 +98,47 @@ def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
 
 
 def described(groups: Iterable[str]) -> Begin:
-    """The description of each group."""
-
+    """The description of each group of consumers, of either protocol."""
     return _about(groups, lambda call: describing(call, call.settle))
 
 
+def described_with_shares(groups: Iterable[str]) -> Begin:
+    """The same, and that of share groups."""
+    return _about(groups, lambda call: _describing_with_shares(call, call.settle))
+
+
 def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Asks for descriptions; of the other protocol where the classic one does not know a group."""
+    """Asks for descriptions; of the consumer protocol where the classic one does not know a group."""
+    return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, Unknown) else found))
+
+
+def _describing_with_shares(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
+    """The same; of the share protocol where both others do not know a group."""
+    unknown: dict[str, Unknown] = {}
+
+    def last(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
+        nothing = isinstance(found, (Unknown, UnsupportedVersion))
+        settled(name, unknown[name].error(name) if nothing else found)  # type: ignore[arg-type]
+
+    share = call.question(DescribeShare(call.machine.address), call.machine.coordinators, last)
+
+    def first(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
+        if not isinstance(found, Unknown):
+            settled(name, found)
+        elif not name:
+            settled(name, found.error(name))
+        else:
+            unknown[name] = found
+            share([name])
+
+    return _describing(call, first)
+
+
+def _describing(call: Call, settled: Settled[str, GroupDescription | Unknown]) -> Ask[str]:
     machine = call.machine
 
     def last(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
-        if isinstance(found, UnsupportedVersion):  # without the consumer protocol a broker knows only classic groups
-            found = Unknown()
-        settled(name, found.error(name) if isinstance(found, Unknown) else found)
+        settled(name, Unknown() if isinstance(found, UnsupportedVersion) else found)  # the broker knows only classic groups
 
     modern = call.question(DescribeConsumer(machine.address), machine.coordinators, last)
 
@@ -265,7 +293,7 @@ def deleted(groups: Iterable[str]) -> Begin:
             else:
                 call.settle(name, refused[name])
 
-        describe = describing(call, last)
+        describe = _describing_with_shares(call, last)
 
         def first(name: str, found: bool | KafkaError) -> None:
             if isinstance(found, KafkaError) and is_occupied(found):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.values import CLASSIC, CONSUMER, GroupDescription, GroupListing
+from pykafka4.core.admin.values import CLASSIC, CONSUMER, SHARE, GroupDescription, GroupListing
 from pykafka4.core.admin.work import Question, Refusal
 from pykafka4.core.group.encoding import assigned_partitions
 from pykafka4.errors import BrokerError, DecodeError, broker_error
@@ -21,8 +21,9 @@ from pykafka4.wire.protocol.messages_admin import (
     ListGroupsRequest,
 )
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse
+from pykafka4.wire.protocol.messages_share import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 
-__all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "ListGroups", "Unknown"]
+__all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare", "ListGroups", "Unknown"]
 
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 DEAD: Final = "Dead"  # what DescribeGroups says up to v5 of a group that does not exist, or is of another protocol
@@ -155,8 +156,43 @@ def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member) -> Memb
     )
 
 
-def _partitions(assignment: ConsumerGroupDescribeResponse.Group.Member.Assignment) -> tuple[TopicPartition, ...]:
+def _partitions(
+    assignment: ConsumerGroupDescribeResponse.Group.Member.Assignment | ShareGroupDescribeResponse.Group.Member.Assignment,
+) -> tuple[TopicPartition, ...]:
     return tuple(sorted(TopicPartition(topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions))
+
+
+class DescribeShare(OfGroups):
+    """State and members of share groups (KIP-932); Unknown for a group that is none."""
+
+    api = "ShareGroupDescribe"
+
+    def message(self, keys: Sequence[str]) -> ShareGroupDescribeRequest:
+        """About all."""
+        return ShareGroupDescribeRequest(group_ids=list(keys))
+
+    def _described(self, row: ShareGroupDescribeResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
+        if row.error_code == NOT_FOUND:
+            return Unknown(row.error_message)
+        if row.error_code:
+            return Refusal(row.error_code, row.error_message)
+        return GroupDescription(
+            row.group_id,
+            row.group_state,
+            SHARE,
+            SHARE,
+            row.assignor_name,
+            node,
+            self._address(node),
+            tuple(map(_share_member, row.members)),
+            row.group_epoch,
+            row.assignment_epoch,
+        )
+
+
+def _share_member(member: ShareGroupDescribeResponse.Group.Member) -> MemberDescription:
+    host, partitions = member.client_host.removeprefix("/"), _partitions(member.assignment)
+    return MemberDescription(member.member_id, member.client_id, host, partitions=partitions, epoch=member.member_epoch)
 
 
 class DeleteGroups(Question[str, bool]):

@@ -19,6 +19,7 @@ __all__ = [
     "LATEST",
     "LATEST_TIERED",
     "MAX_TIMESTAMP",
+    "SHARE",
     "CommitResult",
     "CommittedOffset",
     "FetchedPartition",
@@ -30,7 +31,7 @@ __all__ = [
     "Position",
 ]
 
-CLASSIC, CONSUMER = "classic", "consumer"  # types of groups; brokers have more: share, streams
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"  # types of groups; brokers have one more: streams
 
 
 @attrs.frozen
@@ -53,7 +54,7 @@ class GroupDescription:
     """State and members of a group. `state`, `type` and `protocol_type` are as in `GroupListing`.
 
     `assignor` is the name of the assignor in use, empty while there is none. `coordinator` is a broker's number, `coordinator_address` its
-    host and port. `epoch` and `assignment_epoch` are those of a group of type `consumer`, otherwise -1.
+    host and port. `epoch` and `assignment_epoch` are those of a group of type `consumer` or `share`, otherwise -1.
     """
 
     group_id: str
