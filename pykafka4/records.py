@@ -132,8 +132,8 @@ class MemberDescription:
     """A member of a group, as its coordinator describes it.
 
     `host` is the address from which it is connected. `partitions` are those that it has; `target`, in a group of type `consumer`, those
-    that the coordinator wants it to have, otherwise None. `epoch` is the member epoch in such a group and in one of type `share`, otherwise -1.
-    `is_readable` is False if its assignment is in a format of its own, so that its partitions are not known.
+    that the coordinator wants it to have, otherwise None. `epoch` is the member epoch in such a group and in one of type `share`, otherwise
+    -1. `is_readable` is False if its assignment is in a format of its own, so that its partitions are not known.
     """
 
     member_id: str

@@ -27,6 +27,7 @@ from pykafka4 import (
     Consumer,
     Delivery,
     DeliveryFailed,
+    PartialFailure,
     Producer,
     Record,
     TopicPartition,
@@ -623,7 +624,7 @@ def test_stateless_calls_name_the_right_that_is_missing_for_each_item(cluster: C
         assert [split.bytes for split in client.splits(topic, 3)] == []
 
 
-def test_calls_about_the_cluster_name_the_right_that_is_missing(user: User, topic: str) -> None:
+def test_calls_of_an_admin_client_name_the_right_that_is_missing(user: User, topic: str) -> None:
     user.cluster.create_topic(topic, 1)
     user.grant("describe", topic=topic)
     with AdminClient(**user.options) as admin:
@@ -632,3 +633,16 @@ def test_calls_about_the_cluster_name_the_right_that_is_missing(user: User, topi
             with pytest.raises(AuthorizationError, match=f"needs {operation.upper()} on (the )?{kind}"):
                 call(admin, topic)
         assert not admin.list_transactions().transactions
+
+
+def test_a_change_that_is_allowed_for_one_topic_is_made_beside_one_that_is_denied(user: User, topic: str) -> None:
+    secret = f"{topic}-secret"
+    for name in (topic, secret):
+        user.cluster.create_topic(name, 1)
+    user.grant("alter_configs", topic=topic)
+    with AdminClient(**user.options) as admin:
+        works_soon(lambda: admin.alter_configs({("topic", topic): {"retention.ms": 5000}}))
+        with pytest.raises(PartialFailure) as caught:
+            admin.alter_configs({("topic", name): {"retention.ms": 6000} for name in (topic, secret)})
+        assert denied(caught.value.errors["topic", secret], "ALTER_CONFIGS", secret)
+        assert set(caught.value.done) == {("topic", topic)}

@@ -21,7 +21,10 @@ from pykafka4.core.admin.work import DOUBT, Place, Question, Work
 from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Begin", "Call", "committed", "deleted", "described", "described_with_shares", "describing", "in_doubt", "is_occupied", "lags", "listed"]
+__all__ = [
+    *("Begin", "Call", "committed", "deleted", "described", "described_with_shares", "describing", "in_doubt", "is_occupied"),
+    *("lags", "listed"),
+]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
