@@ -128,18 +128,30 @@ class Bar:
 Examples:
   pykafka4 bench -b localhost:9092
   pykafka4 bench -b localhost:9092 --seconds 30 --size 1000 --compression zstd
-  pykafka4 bench --profile prod --acks 1 --json | jq -r '[.phase, .records_per_s] | @tsv'
+  pykafka4 bench --profile prod --acks 1 --json | jq .records_per_s
 """
 )
-@click.option("--records", type=click.IntRange(1), help=f"Records to produce and consume; default {RECORDS:,}.")
-@click.option("--seconds", type=Seconds(0.1, 1e6), help="Produce for so long instead.")
-@click.option("--size", type=click.IntRange(STAMPED, 2**30), default=100, show_default=True, help="Bytes of a value.")
+@click.option("--records", metavar="N", type=click.IntRange(1), help=f"Records to produce and consume; default {RECORDS:,}.")
+@click.option("--seconds", metavar="SECONDS", type=Seconds(0.1, 1e6), help="Produce for so long instead.")
+@click.option("--size", metavar="BYTES", type=click.IntRange(STAMPED, 2**30), default=100, show_default=True, help="Bytes of a value.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True, help="Whose acknowledgement counts.")
-@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", show_default=True)
-@click.option("--partitions", type=click.IntRange(1, 10_000), default=6, show_default=True, help="Of the topic that the bench makes.")
-@click.option("--replication", type=click.IntRange(1, 100), help="Replicas of a partition; default: as the cluster has it.")
-@click.option("--rate", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="Records/s while latency is measured.")
-@click.option("--latency-seconds", type=Seconds(2, 1e6), default=6.0, show_default=True, help="How long latency is measured.")
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Codec of batches.",
+)
+@click.option(
+    "--partitions", metavar="N", type=click.IntRange(1, 10_000), default=6, show_default=True, help="Of the topic that the bench makes."
+)
+@click.option("--replication", metavar="N", type=click.IntRange(1, 100), help="Replicas of a partition; default: as the cluster has it.")
+@click.option(
+    "--rate", metavar="N", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="Records/s while latency is measured."
+)
+@click.option(
+    "--latency-seconds", metavar="SECONDS", type=Seconds(2, 1e6), default=6.0, show_default=True, help="How long latency is measured."
+)
 @click.option("--json", "json_", is_flag=True, help="One JSON object a phase.")
 @click.pass_obj
 def bench(
@@ -170,7 +182,7 @@ def bench(
             code = _delete(admin, work.topic, invocation.timeout)
     if not json_:
         console().print(_table(found))
-        note("MB are 10^6 bytes of values; CPU is that of this process; latency while producing includes waiting in the producer's memory")
+        note("MB: 10^6 bytes of values. CPU: of this process. P50 of produce: with the wait in memory")
     return code
 
 
@@ -318,7 +330,7 @@ def _paced(invocation: Invocation, load: Load, rate: int, seconds: float) -> Ite
                 bar.show(now - begin, sent, now - begin, load.size)
                 time.sleep(max(0.0, begin + sent / rate - time.perf_counter()))
             producer.flush()
-            ended = attrs.evolve(clock.figures("acknowledged", sent, load.size, acks.latencies), cpu=None)  # it is that of waiting
+            ended = attrs.evolve(clock.figures("ack", sent, load.size, acks.latencies), cpu=None)  # it is that of waiting
         limit = time.perf_counter() + STUCK_S
         while len(found := reader.since(warm)) < measured:
             if time.perf_counter() > limit:

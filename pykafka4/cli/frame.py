@@ -33,6 +33,10 @@ class Seconds(click.FloatRange):
             self.fail(f"{value!r} is not a number of seconds", param, ctx)
         return found
 
+    def _describe_range(self) -> str:
+        """See click: limits that are there for typing errors only would fill the help."""
+        return "more than 0" if self.min_open else f"at least {self.min:g}"
+
 
 class Frame(click.Group):
     """Commands from a table of rows. The help shows the rows; a command is imported when it is run, completed, or shows its own help."""

@@ -248,8 +248,15 @@ Examples:
   pykafka4 cluster down
 """
 )
-@click.option("--brokers", type=click.IntRange(1, 9), default=1, show_default=True)
-@click.option("--port", type=click.IntRange(1024, 65_000), default=PORT, show_default=True, help="Of the first broker; the others follow.")
+@click.option("--brokers", metavar="N", type=click.IntRange(1, 9), default=1, show_default=True, help="So many, each its own controller.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(1024, 65_000),
+    default=PORT,
+    show_default=True,
+    help="Of the first broker; the others follow.",
+)
 @click.option(
     "--kafka",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

@@ -39,9 +39,9 @@ Examples:
   pykafka4 --profile prod groups lag billing --json | jq .
   pykafka4 COMMAND --help
 \b
-Options of the connection may stand before or after the command's name. Instead
-of them: the variables PYKAFKA4_BOOTSTRAP, PYKAFKA4_CONFIG, PYKAFKA4_PROFILE and
-PYKAFKA4_TIMEOUT, or a profile [default].
+Options of the connection may stand before or after the command's name.
+Instead of them: the variables PYKAFKA4_BOOTSTRAP, PYKAFKA4_CONFIG,
+PYKAFKA4_PROFILE and PYKAFKA4_TIMEOUT, or a profile [default].
 \b
 Exit codes:
   0    all is done

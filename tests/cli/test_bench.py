@@ -25,10 +25,10 @@ def test_each_phase_has_its_figures_and_the_topic_is_deleted(
     assert run(["bench", "-b", server.bootstrap_servers, "--records", "2500", *SMALL, *options, "--json"]) == 0
     out, err = capsys.readouterr()
     phases = {line["phase"]: line for line in map(json.loads, out.splitlines())}
-    assert (list(phases), err) == (["produce", "consume", "acknowledged", "end to end"], "")
+    assert (list(phases), err) == (["produce", "consume", "ack", "end to end"], "")
     assert phases["produce"]["records"] == 2500
     assert phases["consume"]["records"] == 2501  # and the one that connected
-    for name in ("produce", "acknowledged", "end to end"):
+    for name in ("produce", "ack", "end to end"):
         latency = phases[name]["latency_ms"]
         assert 0 < latency["p50"] <= latency["p99"] <= latency["p99.9"]
     assert phases["end to end"]["records"] == pytest.approx(100, abs=5)
@@ -43,7 +43,7 @@ def test_people_get_a_table(server: ModelServer, capsys: pytest.CaptureFixture[s
     assert run(["bench", "-b", server.bootstrap_servers, "--seconds", "0.2", *SMALL]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["PHASE", "RECORDS", "RECORDS/S", "MB/S", "CPU/RECORD", "P50", "P99", "P99.9"]
-    assert [line.split("  ")[0] for line in lines[1:]] == ["produce", "consume", "acknowledged", "end to end"]
+    assert [line.split("  ")[0] for line in lines[1:]] == ["produce", "consume", "ack", "end to end"]
 
 
 def test_records_that_fail_end_the_bench_and_the_topic_is_deleted(server: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
