@@ -26,6 +26,7 @@ from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.handle import ConsumerHandle
 from pykafka4.consumer.processing.plan import Stop, check_commits, plan
 from pykafka4.consumer.processing.work import Processed
+from pykafka4.consumer.rewinding import RewindOffsets
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.until_end import UntilEnd
 from pykafka4.errors import ConfigError
@@ -231,6 +232,14 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
             return (await self._session.await_committed((partitions,), limit))[topic_partition(partitions)]
         return await self._session.await_committed(partitions, limit)
+
+    async def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """Have the whole group continue at other offsets, while it runs; returns them when its assignment has them.
+
+        Another task must poll meanwhile: the group rebalances, and this member takes part. Errors are those of the future of
+        `pykafka4.Consumer.rewind_group`, see there.
+        """
+        return await self._session.await_rewind(offsets, api_timeout(timeout))
 
     # -- handlers
 

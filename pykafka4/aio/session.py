@@ -20,6 +20,7 @@ from pykafka4.client.steps import Steps
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_timeout
 from pykafka4.consumer.guard import Iteration, call
 from pykafka4.consumer.reading.forms import Form
+from pykafka4.consumer.rewinding import RewindOffsets
 from pykafka4.consumer.selection import Run
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.until_end import UntilEnd
@@ -208,6 +209,12 @@ class TaskConsumerSession(ConsumerSession):
         """See aio.Consumer.committed."""
         self.enter()
         return await run(self.commits.looking_up(partitions, timeout))
+
+    @call
+    async def await_rewind(self, offsets: RewindOffsets, timeout: float) -> dict[TopicPartition, int]:
+        """See aio.Consumer.rewind_group."""
+        self.enter()
+        return await run(self.rewinding.awaiting(offsets, timeout))
 
     async def await_extend_lease(self, seconds: float) -> None:
         """See aio.Consumer.extend_lease."""

@@ -13,6 +13,7 @@ Modules; each line imports only from lines below it:
     local       a Kafka of this machine, for development
     kafka       Java and the jars for it
     offsets     the commands that change groups and offsets
+    live        the member that rewinds a running group
     watch       the status page of a running client, in the terminal
     arguments   texts of the command line as values
     frame       imports commands when they are run; options of all commands

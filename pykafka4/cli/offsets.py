@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import click
 
-from pykafka4.admin import AdminClient
 from pykafka4.admin.calls import raised
 from pykafka4.admin.values import OffsetPlan
 from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note
+from pykafka4.cli.live import live_obstacle, rewind_live
 from pykafka4.cli.show import as_json, console, error_json, plan_json, plan_table, table
 from pykafka4.core.admin.values import CONSUMER, GroupDescription
 from pykafka4.errors import GroupNotEmpty, KafkaError, PartialFailure, short_name
@@ -32,15 +33,18 @@ topic_option = click.option(
 @click.argument("group")
 @topic_option
 @click.option("--all-topics", is_flag=True, help="All partitions of which the group has committed an offset.")
+@click.option("--live", is_flag=True, help="Have the members do it while they run.")
 @execute_option
 @as_json_option
 @click.pass_obj
 def rewind(
-    invocation: Invocation, /, group: str, topics: tuple[str, ...], all_topics: bool, execute: bool, json_: bool, **goals: Any
+    invocation: Invocation, /, group: str, topics: tuple[str, ...], all_topics: bool, live: bool, execute: bool, json_: bool, **goals: Any
 ) -> int:
-    """Move the committed offsets of a group without members.
+    """Move the committed offsets of a group without members, or with --live of a running one.
 
-    An offset that is not in the log becomes the first or the last one. While the group has members this is refused, and they are listed.
+    An offset that is not in the log becomes the first or the last one. Without --live a group that has members is refused, and they are
+    listed. With --live a member joins for a moment, and the others go on from the new offsets: all must be consumers of pykafka4 in
+    the classic protocol; one that is not is named, and nothing changes.
     """
     goal = Goal(goals)
     if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:
@@ -48,7 +52,9 @@ def rewind(
     wanted = None if not topics else targets(topics)
     with invocation.admin() as admin:
         plan = admin.plan_offsets(check_group_to_set(group), wanted, **goal.options(group), timeout=invocation.timeout)
-        return _carry_out(admin, invocation, plan, _obstacle(plan), execute, json_)
+        if live:
+            return _carry_out(partial(rewind_live, invocation, plan), plan, live_obstacle(plan), execute, json_)
+        return _carry_out(partial(admin.set_offsets, plan.group_id, plan, invocation.timeout), plan, _obstacle(plan), execute, json_)
 
 
 def _obstacle(plan: OffsetPlan) -> KafkaError | None:
@@ -60,14 +66,12 @@ def _obstacle(plan: OffsetPlan) -> KafkaError | None:
     return None
 
 
-def _carry_out(
-    admin: AdminClient, invocation: Invocation, plan: OffsetPlan, obstacle: KafkaError | None, execute: bool, json_: bool
-) -> int:
+def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaError | None, execute: bool, json_: bool) -> int:
     """Commit a plan unless something is in the way; show it, and what became of it."""
     executed, error, errors = execute and obstacle is None, obstacle, dict[TopicPartition, KafkaError]()
     if executed:
         try:
-            admin.set_offsets(plan.group_id, plan, invocation.timeout)
+            commit()
         except PartialFailure as failure:  # the other offsets are committed
             error, errors = failure, failure.errors
     if json_:
@@ -101,7 +105,7 @@ def create(invocation: Invocation, /, group: str, topics: tuple[str, ...], execu
     with invocation.admin() as admin:
         plan = admin.plan_offsets(check_group_to_set(group), wanted, to=start, timeout=invocation.timeout)
         exists = KafkaError(f"group {group} exists already; `rewind` moves its offsets") if plan.exists else None
-        return _carry_out(admin, invocation, plan, exists, execute, json_)
+        return _carry_out(partial(admin.set_offsets, plan.group_id, plan, invocation.timeout), plan, exists, execute, json_)
 
 
 @click.command()

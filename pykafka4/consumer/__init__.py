@@ -17,6 +17,7 @@ Modules; each line imports only from lines below it:
     until_end          the ends of a loop that ends, also of partitions that come later
     reading/           from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
+    rewinding          rewinds of the whole group by this member
     lookups            offsets of the log, looked up without moving
     guard              one thread at a time uses a consumer; Ctrl-C
     waits              waits of a consumer's steps on threads
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from functools import partial
 from itertools import chain
 from types import TracebackType
@@ -55,6 +56,7 @@ from pykafka4.consumer.processing.plan import Stop, check_commits, check_sends, 
 from pykafka4.consumer.processing.run_loop import run
 from pykafka4.consumer.processing.streams import Streams, open_streams, stream_counts
 from pykafka4.consumer.processing.work import Processed, Work
+from pykafka4.consumer.rewinding import RewindOffsets
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.until_end import UntilEnd
@@ -355,6 +357,24 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
             return self._session.commits.committed((partitions,), limit)[topic_partition(partitions)]
         return self._session.commits.committed(partitions, limit)
+
+    def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> Future[dict[TopicPartition, int]]:
+        """Have the whole group continue at other offsets, while it runs: each partition at its owner, whichever member that is.
+
+        `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
+        one, the end). They are looked up before this returns.
+        Returns a Future of the offsets, done when the assignment of the group has them. Keep polling meanwhile: the group
+        rebalances, and this member takes part. Each owner commits the new offsets and reads on from there; `on_partitions_assigned` is
+        called for these partitions, before it on_partitions_revoked, or with cooperative assignors on_partitions_lost.
+        Nothing that was read before is committed behind the new offset. An owner that dies before it has committed leaves its
+        partitions at their old offsets.
+        The future fails with KafkaError, and nothing has changed, if a member is another client or of a version before this one (the
+        message names it), if no member is subscribed to a partition, or if the group has members of the consumer protocol;
+        with KafkaTimeoutError after `timeout` seconds (default 60). `cancel` withdraws a rewind that no join has taken along yet.
+        Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; errors of the
+        look-up are those of `beginning_offsets`.
+        """
+        return self._session.rewinding.future(offsets, api_timeout(timeout))
 
     def _in_transaction(self) -> TransactionalReads:
         """For `Producer.transaction`."""

@@ -73,6 +73,13 @@ class Lookups:
         found = yield from self._listed("offsets_for_times", wanted, timeout)
         return {tp: None if one.offset is None else one for tp, one in found.items()}
 
+    def specs(self, what: str, specs: Mapping[TopicPartition, Any], timeout: float) -> Steps[dict[TopicPartition, int | None]]:
+        """The offsets for ends of the log and times in milliseconds; None: all records are older. `what` is the call, for messages."""
+        if not specs:
+            return {}
+        found = yield from self._listed(what, dict(specs), timeout)
+        return {tp: one.offset for tp, one in found.items()}
+
     def _listed(
         self, what: str, times: dict[TopicPartition, Any], timeout: float, isolation_level: str | None = None
     ) -> Steps[dict[TopicPartition, ListedOffset]]:

@@ -30,6 +30,7 @@ from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.consumer.reading.deserializing import Deserializing, OnPoison, Raising, Skipping
 from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm, RawForm
 from pykafka4.consumer.reading.reader import Reader
+from pykafka4.consumer.rewinding import GroupRewinding
 from pykafka4.consumer.selection import Run, Selection
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.until_end import LOOK_S, UntilEnd
@@ -105,6 +106,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection, self.waits)
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
+        self.rewinding = GroupRewinding(self, self.config, self.selection, self.lookups, self.waits)
         self.ends: Ends | None = None  # of a bounded read, while one is in progress
         self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more

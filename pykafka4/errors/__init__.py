@@ -371,7 +371,7 @@ class GroupNotEmpty(GroupError):
     @classmethod
     def with_members(cls, group: str, members: Sequence[MemberDescription], what: str) -> Self:
         """The error for `what`, which was refused because of these members."""
-        way_out = "stop them first, or let the owner of a partition call `seek`"
+        way_out = "stop them first, or let a member call `rewind_group` (`groups rewind --live`)"
         detail = f"{len(members)} active: {listed(members, _named, '; ', '; ')}; {way_out}"
         return cls(BY_NAME["NON_EMPTY_GROUP"], what, detail)._with(group=group, members=tuple(members))
 

@@ -24,6 +24,7 @@ A new column or row does not change what these modules of `core` decide by a cod
     consumer.start_offsets   a topic that does not exist
     group.membership.classic    what ends a member
     group.membership.consumer_protocol  a static member whose place is taken; brokers without the protocol
+    group.membership.rewinds    a group that is unknown to the classic protocol
     group.reactions          what a member does about each code of its coordinator
     group.committing.offsets    commits of a deleted topic, and of a member whose group was deleted
     group.topics.subscribed  a subscribed topic that does not exist

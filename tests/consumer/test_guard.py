@@ -50,6 +50,7 @@ FREE = {
     "close": "waits for the call of another thread",
     **dict.fromkeys(("beginning_offsets", "end_offsets", "offsets_for_times"), "asks the leaders, whatever the consumer does"),
     "committed": "asks the coordinator, whatever the consumer does",
+    "rewind_group": "asks the leaders, and leaves its wish to the loop",
     "batches": "each of its lists is a poll",
     "process": "polls and commits by the guarded methods",
     "assignment": "a copy of what is there",

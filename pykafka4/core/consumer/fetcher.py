@@ -93,6 +93,11 @@ class Fetcher:
             self._place(claim, start, self._start_offsets.policy if fallback is None else fallback(claim.tp))
             self._cluster.want(claim.tp.topic, self)
 
+    def locate(self, claim: Claim, offset: int) -> None:
+        """Begin to read `claim`, which was just adopted, at `offset`, as if that were its committed offset."""
+        if (position := self.positions.of_assignment(claim)) is not None:
+            self.positions.locate(position, offset, -1)
+
     def drop(self, claims: Collection[Claim], deleted: Collection[str] = ()) -> None:
         """Stop reading the partitions of `claims`, also if a seek has replaced the claim. `deleted`: topics that no longer exist.
 

@@ -16,7 +16,9 @@ from pykafka4.core.group.membership.classic import ClassicProtocol
 from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
 from pykafka4.core.group.membership.membership import Application, Membership
 from pykafka4.core.group.membership.protocol import GroupProtocol
+from pykafka4.core.group.membership.rewinds import Done, Rewinds
 from pykafka4.core.group.membership.without_group import WithoutGroup
+from pykafka4.core.group.notes import Rewind
 from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.metadata.cluster import MISSING, Cluster
@@ -77,7 +79,8 @@ class ConsumerMachine:
         )
         discovery = Discovery(config, network, random, outbox)
         member = self.membership = Membership(config, cluster, reader, self.fetcher, self.offsets, discovery)
-        member.protocol = self._new_protocol(member, random)
+        protocol = member.protocol = self._new_protocol(member, random)
+        self._rewinds: Rewinds | None = getattr(protocol, "rewinds", None)  # only members of classic groups rewind
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
         network.refusals.listeners[self._refused_by] = None
@@ -98,6 +101,8 @@ class ConsumerMachine:
         if was_busy and not self.offsets.busy:
             wake_at = now  # a member that leaves or rejoins waits for that
         wake_at = min(wake_at, self.coordinator.poll(now))
+        if self._rewinds is not None:
+            wake_at = min(wake_at, self._rewinds.expire(now))
         self._reader.news()
         return self._outbox.effects(wake_at)
 
@@ -157,6 +162,11 @@ class ConsumerMachine:
         losses, stored = self.membership.losses(), self.offsets.stored
         fresh = {tp: place for tp, place in offsets.items() if tp not in losses and stored.get(tp) != place.offset}
         self.commit(fresh, deadline, tell, only_new=True)
+
+    def rewind(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
+        """Have the group, which is a classic one, rewound. Returns what withdraws that."""
+        assert self._rewinds is not None
+        return self._rewinds.ask(rewind, deadline, done)
 
     def _auto_commit(self, now: float) -> float:
         """Commit what the application has finished since the last time. Only the application's thread writes what is read here."""

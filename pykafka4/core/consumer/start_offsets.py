@@ -211,7 +211,7 @@ class StartOffsets:
     # ---------------------------------------------------------------- committed offsets
 
     def _ask_committed(self) -> None:
-        asking, self._unasked = [p for p in self._unasked if self.positions.is_current(p)], []
+        asking, self._unasked = [p for p in self._unasked if self.positions.is_current(p) and p.stage is Stage.UNKNOWN], []
         if not asking:
             return
         if self._config.group_id is None:

@@ -6,6 +6,7 @@ Modules; each line imports only from lines below it:
     topics/      the subscribed topics: by name, or found by a pattern
     committing/  commits, and lookups of committed offsets
     encoding     subscriptions and assignments as bytes
+    notes        what members of this client add to them
     coordinator  finds the group's coordinator
     reactions    the table of a member's reaction to each error code
 """

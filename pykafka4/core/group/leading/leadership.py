@@ -20,6 +20,7 @@ from pykafka4.assignors.interface import Assignor, GroupMember
 from pykafka4.core import INFINITY, Failed, Job, Outcome
 from pykafka4.core.group.encoding import assigned_partitions, group_members
 from pykafka4.core.group.leading.dealing import Deal, Placement
+from pykafka4.core.group.leading.rewinds import Wish, wish_of, with_rewind
 from pykafka4.core.group.leading.strategies import AssignorCalls, Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
@@ -68,6 +69,7 @@ class Leadership:
         "_topics",
         "_wanted",
         "_where",
+        "_wish",
         "ask_at",
         "due",
         "holds",
@@ -93,6 +95,7 @@ class Leadership:
         self.ask_at = INFINITY  # when to send `question`
         self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
         self._racks: dict[str, list[frozenset[str]]] = {}  # of the partitions in the last assignment; empty unless this member has a rack
+        self._wish: Wish | None = None  # of a member, to rewind the group
         self._deals = True  # False: a static leader that rejoined keeps the assignment
         self._topics: list[str] = []  # all topics that members are subscribed to
         self._silent: set[str] = set()  # those of them that were not looked up yet
@@ -110,6 +113,7 @@ class Leadership:
         if self._assignor is None:
             return visible(response.protocol_name or "(none)")
         self._deals = not response.skip_assignment
+        self._wish = wish_of(response.members, response.generation_id, self._where)
         if self._changes is None:
             self._changes = TopicChanges(self._cluster)
         self.due, self._look_up_by, self._assign_by = due, due, assign_by
@@ -231,7 +235,7 @@ class Leadership:
             raise deal.refusal("did not return in time (session_timeout_ms limits it)")
         if isinstance(shares, KafkaError):
             raise shares
-        return shares
+        return shares if self._wish is None else with_rewind(self._wish, shares, self._members)
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
         """The request for the current assignment; `learn` takes the response."""

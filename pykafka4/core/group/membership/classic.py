@@ -3,6 +3,7 @@
 JoinGroup, SyncGroup, Heartbeat, LeaveGroup. An eager member releases all its partitions before it joins. A cooperative member (KIP-429)
 keeps them: after SyncGroup it releases those that it holds and is not assigned, and joins again when the application has released them.
 Until the next generation has its assignment, it sends heartbeats and commits in the last one, so that it notices when it is out.
+A partition that the group is rewound for is given up by who holds it, and begins at the new offset in the generation after that.
 `core.group.reactions.Reaction` has an entry for everything that a response can mean.
 """
 
@@ -22,6 +23,7 @@ from pykafka4.core.group.membership import classic_requests as requests
 from pykafka4.core.group.membership.classic_requests import ATTEMPTS, Fit, GroupInFlight, GroupRequest
 from pykafka4.core.group.membership.coordinated import OfAssignee
 from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
+from pykafka4.core.group.membership.rewinds import Rewinds
 from pykafka4.core.group.membership.states import CLASSIC_MOVES, OUT, MemberState
 from pykafka4.core.group.reactions import Reaction, reaction, way_out
 from pykafka4.core.metadata.cluster import Cluster
@@ -39,6 +41,7 @@ log = get_log("pykafka4.group")
 
 COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
 MISMATCH: Final = "received assignment does not match the current subscription"  # the reason for a JoinGroup
+REWOUND: Final = "the group is rewound to other offsets (rewind_group)"
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
 
 
@@ -73,6 +76,7 @@ class ClassicProtocol(OfAssignee):
         self._strategies = Strategies(config, where, outbox)
         self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
         self.leadership = Leadership(cluster, where, self._strategies, outbox)
+        self.rewinds = Rewinds(config, commits)
         self._joined_with: tuple[str, ...] = ()
         self._led = True  # whether the group had a leader in the last generation
         self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
@@ -92,6 +96,10 @@ class ClassicProtocol(OfAssignee):
             self._coordinator.want()
             self._join_by = INFINITY  # it cannot have responded to the commits: they get their time when it is found
             return INFINITY
+        if self.identity is None:
+            self._look_at_members(now, self._coordinator.node)
+            if self.rewinds.checking:  # the answer comes at once: no join is held back on that connection
+                return INFINITY
         commits = self._commits
         if not commits.incomplete().isdisjoint(self._given_back) if self.identity is not None else commits.under_generation:
             # The coordinator accepts them until the next generation starts, which this join may cause.
@@ -119,6 +127,7 @@ class ClassicProtocol(OfAssignee):
     def gone(self) -> None:
         """The subscription ended."""
         self.leadership.resign()
+        self.rewinds.left()
 
     # ---------------------------------------------------------------- time
 
@@ -165,10 +174,14 @@ class ClassicProtocol(OfAssignee):
         if self.leadership.outgrown():
             self._rebalance(now, "subscribed topics or partitions were added or deleted", "cached metadata has changed")
             return now
-        if self.leadership.ask_at <= now and self._coordinator.node is not None:
-            self._request_assignment(now, self._coordinator.node)
-        ask_at = self.leadership.ask_at
-        return min(self._live(now), ask_at if ask_at > now else INFINITY)
+        if self.rewinds.ready:
+            self._rebalance(now, REWOUND, "the group is to be rewound")
+            return now
+        if self._coordinator.node is not None:
+            if self.leadership.ask_at <= now:
+                self._request_assignment(now, self._coordinator.node)
+            self._look_at_members(now, self._coordinator.node)
+        return min(self._live(now), INFINITY, *(at for at in (self.leadership.ask_at, self.rewinds.check_at) if at > now))
 
     def _request_assignment(self, now: float, node: int) -> None:
         message = self.leadership.question(now, self._config.group_id or "")
@@ -177,6 +190,10 @@ class ClassicProtocol(OfAssignee):
     def _assignment_answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
         if request.identity is self.identity:
             self.leadership.learn(now, outcome)
+
+    def _look_at_members(self, now: float, node: int) -> None:
+        if self.rewinds.check_at <= now:
+            self._ask(now, node, self.rewinds.question(), now + self._timeout, GroupRequest.MEMBERS)
 
     def _live(self, now: float) -> float:
         """Heartbeats, of a member that the coordinator has assigned partitions; returns when to look again."""
@@ -237,7 +254,10 @@ class ClassicProtocol(OfAssignee):
             if request is not self._attempt:
                 return
             self._attempt = None
-        READERS[request.kind](self, now, request, outcome)
+        if request.kind is GroupRequest.MEMBERS:
+            self.rewinds.learn(now, outcome, is_member=self.identity is not None)
+        else:
+            READERS[request.kind](self, now, request, outcome)
 
     # ---------------------------------------------------------------- join and sync
 
@@ -255,6 +275,7 @@ class ClassicProtocol(OfAssignee):
         message = requests.join_request(
             self._config, self.member_id, self._joined_with, self._assignee.held, self._held_since, data, self._why
         )
+        self.rewinds.add_note(message, self.generation)
         deadline = now + requests.join_patience(self._config)
         self._attempt_with(now, node, message, deadline, GroupRequest.JOIN)
 
@@ -346,14 +367,14 @@ class ClassicProtocol(OfAssignee):
                 self._rest_until = now
             return
         try:
-            tps = assigned_partitions(outcome.message.assignment)
+            tps, starts = assigned_partitions(outcome.message.assignment), self.rewinds.take(outcome.message.assignment)
         except DecodeError as error:
             self._turned_away(now, node, Reaction.RETRY, error)
             return
-        self._enter(now, request.sent_at, tps)
+        self._enter(now, request.sent_at, tps, starts)
 
-    def _enter(self, now: float, sent_at: float, tps: list[TopicPartition]) -> None:
-        """The generation starts, with these partitions for this member."""
+    def _enter(self, now: float, sent_at: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
+        """The generation starts, with these partitions for this member. `starts` are those that the group is rewound to."""
         self._move(MemberState.STABLE)
         self.error = None
         self._backoff.reset()
@@ -369,18 +390,26 @@ class ClassicProtocol(OfAssignee):
             instance = self._config.group_instance_id
             self.identity = MemberIdentity(self._config.group_id or "", self.generation, self.member_id, instance)
         self._strategies.assigned(self._assignor, tps, self.generation)
-        self._take(now, tps)
+        self._take(now, tps, starts)
         if self._came_back and self._config.group_instance_id is not None and not {tp.topic for tp in tps}.issubset(self._joined_with):
             self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
 
-    def _take(self, now: float, tps: list[TopicPartition]) -> None:
-        """Release what this member holds and was not assigned, and take what is new. An eager member holds nothing here."""
-        held, given = self._assignee.held, set(tps)
-        gone, fresh = [tp for tp in held if tp not in given], [tp for tp in tps if tp not in held]
-        if gone:
+    def _take(self, now: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
+        """Release what this member holds and was not assigned, and take what is new. An eager member holds nothing here. What is held and
+        rewound is lost: the application must commit nothing of it behind the commit of the rewind."""
+        held, given = tuple(self._assignee.held), set(tps)
+        rewound = [tp for tp in held if tp in starts]
+        gone, fresh = [tp for tp in held if tp not in given and tp not in starts], [tp for tp in tps if tp not in held]
+        if rewound or gone:
             self._why = "need to revoke partitions and re-join"
-            self._revoke(now, gone, "the group assigned them to other members")
-        self._assignee.assigned(fresh)
+            self._move(MemberState.REVOKING)
+            self._given_back.update(rewound, gone)
+            self._assignee.lost(rewound, REWOUND)
+        if gone:
+            self._assignee.revoke(gone, now + self._rebalance_timeout, "the group assigned them to other members")
+        if starts:
+            self.rewinds.commit(now, self.identity, starts)
+        self._assignee.assigned(fresh, starts)
 
     # ---------------------------------------------------------------- errors
 
@@ -532,6 +561,10 @@ class ClassicProtocol(OfAssignee):
     def _left_group(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
         if request is self._leave:
             self._leave_answered()
+
+    def _refused(self, error: KafkaError) -> None:
+        super()._refused(error)
+        self.rewinds.end(error)
 
     def _forget_membership(self) -> None:
         # A static member returns as a restarted one does: without its id, and without a generation in its metadata. The coordinator gives

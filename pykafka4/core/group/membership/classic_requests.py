@@ -52,6 +52,7 @@ class GroupRequest(Enum):
     SYNC = "SyncGroup"
     HEARTBEAT = "Heartbeat"
     ASSIGNMENT = "DescribeGroups, of a leader that asks for the present assignment"
+    MEMBERS = "DescribeGroups, before the group is rewound"
     LEAVE = "LeaveGroup"
 
 

@@ -6,11 +6,11 @@ coordinator are the protocol's part (`core.group.membership.protocol`), and so i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
 from pykafka4.core import INFINITY
-from pykafka4.core.group.membership.protocol import CommitsInFlight, GroupProtocol, State
+from pykafka4.core.group.membership.protocol import NOWHERE, CommitsInFlight, GroupProtocol, State
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.group.topics.subscribed import SubscribedTopics
 from pykafka4.core.group.topics.topic_filter import TopicFilter
@@ -51,6 +51,9 @@ class Partitions(Protocol):
 
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy]) -> None:
         """Start to fetch."""
+
+    def locate(self, claim: Claim, offset: int) -> None:
+        """Fetch a claim that was just adopted from `offset` on, as if that had been looked up."""
 
     def drop(self, claims: Collection[Claim], deleted: Collection[str]) -> None:
         """Stop fetching; data that arrives later is dropped. `deleted`: topics that no longer exist."""
@@ -204,7 +207,7 @@ class Membership:
 
     # ---------------------------------------------------------------- calls of the protocol
 
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+    def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
         """Take the partitions of subscribed topics. Others are ignored: the subscription changed meanwhile, or the leader made an error."""
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
@@ -213,6 +216,9 @@ class Membership:
         self._claims.update((claim.tp, claim) for claim in claims)
         self._partitions.adopt(claims, Start.COMMITTED, self.subscription.fallback)
         self._application.put(Assigned(claims))
+        for claim in claims:
+            if claim.tp in starts:
+                self._partitions.locate(claim, starts[claim.tp])
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release these; records that it has not read will be read by the next owner."""

@@ -10,15 +10,19 @@ through `Assignee`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
+from pykafka4.core.group.committing.offsets import Commit
 from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
-__all__ = ["Assignee", "CommitsInFlight", "GroupProtocol", "State", "Subscription"]
+__all__ = ["NOWHERE", "Assignee", "CommitsInFlight", "GroupProtocol", "State", "Subscription"]
+
+NOWHERE: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
 
 class Subscription(Protocol):
@@ -54,8 +58,8 @@ class Assignee(Protocol):
     def keep_lease(self, now: float) -> float:
         """The time by which the application must poll. If it has passed, the member leaves the group before this returns."""
 
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """The group assigned these to this member, in addition to those held."""
+    def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
+        """The group assigned these to this member, in addition to those held. They begin at `starts`, others at their committed offset."""
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release these; `GroupProtocol.released` follows, or at `deadline` `GroupProtocol.drop_out`."""
@@ -83,6 +87,9 @@ class CommitsInFlight(Protocol):
     @property
     def under_generation(self) -> bool:
         """Whether a commit of a member is not complete and may still be accepted."""
+
+    def commit(self, commit: Commit) -> None:
+        """Commit offsets."""
 
     def incomplete(self) -> set[TopicPartition]:
         """The partitions of such commits."""

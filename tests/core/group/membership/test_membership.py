@@ -9,6 +9,7 @@ import pytest
 
 from pykafka4.core.group.encoding import subscription_bytes
 from pykafka4.core.group.membership.classic import MemberState
+from pykafka4.core.group.notes import NO_NOTE, note_bytes
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Ending
 from pykafka4.records import OffsetAndMetadata
@@ -196,7 +197,7 @@ def test_a_changed_subscription_is_a_rebalance(harness: ConsumerHarness) -> None
     assert state(harness) is MemberState.REVOKING
     release(harness)
     request = harness.one(JoinGroupRequest)
-    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"], (), 1)
+    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"], (), 1) + note_bytes(NO_NOTE)
 
 
 def test_the_order_of_the_topics_is_no_change(harness: ConsumerHarness) -> None:

@@ -1,0 +1,113 @@
+"""Rewinds of the whole group by one of its members. Rule: the offsets are known, and in the log, before the group is asked."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pykafka4.client.answers import Answers
+from pykafka4.client.attachment import SHORT, Attachment
+from pykafka4.consumer.arguments import as_timestamp
+from pykafka4.consumer.lookups import Lookups
+from pykafka4.consumer.selection import Selection
+from pykafka4.consumer.waits import Steps, Waits, at_once
+from pykafka4.core.consumer.machine import ConsumerMachine
+from pykafka4.core.group.notes import Rewind
+from pykafka4.errors import ConfigError, KafkaError, shown
+from pykafka4.misuse import check_count, topic_partition
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import TopicPartition
+
+if TYPE_CHECKING:  # its messages are declared when they are used
+    from pykafka4.core.admin.values import OffsetSpec
+
+__all__ = ["GroupRewinding", "RewindOffsets"]
+
+RewindOffsets = Mapping[Any, "int | datetime | OffsetSpec"]
+Times = Mapping[TopicPartition, "datetime | OffsetSpec"]
+
+
+class GroupRewinding:
+    """The rewinds of the group of one consumer."""
+
+    def __init__(
+        self, attachment: Attachment[ConsumerMachine], config: ConsumerConfig, selection: Selection, lookups: Lookups, waits: Waits
+    ) -> None:
+        self._attachment, self._config, self._selection = attachment, config, selection
+        self._lookups, self._waits = lookups, waits
+
+    def future(self, offsets: RewindOffsets, timeout: float) -> Future[dict[TopicPartition, int]]:
+        """See Consumer.rewind_group."""
+        return self._attachment.runtime.calls.future(at_once(self._asking(offsets, timeout)))
+
+    def awaiting(self, offsets: RewindOffsets, timeout: float) -> Steps[dict[TopicPartition, int]]:
+        """See aio.Consumer.rewind_group."""
+        answers = yield from self._asking(offsets, timeout)
+        try:
+            yield from self._waits.result(answers.promise, timeout + SHORT)
+            return answers.result()
+        finally:
+            answers.end()
+
+    def _asking(self, offsets: RewindOffsets, timeout: float) -> Steps[Answers[dict[TopicPartition, int]]]:
+        self._attachment.check()
+        numbers, times = _as_places(offsets)
+        self._check_group()
+        return self._ask((yield from self._resolved(numbers, times, timeout)), timeout)
+
+    def _check_group(self) -> None:
+        if self._config.group_id is None:
+            raise ConfigError("rewind_group needs a group_id")
+        if self._config.group_protocol == "consumer":
+            raise ConfigError(
+                "rewind_group works in groups of the classic protocol: with group_protocol='consumer' the coordinator assigns, and knows "
+                "no rewind; stop the members and move the offsets (pykafka4 groups rewind)"
+            )
+        if not self._selection.subscribed:
+            raise ConfigError("rewind_group: this consumer is no member of the group; call subscribe first")
+
+    def _resolved(self, numbers: Mapping[TopicPartition, int], times: Times, timeout: float) -> Steps[dict[TopicPartition, int]]:
+        from pykafka4.core.admin.values import LATEST
+
+        if numbers:
+            starts = yield from self._lookups.beginnings(list(numbers), timeout)
+            ends = yield from self._lookups.high_watermarks(list(numbers), timeout)
+            for tp, offset in numbers.items():
+                if not starts[tp] <= offset <= ends[tp]:
+                    raise ConfigError(f"rewind_group: {tp} has no offset {offset}: its log is from {starts[tp]} to {ends[tp]}")
+        found = yield from self._lookups.specs("rewind_group", times, timeout)
+        behind = [tp for tp, offset in found.items() if offset is None]
+        found |= yield from self._lookups.specs("rewind_group", dict.fromkeys(behind, LATEST), timeout)
+        return {**numbers, **{tp: offset for tp, offset in found.items() if offset is not None}}
+
+    def _ask(self, places: dict[TopicPartition, int], timeout: float) -> Answers[dict[TopicPartition, int]]:
+        rewind, asker = Rewind(uuid.uuid4().hex, places), self._attachment
+
+        def begin(_: object, now: float, seconds: float, done: Callable[[dict[Any, Any]], None]) -> Callable[[], None]:
+            return asker.machine.rewind(rewind, now + seconds, lambda error: done({"": error}))
+
+        def finish(outcome: dict[str, KafkaError | None]) -> dict[TopicPartition, int]:
+            if (error := outcome[""]) is not None:
+                raise error.again()
+            return dict(places)
+
+        of_session: Any = asker  # it has another machine than the calls of an admin client
+        return Answers(of_session, begin, timeout, finish)
+
+
+def _as_places(offsets: object) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
+    """The offsets, and the times and ends that are looked up."""
+    from pykafka4.core.admin.values import EARLIEST, LATEST
+
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"rewind_group takes a mapping of partitions to offsets, EARLIEST, LATEST or datetimes, not {shown(offsets)}")
+    if not offsets:
+        raise ConfigError("rewind_group: no partitions")
+    places = {topic_partition(item): place for item, place in offsets.items()}
+    looked_up = {tp: place for tp, place in places.items() if place in (EARLIEST, LATEST)}
+    times = {tp: as_timestamp(place) for tp, place in places.items() if isinstance(place, datetime)}
+    rest: Collection[TopicPartition] = places.keys() - looked_up.keys() - times.keys()
+    return {tp: check_count(places[tp], f"the offset of {tp}") for tp in sorted(rest)}, {**looked_up, **times}

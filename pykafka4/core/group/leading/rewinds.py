@@ -1,0 +1,89 @@
+"""The leader's part of a rewind. Rule: a rewind that one member cannot take part in is refused as a whole, before anything changes.
+
+A member's wish counts in the generation after that in which it was made. A static member that did not join again is in the group with its
+old subscription: its wish was carried out, or is made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from pykafka4.assignors.interface import GroupMember
+from pykafka4.core.group.encoding import assigned_partitions
+from pykafka4.core.group.notes import NO_NOTE, Note, Rewind, note_bytes, read_note
+from pykafka4.errors import DecodeError, listed
+from pykafka4.errors.words import visible
+from pykafka4.logs import get_log
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_group import JoinGroupResponse
+
+__all__ = ["Wish", "strangers_refusal", "wish_of", "with_rewind"]
+
+log = get_log("pykafka4.group")
+
+
+@attrs.frozen
+class Wish:
+    """The rewind that a member asks for. `done` are the partitions that members have rewound for it in an earlier generation."""
+
+    asker: str
+    rewind: Rewind
+    refusal: str
+    done: frozenset[TopicPartition]
+
+
+def strangers_refusal(names: list[str]) -> str:
+    """Why a group with these members is not rewound; empty for none."""
+    if not names:
+        return ""
+    what = "is no member that can rewind" if len(names) == 1 else "are no members that can rewind"
+    return (
+        f"{listed(names)} {what}: only those of this client, from this version on, carry it out; stop them, or stop all and reset offsets"
+    )
+
+
+def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: str) -> Wish | None:
+    """One wish of those that count in `generation`; the others are made again. `where` precedes log lines."""
+    notes = {row.member_id: _note(row, where) for row in rows}
+    static = {row.member_id for row in rows if row.group_instance_id is not None}
+    wishes = {
+        name: note.rewind
+        for name, note in notes.items()
+        if note is not None and note.rewind is not None and (name not in static or note.generation == generation - 1)
+    }
+    if not wishes:
+        return None
+    asker, rewind = min(wishes.items(), key=lambda item: item[1].rewind_id)
+    done = frozenset[TopicPartition]().union(*(note.done.get(rewind.rewind_id, ()) for note in notes.values() if note is not None))
+    return Wish(asker, rewind, strangers_refusal([visible(name) for name, note in notes.items() if note is None]), done)
+
+
+def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
+    try:
+        return read_note(row.metadata)
+    except DecodeError as error:
+        log.warning("%s: group member %s: %s", where, visible(row.member_id), error)
+        return NO_NOTE
+
+
+def with_rewind(wish: Wish, shares: Mapping[str, bytes], members: Iterable[GroupMember]) -> dict[str, bytes]:
+    """The assignments with the offsets for each member: for what it is assigned, and for what it still holds."""
+    places = {tp: offset for tp, offset in wish.rewind.offsets.items() if tp not in wish.done}
+    owners = {name: set(assigned_partitions(share)) for name, share in shares.items()}
+    for member in members:
+        owners[member.member_id].update(member.owned)
+    refusal = wish.refusal or _without_owner(places, owners)
+    if refusal:
+        note = Note(Rewind(wish.rewind.rewind_id, {}), refusal=refusal)
+        return {**shares, wish.asker: shares[wish.asker] + note_bytes(note)}
+    return {
+        name: share + note_bytes(Note(Rewind(wish.rewind.rewind_id, {tp: places[tp] for tp in places if tp in owners[name]})))
+        for name, share in shares.items()
+    }
+
+
+def _without_owner(places: Mapping[TopicPartition, int], owners: Mapping[str, set[TopicPartition]]) -> str:
+    free = sorted(places.keys() - set[TopicPartition]().union(*owners.values()))
+    return f"no member is subscribed to {listed(free)}" if free else ""

@@ -1,0 +1,211 @@
+"""Rewinds of a live group, from a member's side. Rule: a wish is made again until an assignment has its id, and no partition moves twice.
+
+A wish is made in three steps. DescribeGroups says whether all members are ones that can rewind: if not, the wish is refused and nothing has
+changed. Then the member joins with the wish in its note. The leader puts the offsets into the assignment; without the wish's id there
+(another member leads now, or the rebalance failed) it is checked and made again.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from pykafka4.core import INFINITY, Failed, Outcome
+from pykafka4.core.group.committing.offsets import Commit, names_of
+from pykafka4.core.group.leading.rewinds import strangers_refusal
+from pykafka4.core.group.membership.protocol import CommitsInFlight
+from pykafka4.core.group.notes import Note, Rewind, note_bytes, read_note
+from pykafka4.core.group.reactions import Reaction, reaction
+from pykafka4.core.subscription import MemberIdentity
+from pykafka4.errors import DecodeError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors.codes import error_code
+from pykafka4.errors.words import visible
+from pykafka4.logs import get_log
+from pykafka4.options.config import ConsumerConfig
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupRequest
+
+__all__ = ["Done", "Rewinds"]
+
+log = get_log("pykafka4.group")
+
+CHECK_AGAIN: Final = 0.3  # seconds after a look at the group while it rebalanced, or one that failed
+COMMITTED_IN: Final = 60.0  # seconds, until the commit of a rewind is given up
+KEPT: Final = 4  # rewinds that a member remembers: those that may still be asked for again
+STABLE: Final = "Stable"  # the state of a group in which DescribeGroups has the members' notes
+VACANT: Final = ("Empty", "Dead")
+
+Done = Callable[[KafkaError | None], None]
+
+
+class Step(enum.Enum):
+    """How far a wish has come."""
+
+    NEW = "the members have to be looked at"
+    CHECKING = "the members are looked at"
+    READY = "the next join has the wish"
+
+
+@attrs.define(eq=False)
+class Wish:
+    """A rewind that the application asked for, until `deadline`."""
+
+    rewind: Rewind
+    deadline: float
+    done: Done
+    step: Step = Step.NEW
+    sent: bool = False
+
+
+class Rewinds:
+    """The rewind that this member asks for, and those that it has carried out."""
+
+    __slots__ = ("_check_at", "_commits", "_config", "_done", "_group", "_wish")
+
+    def __init__(self, config: ConsumerConfig, commits: CommitsInFlight) -> None:
+        self._config, self._commits = config, commits
+        self._group = config.group_id or ""
+        self._wish: Wish | None = None
+        self._check_at = 0.0
+        self._done: dict[str, frozenset[TopicPartition]] = {}
+
+    # ---------------------------------------------------------------- the wish
+
+    def ask(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
+        """Have the group rewound; `done(None)` is called when it is carried out. Returns what withdraws the wish."""
+        if self._wish is not None:
+            done(KafkaError(f"group {self._group} cannot be rewound: this consumer waits for another rewind; wait for its end"))
+            return lambda: None
+        wish = self._wish = Wish(rewind, deadline, done)
+
+        def withdraw() -> None:
+            if self._wish is wish:
+                self._wish = None
+
+        return withdraw
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next join is to have the wish."""
+        return self._wish is not None and self._wish.step is Step.READY
+
+    @property
+    def checking(self) -> bool:
+        """Whether the members are being looked at."""
+        return self._wish is not None and self._wish.step is Step.CHECKING
+
+    @property
+    def check_at(self) -> float:
+        """When to look at the members."""
+        return self._check_at if self._wish is not None and self._wish.step is Step.NEW else INFINITY
+
+    def question(self) -> DescribeGroupsRequest:
+        """The look at the members; `learn` takes the response."""
+        assert self._wish is not None
+        self._wish.step = Step.CHECKING
+        return DescribeGroupsRequest(groups=[self._group])
+
+    def learn(self, now: float, outcome: Outcome, *, is_member: bool) -> None:
+        """Take the response to `question`: refuse the wish, or have it made by the next join."""
+        wish = self._wish
+        if wish is None or wish.step is not Step.CHECKING:
+            return
+        wish.step, self._check_at = Step.NEW, now + CHECK_AGAIN
+        groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
+        if not groups:
+            return
+        group = groups[0]
+        if group.group_state == STABLE or (group.group_state in VACANT and not is_member):
+            refusal = strangers_refusal([_named(member) for member in group.members if not _can_rewind(member)])
+            if refusal:
+                self._refuse(refusal)
+            else:
+                wish.step = Step.READY
+        elif group.group_state in VACANT or error_code(group.error_code).name == "GROUP_ID_NOT_FOUND":
+            self._refuse("it has members of the consumer protocol (KIP-848), whose partitions the coordinator assigns")
+        elif group.error_code and reaction(group.error_code) in (Reaction.DENIED, Reaction.FATAL):
+            self.end(broker_error(group.error_code, f"looking at group {self._group}", None, "DescribeGroups", group=self._group))
+
+    def _refuse(self, why: str) -> None:
+        self.end(KafkaError(f"group {self._group} is not rewound, and nothing has changed: {why}"))
+
+    def end(self, error: KafkaError | None) -> None:
+        """The wish is over."""
+        if (wish := self._wish) is not None:
+            self._wish = None
+            wish.done(error)
+
+    def left(self) -> None:
+        """This consumer is no member any more."""
+        self.end(KafkaError(f"this consumer left group {self._group} before an assignment had the rewind"))
+
+    def expire(self, now: float) -> float:
+        """Give up a wish that is overdue; returns when to look again."""
+        if (wish := self._wish) is None:
+            return INFINITY
+        if now < wish.deadline:
+            return wish.deadline
+        known = "it may still be carried out" if wish.sent else "nothing has changed"
+        self.end(KafkaTimeoutError(f"group {self._group}: the rewind was in no assignment in time; {known}"))
+        return INFINITY
+
+    # ---------------------------------------------------------------- notes
+
+    def add_note(self, message: JoinGroupRequest, generation: int) -> None:
+        """Add the note to the subscriptions of this member, which is in `generation`."""
+        rewind = None
+        if self._wish is not None and self.ready:
+            rewind, self._wish.sent = self._wish.rewind, True
+        note = note_bytes(Note(rewind, -1 if rewind is None else generation, self._done))
+        for protocol in message.protocols:
+            protocol.metadata += note
+
+    def take(self, assignment: bytes) -> Mapping[TopicPartition, int]:
+        """The offsets in an assignment of partitions that were not rewound before. The wish is over, or made again.
+
+        Raises DecodeError.
+        """
+        note = read_note(assignment)
+        rewind = None if note is None else note.rewind
+        wish = self._wish
+        if wish is not None and (rewind is None or rewind.rewind_id != wish.rewind.rewind_id):
+            wish.step, self._check_at = Step.NEW, 0.0
+        if note is None or rewind is None:
+            return {}
+        if wish is not None and rewind.rewind_id == wish.rewind.rewind_id:
+            if note.refusal:
+                self._refuse(note.refusal)
+            else:
+                self.end(None)
+        before = self._done.pop(rewind.rewind_id, frozenset())
+        fresh = {tp: offset for tp, offset in rewind.offsets.items() if tp not in before}
+        self._done[rewind.rewind_id] = before.union(fresh)
+        while len(self._done) > KEPT:
+            del self._done[next(iter(self._done))]
+        return fresh
+
+    def commit(self, now: float, identity: MemberIdentity | None, starts: Mapping[TopicPartition, int]) -> None:
+        """Commit the offsets of a rewind, in the generation that begins."""
+        where = f"{self._config.client_id}: group {self._group}"
+        log.info("%s: rewinding %d partitions", where, len(starts))
+
+        def done(error: KafkaError | None) -> None:
+            if error is not None:
+                log.warning("%s: the offsets of a rewind were not committed (%s): %s", where, names_of(starts), error)
+
+        places = {tp: OffsetAndMetadata(offset) for tp, offset in starts.items()}
+        self._commits.commit(Commit(places, identity, now + COMMITTED_IN, done))
+
+
+def _can_rewind(member: DescribeGroupsResponse.Group.Member) -> bool:
+    try:
+        return read_note(member.member_metadata) is not None
+    except DecodeError:
+        return True
+
+
+def _named(member: DescribeGroupsResponse.Group.Member) -> str:
+    return f"member {visible(member.member_id)} (client {visible(member.client_id)}, host {visible(member.client_host)})"

@@ -1,0 +1,94 @@
+"""Notes that members of a group send to each other. Invariant: a client that does not know them reads the same bytes as without them.
+
+A note stands behind the last field of a subscription (JoinGroup) or an assignment (SyncGroup). Every Kafka client ignores bytes there,
+because later versions of both only add fields; the user data of an assignor, which Java's sticky one reads strictly, stays as it is.
+Each subscription of this client has one, if only an empty one: so the others know that this member reads notes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.errors import DecodeError
+from pykafka4.records import TopicPartition
+
+__all__ = ["NO_NOTE", "Note", "Rewind", "note_bytes", "read_note"]
+
+MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the very last is its version
+SIZE: Final = 4  # bytes for the length of the note, before the mark
+TAIL: Final = SIZE + len(MARK)
+
+
+@attrs.frozen
+class Rewind:
+    """Other offsets for a group that has members. `rewind_id` is unique: no partition is rewound twice for it."""
+
+    rewind_id: str
+    offsets: Mapping[TopicPartition, int]
+
+
+@attrs.frozen
+class Note:
+    """In a subscription `rewind` is wanted by the member, which is in `generation` (-1: in none); in an assignment it is carried out.
+
+    `done` are the partitions that the member has rewound lately, by rewind. `refusal` is the leader's answer to a rewind that cannot be.
+    """
+
+    rewind: Rewind | None = None
+    generation: int = -1
+    done: Mapping[str, frozenset[TopicPartition]] = attrs.Factory(dict)
+    refusal: str = ""
+
+
+NO_NOTE: Final = Note()
+
+
+def note_bytes(note: Note) -> bytes:
+    """What follows the subscription or assignment."""
+    text = b"" if note == NO_NOTE else json.dumps(_as_json(note), separators=(",", ":")).encode()
+    return text + len(text).to_bytes(SIZE, "big") + MARK
+
+
+def read_note(data: bytes) -> Note | None:
+    """The note at the end of a subscription or assignment; None: its sender does not know notes. Raises DecodeError."""
+    if not data.endswith(MARK):
+        return None
+    size = int.from_bytes(data[-TAIL : -len(MARK)], "big")
+    if not size:
+        return NO_NOTE
+    try:
+        return _from_json(json.loads(data[-TAIL - size : -TAIL]))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise DecodeError(f"the note of a group member cannot be read: {error}") from error
+
+
+def _as_json(note: Note) -> dict[str, Any]:
+    rewind = note.rewind
+    return {
+        "rewind": None if rewind is None else [rewind.rewind_id, [[*tp, offset] for tp, offset in rewind.offsets.items()]],
+        "generation": note.generation,
+        "done": {rewind_id: sorted(tps) for rewind_id, tps in note.done.items()},
+        "refusal": note.refusal,
+    }
+
+
+def _from_json(found: Any) -> Note:
+    rewind = found["rewind"]
+    return Note(
+        None if rewind is None else Rewind(str(rewind[0]), {_tp(topic, p): int(offset) for topic, p, offset in rewind[1]}),
+        int(found["generation"]),
+        {str(rewind_id): frozenset(_tps(tps)) for rewind_id, tps in found["done"].items()},
+        str(found["refusal"]),
+    )
+
+
+def _tps(rows: Iterable[Any]) -> Iterable[TopicPartition]:
+    return (_tp(*row) for row in rows)
+
+
+def _tp(topic: Any, partition: Any) -> TopicPartition:
+    return TopicPartition(str(topic), int(partition))

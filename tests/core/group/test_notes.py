@@ -1,0 +1,48 @@
+"""Notes behind the bytes of subscriptions and assignments."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka4.core.group.encoding import assigned_partitions, assignment_bytes, group_member, subscription_bytes
+from pykafka4.core.group.notes import MARK, NO_NOTE, Note, Rewind, note_bytes, read_note
+from pykafka4.errors import DecodeError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from pykafka4.wire.protocol.schema import encode_data
+
+TP = TopicPartition("t", 3)
+NOTES = [
+    NO_NOTE,
+    Note(Rewind("id", {TP: 5, TopicPartition("ü", 0): 1 << 60}), 7),
+    Note(done={"id": frozenset([TP]), "other": frozenset()}),
+    Note(Rewind("id", {}), refusal="no member is subscribed to t-3"),
+]
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_a_note_survives_its_bytes_behind_both(note: Note) -> None:
+    sent = note_bytes(note)
+    assert read_note(subscription_bytes(["t"]) + sent) == note
+    assert read_note(assignment_bytes([TP]) + sent) == note
+
+
+@pytest.mark.parametrize("note", NOTES)
+@pytest.mark.parametrize("version", range(4))
+def test_who_does_not_know_notes_reads_the_same_as_without(note: Note, version: int) -> None:
+    """Every version of both may be followed by more bytes."""
+    subscription = encode_data(ConsumerProtocolSubscription(topics=["t"], user_data=b"u"), version)
+    assignment = encode_data(ConsumerProtocolAssignment(assigned_partitions=[]), version)
+    assert group_member("m", None, subscription + note_bytes(note), "c") == group_member("m", None, subscription, "c")
+    assert assigned_partitions(assignment + note_bytes(note)) == []
+
+
+def test_other_clients_send_no_note() -> None:
+    assert read_note(subscription_bytes(["t"])) is None
+    assert read_note(b"") is None
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b"{}", b'{"rewind":[1],"generation":1,"done":{},"refusal":""}', b"[" * 100_000])
+def test_a_note_that_cannot_be_read_is_an_error(text: bytes) -> None:
+    with pytest.raises(DecodeError, match="the note of a group member"):
+        read_note(text + len(text).to_bytes(4, "big") + MARK)
