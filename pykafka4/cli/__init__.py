@@ -9,6 +9,11 @@ Modules; each line imports only from lines below it:
     main        the table of commands; exit codes
     bench       measures the user's own cluster
     groups      the commands that show groups
+    acls        the commands about access control lists
+    users       the commands about users that log in with SCRAM
+    quotas      the commands about client quotas
+    tokens      the commands about delegation tokens
+    listing     rows of a list, and options that these four share
     cluster     the commands about the cluster: brokers, quorum, replicas, leaders
     local       a Kafka of this machine, for development
     kafka       Java and the jars for it

@@ -24,6 +24,10 @@ PROGRAM: Final = "pykafka4"
 # The order of the help: records, the cluster, what runs, programs of their own.
 COMMANDS: Final[dict[str, Row]] = {
     "groups": ("pykafka4.cli.groups", "groups", "Consumer groups: list, lag, rewind, delete, …"),
+    "acls": ("pykafka4.cli.acls", "acls", "Rights: list, add, remove access control lists."),
+    "users": ("pykafka4.cli.users", "users", "Users that log in with SCRAM: list, set passwords, delete."),
+    "quotas": ("pykafka4.cli.quotas", "quotas", "Limits of users, client ids and addresses: list, set, remove."),
+    "tokens": ("pykafka4.cli.tokens", "tokens", "Delegation tokens: list, create, renew, expire."),
     "cluster": ("pykafka4.cli.cluster", "cluster", "The cluster: brokers, quorum, log directories, …"),
     "bench": ("pykafka4.cli.bench", "bench", "Measure your cluster: produce, consume, end-to-end latency."),
     "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +14,11 @@ from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperatio
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from integration.cluster import Cluster
-from integration.java.client import java_rights
+from integration.java.client import java_rights, run_tool
 from integration.local.cluster import LocalCluster
 from integration.security.options import for_java, for_librdkafka
 from integration.security.settings import Mechanism, Security
-from integration.waiting import until
+from integration.waiting import Deadline, until
 from pykafka4 import (
     Acl,
     AclFilter,
@@ -30,6 +33,8 @@ from pykafka4 import (
     QuotaScope,
     ScramCredential,
 )
+from pykafka4.cli.main import run
+from tests.cli.settings import forget
 from tests.integration.reading import LONG, SECONDS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
@@ -280,3 +285,63 @@ def test_tokens_of_others_cannot_be_seen_or_renewed(admin: AdminClient, alice: A
         with pytest.raises(KafkaError, match=r"DELEGATION_TOKEN_OWNER_MISMATCH \(only the owner of a token and its renewers"):
             call(token)
     admin.expire_token(token)
+
+
+# -- the command line
+
+TOOL = "org.apache.kafka.tools.AclCommand"
+
+
+@pytest.fixture
+def config(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that Kafka's tools take, too."""
+    forget(monkeypatch, tmp_path)
+    file = tmp_path / "client.properties"
+    file.write_text("\n".join(f"{name}={value}" for name, value in for_java(cluster.client_security("administrator")).items()))
+    return file
+
+
+@pytest.fixture
+def command(cluster: Cluster, config: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[Any]]:
+    """Runs a command with `--json`; what it prints."""
+
+    def call(*line: str) -> list[Any]:
+        code = run([line[0], line[1], "-b", cluster.bootstrap, "-c", str(config), *line[2:]])
+        out = capsys.readouterr()
+        assert code == 0, out.err
+        return [json.loads(row) for row in out.out.splitlines()]
+
+    return call
+
+
+def test_commands_change_what_kafkas_tools_show(
+    cluster: Cluster, admin: AdminClient, config: Path, command: Callable[..., list[Any]], tmp_path: Path
+) -> None:
+    named = ("--allow-principal", "User:shop", "--consumer", "--topic", "orders", "--group", "billing", "--json")
+    assert len(command("acls", "add", *named)) == 3
+    soon(lambda: len(command("acls", "list", "--principal", "User:shop", "--json")), 3)
+    shown = run_tool(TOOL, "--bootstrap-server", cluster.bootstrap, "--command-config", str(config), "--list", "--principal", "User:shop")
+    assert sorted(re.findall(r"resourceType=(\w+), name=(\w+)|operation=(\w+)", shown)) == sorted(
+        [("GROUP", "billing", ""), ("TOPIC", "orders", ""), ("", "", "READ"), ("", "", "READ"), ("", "", "DESCRIBE")]
+    )
+    assert len(command("acls", "remove", *named, "--execute")) == 3
+    soon(lambda: command("acls", "list", "--json"), [])
+
+    (tmp_path / "password").write_text("of the shop\n")
+    assert command("users", "set", "shop", "--password-file", str(tmp_path / "password")) == []
+    cluster.access.wait_admitted("shop", BOTH[1], "of the shop", True, Deadline(SECONDS))
+    assert len(command("users", "delete", "shop", "--json", "--execute")) == 2
+    soon(lambda: {row["user"] for row in command("users", "list", "--json")}, {"administrator", "alice"})
+
+    assert len(command("quotas", "set", "--user", "shop", "--client-defaults", "producer_byte_rate=1e6", "--json")) == 1
+    shop = QuotaEntity(user="shop", client_id=QuotaScope.DEFAULT)
+    soon(admin.describe_quotas, {shop: {"producer_byte_rate": 1e6}})
+    assert len(command("quotas", "remove", "--user", "shop", "--client-defaults", "--json", "--execute")) == 1
+    soon(lambda: command("quotas", "list", "--json"), [])
+
+    (token,) = command("tokens", "create", "--max-lifetime", "60", "--json")
+    soon(lambda: [row["token_id"] for row in command("tokens", "list", "--json")], [token["token_id"]])
+    assert admin.describe_tokens()[0].password == token["password"]
+    command("tokens", "renew", token["token_id"])
+    command("tokens", "expire", token["token_id"], "--execute")
+    soon(admin.describe_tokens, ())

@@ -1,0 +1,193 @@
+"""`acls`: access control lists. Rule: what would be deleted is shown first; what is added can be shown and removed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from typing import Any, Final, TypeVar
+
+import attrs
+import click
+
+from pykafka4.cli.invocation import DONE, Invocation, note
+from pykafka4.cli.listing import as_json_option, execute_option, print_rows
+from pykafka4.core.admin.acls import Acl, AclFilter
+
+__all__ = ["acls"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Named = tuple[str, str | None]  # a type of resource, and a name
+COLUMNS: Final = ("principal", "permission", "operation", "resource_type", "resource_name", "pattern", "host")
+CLUSTER: Final[Named] = ("cluster", "kafka-cluster")
+# The options of resources; types as `Acl` has them.
+TYPES: Final = {
+    "topics": "topic",
+    "groups": "group",
+    "transactional_ids": "transactional-id",
+    "delegation_tokens": "delegation-token",
+    "user_principals": "user",
+}
+# What kafka-acls makes of --producer and --consumer: the operations on each type of resource.
+PRODUCER: Final = {"topic": ("WRITE", "DESCRIBE", "CREATE"), "transactional-id": ("WRITE", "DESCRIBE")}
+CONSUMER: Final = {"topic": ("READ", "DESCRIBE"), "group": ("READ",)}
+
+
+@click.group(short_help="Rights: list, add, remove access control lists.")
+def acls() -> None:
+    """Rights: who may do which operation on which resource.
+
+    Options are those of kafka-acls. Words are Read, Write, Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs,
+    IdempotentWrite, CreateTokens, DescribeTokens, All. A principal is User:NAME; User:* is everybody.
+    """
+
+
+def resource_options(command: F) -> F:
+    """The options that name resources."""
+    for option in reversed(
+        (
+            click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; '*' stands for all. Can be repeated."),
+            click.option("--group", "groups", multiple=True, metavar="ID", help="A group. Can be repeated."),
+            click.option("--cluster", is_flag=True, help="The cluster."),
+            click.option("--transactional-id", "transactional_ids", multiple=True, metavar="ID", help="A transactional id."),
+            click.option("--delegation-token", "delegation_tokens", multiple=True, metavar="ID", help="A delegation token."),
+            click.option("--user-principal", "user_principals", multiple=True, metavar="PRINCIPAL", help="A user, for CreateTokens."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def rights_options(command: F) -> F:
+    """The options that say who may do what."""
+    for option in reversed(
+        (
+            click.option("--allow-principal", "allow", multiple=True, metavar="PRINCIPAL", help="Who may: User:alice. Can be repeated."),
+            click.option("--deny-principal", "deny", multiple=True, metavar="PRINCIPAL", help="Who must not. Can be repeated."),
+            click.option("--operation", "operations", multiple=True, metavar="WORD", help="Default: All. Can be repeated."),
+            click.option("--allow-host", "hosts", multiple=True, metavar="ADDRESS", help="Only from this address. Can be repeated."),
+            click.option("--prefixed", is_flag=True, help="The names given are how names begin."),
+            click.option("--producer", is_flag=True, help="What a producer needs on topics and transactional ids."),
+            click.option("--consumer", is_flag=True, help="What a consumer needs on topics and groups."),
+            click.option("--idempotent", is_flag=True, help="With --producer: for brokers before Kafka 2.8."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def named(options: dict[str, Any]) -> list[Named]:
+    """The resources of a command."""
+    found: list[Named] = [(kind, name) for option, kind in TYPES.items() for name in options[option]]
+    return found + ([CLUSTER] if options["cluster"] else [])
+
+
+def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[tuple[str, Named]]:
+    """Each operation with its resource. Raises click.UsageError if a shortcut has nothing to work on."""
+    shortcuts = [row for row, given in ((PRODUCER, options["producer"]), (CONSUMER, options["consumer"])) if given]
+    if options["idempotent"] and not options["producer"]:
+        raise click.UsageError("--idempotent goes with --producer")
+    if not shortcuts:
+        yield from product(options["operations"] or ("ALL",), resources)
+        return
+    if options["operations"]:
+        raise click.UsageError("--producer and --consumer stand in place of --operation")
+    chosen = [*resources, *([("cluster", CLUSTER[1])] if options["idempotent"] else [])]
+    kinds = {kind for kind, _ in chosen}
+    if "topic" not in kinds or (options["consumer"] and "group" not in kinds):
+        raise click.UsageError("--producer needs --topic, --consumer --topic and --group")
+    used = {**dict.fromkeys(kinds, ()), **({"cluster": ("IDEMPOTENT_WRITE",)} if options["idempotent"] else {})}
+    for row in shortcuts:
+        used = {kind: (*used.get(kind, ()), *row.get(kind, ())) for kind in kinds}
+    if idle := [kind for kind in kinds if not used[kind]]:
+        raise click.UsageError(f"--{idle[0]}: neither --producer nor --consumer, as given, has rights on it")
+    yield from ((word, resource) for resource in chosen for word in dict.fromkeys(used[resource[0]]))
+
+
+def wanted(options: dict[str, Any]) -> list[Acl]:
+    """The ACLs that a command names."""
+    who = [(principal, "ALLOW") for principal in options["allow"]] + [(principal, "DENY") for principal in options["deny"]]
+    resources = named(options)
+    if not who or not resources:
+        raise click.UsageError(
+            "whom and on what? Give --allow-principal User:NAME (or --deny-principal), and --topic, --group, --cluster, …"
+        )
+    pattern = "PREFIXED" if options["prefixed"] else "LITERAL"
+    return [
+        Acl(
+            principal, word, kind, *(() if name is None else (name,)), permission=permission, host=host, pattern=kind_pattern(kind, pattern)
+        )
+        for word, (kind, name) in operations(options, resources)
+        for principal, permission in who
+        for host in options["hosts"] or ("*",)
+    ]
+
+
+def kind_pattern(kind: str, pattern: str) -> str:
+    """The cluster has one name, which is no prefix."""
+    return "LITERAL" if kind == "cluster" else pattern
+
+
+@acls.command("list", epilog="\b\nExample:\n  pykafka4 acls list --topic orders --match")
+@click.option("--principal", metavar="PRINCIPAL", help="Of this principal.")
+@click.option("--operation", metavar="WORD", help="About this operation.")
+@click.option("--match", is_flag=True, help="All that apply to the resource, those of prefixes and of '*' too.")
+@resource_options
+@as_json_option
+@click.pass_obj
+def list_(invocation: Invocation, /, principal: str | None, operation: str | None, match: bool, json_: bool, **options: Any) -> int:
+    """List ACLs: all, or those of a principal, an operation, a resource."""
+    pattern = "MATCH" if match else None
+    filters = [
+        AclFilter(principal=principal, operation=operation, resource_type=kind, resource_name=name, pattern=pattern)
+        for kind, name in named(options)
+    ] or [AclFilter(principal=principal, operation=operation)]
+    with invocation.admin() as admin:
+        found = [acl for one in filters for acl in admin.describe_acls(one, timeout=invocation.timeout)]
+    _print(dict.fromkeys(found), json_)
+    return DONE
+
+
+@acls.command(epilog="\b\nExample:\n  pykafka4 acls add --allow-principal User:billing --consumer --topic orders --group billing")
+@rights_options
+@resource_options
+@as_json_option
+@click.pass_obj
+def add(invocation: Invocation, /, json_: bool, **options: Any) -> int:
+    """Add ACLs; those that exist stay."""
+    chosen = wanted(options)
+    with invocation.admin() as admin:
+        admin.create_acls(chosen, timeout=invocation.timeout)
+    _print(chosen, json_)
+    note(f"{len(chosen)} ACLs added")
+    return DONE
+
+
+@acls.command(epilog="\b\nExample:\n  pykafka4 acls remove --principal User:billing --execute")
+@click.option("--principal", metavar="PRINCIPAL", help="All ACLs of this principal, instead of single ones.")
+@rights_options
+@resource_options
+@execute_option
+@as_json_option
+@click.pass_obj
+def remove(invocation: Invocation, /, principal: str | None, execute: bool, json_: bool, **options: Any) -> int:
+    """Remove ACLs: those that `add` with the same options adds, or all of a principal."""
+    if principal is not None and any(options.values()):
+        raise click.UsageError("--principal is for all ACLs of a principal; single ones are named as for `add`")
+    filters: list[Acl | AclFilter] = [*wanted(options)] if principal is None else [AclFilter(principal=principal)]
+    with invocation.admin() as admin:
+        if execute:
+            deleted = admin.delete_acls(filters, timeout=invocation.timeout)
+            found = [acl for acls in deleted.values() for acl in acls]
+        else:
+            found = [acl for one in filters for acl in admin.describe_acls(_exactly(one), timeout=invocation.timeout)]
+    _print(dict.fromkeys(found), json_)
+    note(f"{len(found)} ACLs removed" if execute else "nothing has been changed; --execute removes these ACLs")
+    return DONE
+
+
+def _exactly(one: Acl | AclFilter) -> AclFilter:
+    return one if isinstance(one, AclFilter) else AclFilter(**attrs.asdict(one))
+
+
+def _print(found: Iterable[Acl], json_: bool) -> None:
+    print_rows(COLUMNS, [{name: getattr(acl, name) for name in COLUMNS} for acl in found], json_)

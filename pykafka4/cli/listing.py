@@ -1,0 +1,24 @@
+"""What the commands about rights, users, quotas and tokens share. Rule: a list is a table, or one JSON object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from pykafka4.cli.show import as_json, console, table
+
+__all__ = ["as_json_option", "execute_option", "print_rows"]
+
+as_json_option = click.option("--json", "json_", is_flag=True, help="One JSON object a line instead of a table.")
+execute_option = click.option("--execute", is_flag=True, help="Do it. Without, only what would be done is shown.")
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], json_: bool) -> None:
+    """Rows on standard output; in a table only these columns."""
+    if json_:
+        for row in rows:
+            click.echo(as_json(dict(row)))
+    else:
+        console().print(table(columns, [[row[column] for column in columns] for row in rows]))
