@@ -14,9 +14,12 @@ Modules; each line imports only from lines below it:
     quotas      the commands about client quotas
     tokens      the commands about delegation tokens
     listing     rows of a list, and options that these four share
-    cluster     the commands about the cluster: brokers, quorum, replicas, leaders
+    cluster     the commands about the cluster: brokers, quorum, features, log directories
     local       a Kafka of this machine, for development
     kafka       Java and the jars for it
+    transactions  the commands about transactions and producers
+    replicas    the commands that move replicas and elect leaders
+    partitions  partitions that a command is about
     offsets     the commands that change groups and offsets
     live        the member that rewinds a running group
     watch       the status page of a running client, in the terminal

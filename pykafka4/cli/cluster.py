@@ -1,18 +1,237 @@
-"""`cluster`: brokers, quorum, features, log directories, reassignments, elections. Rule: nothing is changed without `--execute`."""
+"""`cluster`: brokers, the quorum, features, log directories. Rule: nothing is changed without `--execute`."""
 
 from __future__ import annotations
 
-import click
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
+import attrs
+import click
+from rich.filesize import decimal
+
+from pykafka4.cli.arguments import targets
+from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
 from pykafka4.cli.local import down, status, up
+from pykafka4.cli.replicas import as_json_option, elect_leaders, execute_option, reassign
+from pykafka4.cli.show import as_json, at_time, console, error_json, table
+from pykafka4.core.admin.replicas import LogDir
+from pykafka4.errors import KafkaError
+
+if TYPE_CHECKING:
+    from pykafka4.core.admin.cluster import Features, QuorumDescription
+    from pykafka4.records import TopicPartition
 
 __all__ = ["cluster"]
 
 
 @click.group(short_help="The cluster: brokers, quorum, log directories, …")
 def cluster() -> None:
-    """The cluster: brokers, quorum, features, log directories, replicas, leaders."""
+    """The cluster: brokers, quorum, features, log directories, replicas, leaders.
+
+    Features, replicas, leaders and registrations are changed only with --execute.
+    """
 
 
-for command in (up, down, status):
+for command in (up, down, status, reassign, elect_leaders):
     cluster.add_command(command)
+
+
+@cluster.command(
+    epilog="""\b
+Example:
+  pykafka4 cluster describe -b localhost:9092 --json | jq '.brokers[] | select(.is_fenced)'
+"""
+)
+@as_json_option
+@click.pass_obj
+def describe(invocation: Invocation, json_: bool) -> int:
+    """Show the cluster's id, its controller, and its brokers."""
+    with invocation.admin() as admin:
+        found = admin.describe_cluster(invocation.timeout)
+    if json_:
+        click.echo(as_json(attrs.asdict(found)))
+        return DONE
+    states = {True: "fenced", False: "up", None: "up"}
+    rows = [(one.id, one.host, one.port, one.rack, states[one.is_fenced]) for one in found.brokers]
+    title = f"cluster {found.cluster_id}, requests for the controller go to broker {found.controller}"
+    console().print(table(("broker", "host", "port", "rack", "state"), rows, title))
+    return DONE
+
+
+@cluster.command(
+    epilog="""\b
+Example:
+  pykafka4 cluster quorum -b localhost:9092
+"""
+)
+@as_json_option
+@click.pass_obj
+def quorum(invocation: Invocation, json_: bool) -> int:
+    """Show the controllers that vote and the brokers that observe: the leader, and how far each is behind."""
+    with invocation.admin() as admin:
+        found = admin.describe_quorum(invocation.timeout)
+    if json_:
+        click.echo(as_json(attrs.asdict(found, value_serializer=_texts) | {"max_lag": found.max_lag}))
+        return DONE
+    title = f"leader {found.leader}, epoch {found.leader_epoch}, high watermark {found.high_watermark}, highest lag {found.max_lag}"
+    console().print(table(("node", "role", "end", "lag", "last fetch", "caught up", "directory"), _replica_rows(found), title))
+    return DONE
+
+
+def _texts(_: Any, __: Any, value: Any) -> Any:
+    """Ids as JSON has them."""
+    return value if isinstance(value, (int, str, tuple, type(None))) or attrs.has(type(value)) else str(value)
+
+
+def _replica_rows(found: QuorumDescription) -> Iterable[tuple[object, ...]]:
+    for role, replicas in (("voter", found.voters), ("observer", found.observers)):
+        for one in replicas:
+            shown = "leader" if one.id == found.leader else role
+            yield one.id, shown, one.log_end_offset, one.lag, at_time(one.last_fetch_ms), at_time(one.last_caught_up_ms), one.directory_id
+
+
+@cluster.command(
+    epilog="""\b
+Examples:
+  pykafka4 cluster features -b localhost:9092
+  pykafka4 cluster features -b localhost:9092 --set streams.version=1 --execute
+"""
+)
+@click.option("--set", "levels", multiple=True, metavar="NAME=LEVEL", help="Set a level; 0 removes the feature. Can be repeated.")
+@click.option(
+    "--downgrade",
+    type=click.Choice(["no", "safe", "unsafe"]),
+    default="no",
+    show_default=True,
+    help="Allow lower levels; safe is refused if metadata would be lost.",
+)
+@execute_option
+@as_json_option
+@click.pass_obj
+def features(invocation: Invocation, levels: tuple[str, ...], downgrade: Any, execute: bool, json_: bool) -> int:
+    """Show the cluster's features, and the levels that brokers support; or set levels."""
+    wanted = dict(map(_level, levels))
+    with invocation.admin() as admin:
+        before = admin.describe_features(invocation.timeout)
+        if wanted:
+            admin.update_features(wanted, downgrade=downgrade, validate_only=not execute, timeout=invocation.timeout)
+    _show_features(before, wanted, json_)
+    if wanted:
+        note("the levels are set" if execute else "nothing has been changed; the cluster accepts these levels, --execute sets them")
+    return DONE
+
+
+def _level(text: str) -> tuple[str, int]:
+    name, equals, level = text.partition("=")
+    if not name or not equals or not (level.isascii() and level.isdigit()):
+        raise click.BadParameter(f"{text!r}: must be NAME=LEVEL, such as metadata.version=25", param_hint="--set")
+    return name, int(level)
+
+
+def _show_features(found: Features, wanted: Mapping[str, int], json_: bool) -> None:
+    chosen = [one for one in found.features.values() if not wanted or one.name in wanted]
+    if json_:
+        for one in chosen:
+            click.echo(as_json({**attrs.asdict(one), **({"new": wanted[one.name]} if wanted else {})}))
+        return
+    columns = ("feature", "level", *(["new"] if wanted else []), "lowest", "highest")
+    rows = [(one.name, one.level, *([wanted[one.name]] if wanted else []), one.lowest, one.highest) for one in chosen]
+    console().print(table(columns, rows))
+
+
+# ---- log directories
+
+
+@cluster.command(
+    "log-dirs",
+    epilog="""\b
+Examples:
+  pykafka4 cluster log-dirs -b localhost:9092
+  pykafka4 cluster log-dirs -b localhost:9092 --topic orders --json | jq -s 'map(.size) | add'
+""",
+)
+@click.option("--broker", "brokers", multiple=True, type=click.IntRange(0), help="Only this broker. Can be repeated.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC[:0,1,…]", help="The replicas of a topic, or of some partitions.")
+@as_json_option
+@click.pass_obj
+def log_dirs(invocation: Invocation, brokers: tuple[int, ...], topics: tuple[str, ...], json_: bool) -> int:
+    """Show the log directories of brokers: bytes, free space, errors. With --topic: sizes and lags of its replicas."""
+    chosen = set(targets(topics))
+    with invocation.admin() as admin:
+        found = admin.describe_log_dirs(brokers or None, invocation.timeout)
+    directories = [(node, one) for node, some in found.items() if not isinstance(some, KafkaError) for one in some]
+    if chosen:
+        replicas = [_replica(node, one, tp) for node, one in directories for tp in one.replicas if tp in chosen or tp.topic in chosen]
+        _show_replicas(sorted(replicas, key=lambda row: (row["topic"], row["partition"], row["broker"])), json_)
+    else:
+        _show_directories(directories, json_)
+    errors = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
+    return max(complain_of(errors), complain_of({(node, one.path): one.error for node, one in directories if one.error is not None}))
+
+
+def _replica(node: int, directory: LogDir, tp: TopicPartition) -> dict[str, Any]:
+    size = directory.replicas[tp]
+    return {"topic": tp.topic, "partition": tp.partition, "broker": node, "path": directory.path, **attrs.asdict(size)}
+
+
+def _show_replicas(replicas: list[dict[str, Any]], json_: bool) -> None:
+    if json_:
+        for row in replicas:
+            click.echo(as_json(row))
+        return
+    columns = ("topic", "partition", "broker", "size", "lag", "directory")
+    places = {True: " (to come)", False: ""}
+    rows = [
+        (row["topic"], row["partition"], row["broker"], decimal(row["size"]), row["lag"], row["path"] + places[row["is_future"]])
+        for row in replicas
+    ]
+    console().print(table(columns, rows))
+
+
+def _show_directories(directories: list[tuple[int, LogDir]], json_: bool) -> None:
+    if json_:
+        for node, one in directories:
+            row = {"broker": node, "path": one.path, "replicas": len(one.replicas), "size": one.size}
+            error = error_json(one.error) if one.error is not None else {}
+            click.echo(as_json({**row, "usable_bytes": one.usable_bytes, "total_bytes": one.total_bytes, **error}))
+        return
+    rows = [
+        (node, one.path, len(one.replicas), decimal(one.size), _bytes(one.usable_bytes), _bytes(one.total_bytes), one.error or "ok")
+        for node, one in directories
+    ]
+    console().print(table(("broker", "directory", "replicas", "size", "free", "volume", "state"), rows))
+
+
+def _bytes(count: int | None) -> str | None:
+    return None if count is None else decimal(count)
+
+
+# ---- brokers that are gone
+
+
+@cluster.command(
+    epilog="""\b
+Example:
+  pykafka4 cluster unregister 4 -b localhost:9092 --execute
+"""
+)
+@click.argument("broker", type=click.IntRange(0))
+@execute_option
+@as_json_option
+@click.pass_obj
+def unregister(invocation: Invocation, broker: int, execute: bool, json_: bool) -> int:
+    """Have the controllers forget a broker that was removed for good. One that runs registers again when it is restarted."""
+    with invocation.admin() as admin:
+        known = {one.id: one for one in admin.describe_cluster(invocation.timeout).brokers}
+        if broker not in known:
+            have = ", ".join(map(str, known))
+            raise KafkaError(f"broker {broker} is not registered; these are: {have}")
+        if execute:
+            admin.unregister_broker(broker, invocation.timeout)
+    state = "fenced" if known[broker].is_fenced else "up"
+    if json_:
+        click.echo(as_json({"broker": broker, "state": state, "executed": execute}))
+    else:
+        console().print(table(("broker", "host", "state"), [(broker, known[broker].host, state)]))
+    note(f"broker {broker} is unregistered" if execute else "nothing has been changed; --execute unregisters it")
+    return DONE

@@ -29,6 +29,7 @@ COMMANDS: Final[dict[str, Row]] = {
     "quotas": ("pykafka4.cli.quotas", "quotas", "Limits of users, client ids and addresses: list, set, remove."),
     "tokens": ("pykafka4.cli.tokens", "tokens", "Delegation tokens: list, create, renew, expire."),
     "cluster": ("pykafka4.cli.cluster", "cluster", "The cluster: brokers, quorum, log directories, …"),
+    "transactions": ("pykafka4.cli.transactions", "transactions", "Transactions: list, describe, find hanging ones, abort them, …"),
     "bench": ("pykafka4.cli.bench", "bench", "Measure your cluster: produce, consume, end-to-end latency."),
     "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),
     "completion": ("pykafka4.cli.completion", "completion", "What bash, zsh and fish need to complete commands and names."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from pykafka4.errors.words import escaped
 from pykafka4.records import MemberDescription, TopicPartition
 
 __all__ = [
-    *("as_json", "console", "error_json", "group_json", "lag_json", "lag_table", "member_table", "plain"),
+    *("as_json", "at_time", "console", "error_json", "group_json", "lag_json", "lag_table", "member_table", "plain"),
     *("plan_json", "plan_table", "table"),
 ]
 
@@ -54,6 +55,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str =
     kept = list(rows)
     failed = frozenset(number for number, row in enumerate(kept) if any(isinstance(cell, KafkaError) for cell in row))
     return Table(columns, [list(map(plain, row)) for row in kept], failed, plain(title) if title else "")
+
+
+def at_time(milliseconds: int | None) -> str | None:
+    """A time of a broker, in UTC."""
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def as_json(value: object) -> str:

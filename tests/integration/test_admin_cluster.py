@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +29,9 @@ from tests.integration.reading import LONG, produce
 
 pytestmark = pytest.mark.cluster
 
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "admin.md"
 UNVERIFIED = 11  # the last version of Produce that does not add partitions to a transaction
+BLOCKS = re.findall(r"^```py\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)  # those that the model cluster cannot run
 Settings = dict[tuple[str, str | int | None], dict[str, Any]]
 THROTTLE: Settings = {
     ("broker", node): {f"{role}.replication.throttled.rate": 200_000 for role in ("leader", "follower")} for node in (1, 2, 3)
@@ -292,3 +296,35 @@ def test_looks_and_changes_are_awaited(cluster: Cluster, admin: AdminClient, top
     assert quorum.leader == admin.describe_quorum().leader
     assert described == admin.describe_topic(topic)
     assert not transactions.errors
+
+
+# ---- the command line, and the guide
+
+
+def command(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
+    """The lines of JSON that a command prints."""
+    program = [sys.executable, "-m", "pykafka4", *arguments, "--json", "--bootstrap", cluster.bootstrap]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=LONG, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_command_moves_a_partition_and_ends_a_hanging_transaction(cluster: Cluster, admin: AdminClient, topic: str) -> None:
+    admin.create_topics({topic: NewTopic(assignments={0: [1, 2]})}, wait=True)
+    (plan,) = command(cluster, "cluster", "reassign", f"{topic}:0=2,3")
+    assert (plan["replicas"], plan["new"], plan["executed"]) == ([1, 2], [2, 3], False)
+    command(cluster, "cluster", "reassign", f"{topic}:0=2,3", "--execute", "--wait")
+    assert admin.describe_topic(topic).partitions[0].replicas == (2, 3)
+    number = leave_hanging(cluster, admin, topic)
+    (hanging,) = command(cluster, "transactions", "hanging", topic)
+    assert (hanging["topic"], hanging["producer_id"], hanging["transaction_start"]) == (topic, number, 0)
+    assert [row["executed"] for row in command(cluster, "transactions", "abort", f"{topic}:0", "--execute")] == [True]
+    assert command(cluster, "transactions", "hanging", topic) == []
+
+
+@pytest.mark.parametrize("text", BLOCKS)
+def test_the_code_of_the_guide_runs(cluster: Cluster, admin: AdminClient, topic: str, text: str) -> None:
+    admin.create_topics({topic: NewTopic(assignments={0: [2]})}, wait=True)
+    leave_hanging(cluster, admin, topic)
+    exec(text.replace("localhost:9092", cluster.bootstrap).replace('"events"', repr(topic)), {})
+    assert "abort" not in text or not admin.find_hanging_transactions([topic])

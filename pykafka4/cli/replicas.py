@@ -1,0 +1,284 @@
+"""`cluster reassign` and `cluster elect-leaders`. Rule: without `--execute` they show what would be done."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from pykafka4.cli.arguments import targets
+from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
+from pykafka4.cli.partitions import find_partitions
+from pykafka4.cli.show import as_json, console, error_json, table
+from pykafka4.errors import KafkaError, PartialFailure, short_name
+from pykafka4.records import TopicPartition
+
+if TYPE_CHECKING:
+    from pykafka4.admin import AdminClient
+    from pykafka4.admin.replicas import ReassignmentProgress
+    from pykafka4.core.admin.topic_looks import PartitionDescription
+
+__all__ = ["as_json_option", "elect_leaders", "execute_option", "reassign"]
+
+execute_option = click.option("--execute", is_flag=True, help="Do it. Without, only what would be done is shown.")
+as_json_option = click.option("--json", "json_", is_flag=True, help="JSON, one object a line, instead of a table.")
+
+MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
+LOOK_S: Final = 0.5
+Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
+
+
+# ---- moves
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  pykafka4 cluster reassign -b localhost:9092                               what is under way
+  pykafka4 cluster reassign -b localhost:9092 orders:0=1,2,3 orders:1=2,3,1
+  pykafka4 cluster reassign -b localhost:9092 --from-file moves.json --execute --wait
+  pykafka4 cluster reassign -b localhost:9092 --cancel orders --execute
+"""
+)
+@click.argument("moves", nargs=-1, metavar="[TOPIC:PARTITION=BROKER,…]…")
+@click.option("--from-file", metavar="FILE", help="Moves from a JSON file of kafka-reassign-partitions.")
+@click.option("--cancel", multiple=True, metavar="TOPIC[:0,1,…]", help="Cancel the moves of a topic, or of some partitions.")
+@click.option("--wait", is_flag=True, help="Wait for the end of the moves, with a bar on a terminal.")
+@execute_option
+@as_json_option
+@click.pass_obj
+def reassign(
+    invocation: Invocation, moves: tuple[str, ...], from_file: str | None, cancel: tuple[str, ...], wait: bool, execute: bool, json_: bool
+) -> int:
+    """Move partitions to other brokers, or cancel such moves; without moves: show those that are under way.
+
+    The first broker of a list is the preferred leader. --wait without moves waits for all that are under way.
+    """
+    wanted: Targets = {**(_of_file(from_file) if from_file else {}), **dict(map(_move, moves))}
+    with invocation.admin() as admin:
+        if not wanted and not cancel:
+            return _under_way(admin, invocation, wait, json_)
+        stopped, errors = _to_cancel(admin, targets(cancel), invocation.timeout) if cancel else ({}, {})
+        return _carry_out(admin, invocation, {**wanted, **stopped}, errors, (wait, execute, json_))
+
+
+def _move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
+    found = MOVE.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"{text!r}: must be TOPIC:PARTITION=BROKER,BROKER,… such as orders:0=1,2,3")
+    return TopicPartition(found[1], int(found[2])), tuple(map(int, found[3].split(",")))
+
+
+def _of_file(name: str) -> Targets:
+    try:
+        rows = json.loads(Path(name).read_bytes())["partitions"]
+        return {TopicPartition(str(row["topic"]), int(row["partition"])): tuple(map(int, row["replicas"])) for row in rows}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        form = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}]}'
+        raise click.BadParameter(f"{name}: cannot be read as {form}: {error!r}", param_hint="--from-file") from None
+
+
+def _to_cancel(admin: AdminClient, items: Iterable[str | TopicPartition], timeout: float | None) -> tuple[Targets, dict[Any, KafkaError]]:
+    """The moves of these topics and partitions; an error for one without a move."""
+    under_way = admin.list_reassignments(timeout=timeout)
+    found: Targets = {}
+    errors: dict[Any, KafkaError] = {}
+    for item in items:
+        chosen = [tp for tp in under_way if item in (tp, tp.topic)]
+        found.update(dict.fromkeys(chosen))
+        if not chosen:
+            errors[item] = KafkaError(f"{item}: no move is under way")
+    return found, errors
+
+
+@attrs.frozen
+class Planned:
+    """A move, or the cancellation of one: replicas now and then, and the bytes that will be copied, None if not known."""
+
+    partition: TopicPartition
+    current: tuple[int, ...]
+    new: tuple[int, ...] | None
+    bytes: int | None
+
+    @property
+    def adding(self) -> list[int]:
+        """The brokers that get a replica."""
+        return [node for node in self.new or () if node not in self.current]
+
+    def cells(self) -> tuple[object, ...]:
+        """In a table."""
+        new = "cancel" if self.new is None else _nodes(self.new)
+        return *self.partition, _nodes(self.current), new, _nodes(self.adding), _size(self.bytes)
+
+
+def _carry_out(
+    admin: AdminClient, invocation: Invocation, wanted: Targets, errors: dict[Any, KafkaError], how: tuple[bool, bool, bool]
+) -> int:
+    wait, execute, json_ = how
+    parts, missing = find_partitions(admin, wanted, invocation.timeout)
+    sizes = _sizes(admin, parts, invocation.timeout)
+    plan = [_planned(tp, part, wanted[tp], sizes) for tp, part in parts.items()]
+    errors |= missing
+    if execute and plan:
+        try:
+            admin.alter_reassignments({row.partition: row.new for row in plan}, timeout=invocation.timeout)
+        except PartialFailure as failure:  # the other moves have begun
+            errors |= failure.errors
+    _show_plan(plan, errors, execute, json_)
+    begun = [row for row in plan if row.partition not in errors]
+    if not execute:
+        note("nothing has been changed; --execute begins these moves")
+    elif wait:
+        errors |= _awaited(admin, [row for row in begun if row.new is not None], invocation.timeout)
+    return complain_of(errors)
+
+
+def _planned(tp: TopicPartition, part: PartitionDescription, new: tuple[int, ...] | None, sizes: Mapping[TopicPartition, int]) -> Planned:
+    added = [node for node in new or () if node not in part.replicas]
+    return Planned(tp, part.replicas, new, sizes[tp] * len(added) if tp in sizes else None)
+
+
+def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription], timeout: float | None) -> dict[TopicPartition, int]:
+    """The bytes of the largest replica of each partition, as far as brokers tell."""
+    nodes = sorted({node for part in parts.values() for node in part.replicas})
+    found: dict[TopicPartition, int] = {}
+    for directories in admin.describe_log_dirs(nodes, timeout).values() if nodes else ():
+        for directory in () if isinstance(directories, KafkaError) else directories:
+            for tp in parts.keys() & directory.replicas.keys():
+                found[tp] = max(found.get(tp, 0), directory.replicas[tp].size)
+    return found
+
+
+def _show_plan(plan: Sequence[Planned], errors: Mapping[Any, KafkaError], execute: bool, json_: bool) -> None:
+    if json_:
+        for row in plan:
+            error = error_json(errors[row.partition]) if row.partition in errors else {}
+            shown = {"topic": row.partition.topic, "partition": row.partition.partition, "replicas": row.current, "new": row.new}
+            click.echo(as_json({**shown, "bytes": row.bytes, "executed": execute and not error, **error}))
+    elif plan:
+        done = "begun" if execute else "would begin"
+        cells = [(*row.cells(), short_name(errors[row.partition]) if row.partition in errors else done) for row in plan]
+        console().print(table(("topic", "partition", "replicas", "to", "copied to", "size", "outcome"), cells))
+
+
+def _nodes(nodes: Iterable[int]) -> str:
+    return ",".join(map(str, nodes))
+
+
+def _size(count: int | None) -> str | None:
+    return None if count is None else decimal(count)
+
+
+# ---- moves under way
+
+
+def _under_way(admin: AdminClient, invocation: Invocation, wait: bool, json_: bool) -> int:
+    found = admin.reassignment_progress(timeout=invocation.timeout)
+    if json_:
+        for tp, one in found.items():
+            shown = {"topic": tp.topic, "partition": tp.partition, **attrs.asdict(one.reassignment)}
+            click.echo(as_json({**shown, "copied_bytes": one.copied_bytes, "total_bytes": one.total_bytes}))
+    elif found:
+        rows = [(*tp, *_move_cells(one)) for tp, one in found.items()]
+        console().print(table(("topic", "partition", "replicas", "adding", "removing", "copied", "size"), rows))
+    else:
+        note("no move is under way")
+    if not wait or not found:
+        return DONE
+    plan = [Planned(tp, one.reassignment.replicas, one.reassignment.target, one.total_bytes) for tp, one in found.items()]
+    return complain_of(_awaited(admin, plan, invocation.timeout))
+
+
+def _move_cells(one: ReassignmentProgress) -> tuple[object, ...]:
+    move = one.reassignment
+    return _nodes(move.replicas), _nodes(move.adding), _nodes(move.removing), _size(one.copied_bytes), _size(one.total_bytes)
+
+
+def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
+    """Wait for the end of moves; returns an error for each that ended another way, because somebody changed or cancelled it."""
+    totals = {row.partition: row.bytes or 0 for row in plan}
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+            task = progress.add_task("copying")
+            while found := admin.reassignment_progress(list(totals), timeout) if totals else {}:
+                totals |= {tp: one.total_bytes for tp, one in found.items() if one.total_bytes is not None}
+                done = sum(found[tp].copied_bytes or 0 if tp in found else total for tp, total in totals.items())
+                progress.update(task, description=f"{len(found)} of {len(plan)} moves", completed=done, total=sum(totals.values()))
+                time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        note("the moves go on; `cluster reassign --wait` waits for them, --cancel cancels them")
+        raise
+    parts, errors = find_partitions(admin, totals, timeout)
+    for row in plan:
+        if row.partition in parts and set(parts[row.partition].replicas) != set(row.new or ()):
+            has = _nodes(parts[row.partition].replicas)
+            errors[row.partition] = KafkaError(f"{row.partition} is on brokers {has} now: another move, or a cancel, came between")
+    note(f"{len(plan) - len(errors)} of {len(plan)} moves are done")
+    return dict(errors)
+
+
+# ---- leaders
+
+
+@click.command(
+    "elect-leaders",
+    epilog="""\b
+Examples:
+  pykafka4 cluster elect-leaders -b localhost:9092 --all
+  pykafka4 cluster elect-leaders -b localhost:9092 orders payments:0,1 --execute
+""",
+)
+@click.argument("topics", nargs=-1, metavar="[TOPIC[:0,1,…]]…")
+@click.option("--all", "all_", is_flag=True, help="All topics, internal ones too.")
+@click.option("--unclean", is_flag=True, help="For partitions without a leader: any replica that is up. Records may be lost.")
+@execute_option
+@as_json_option
+@click.pass_obj
+def elect_leaders(invocation: Invocation, topics: tuple[str, ...], all_: bool, unclean: bool, execute: bool, json_: bool) -> int:
+    """Have the preferred replicas lead, the first ones of the lists. Partitions that they lead already are left out."""
+    if bool(topics) == all_:
+        raise click.UsageError("give topics, or --all")
+    with invocation.admin() as admin:
+        items = list(admin.list_topics(internal=True, timeout=invocation.timeout)) if all_ else targets(topics)
+        parts, errors = find_partitions(admin, items, invocation.timeout)
+        needed = {tp: part for tp, part in parts.items() if part.leader is None or not (unclean or part.leader == part.replicas[0])}
+        if execute and needed:
+            try:
+                admin.elect_leaders(needed, unclean=unclean, timeout=invocation.timeout)
+            except PartialFailure as failure:  # the other leaders are elected
+                errors |= failure.errors
+    _show_elections(needed, errors, execute, json_)
+    if not execute and needed:
+        note("nothing has been changed; --execute elects these leaders")
+    if not needed and not errors:
+        note("no election is needed")
+    return complain_of({str(error): error for error in errors.values()})
+
+
+def _show_elections(
+    needed: Mapping[TopicPartition, PartitionDescription], errors: Mapping[Any, KafkaError], execute: bool, json_: bool
+) -> None:
+    if json_:
+        for tp, part in needed.items():
+            error = error_json(errors[tp]) if tp in errors else {}
+            shown = {"topic": tp.topic, "partition": tp.partition, "leader": part.leader, "preferred": part.replicas[0], "isr": part.isr}
+            click.echo(as_json({**shown, "executed": execute and not error, **error}))
+        return
+    done = "elected" if execute else "would be elected"
+    rows = [
+        (*tp, part.leader, part.replicas[0], _nodes(part.isr), short_name(errors[tp]) if tp in errors else done)
+        for tp, part in needed.items()
+    ]
+    if rows:
+        console().print(table(("topic", "partition", "leader", "preferred", "in sync", "outcome"), rows))
