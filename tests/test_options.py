@@ -42,6 +42,7 @@ ELSEWHERE = {
     "ssl_check_hostname": "test_options_reach_the_context",
     "ssl_ciphers": "test_options_reach_the_context",
     "ssl_context": "test_a_given_context_is_used_as_it_is",
+    "enable_metrics_push": "test_a_share_consumer_pushes_and_the_option_turns_pushes_off",
     "sasl_mechanism": "test_the_nonces_of_two_connections_differ",
     "sasl_username": "test_both_callables_are_asked_for_each_connection_and_their_answers_are_used_together",
     "sasl_password": "test_both_callables_are_asked_for_each_connection_and_their_answers_are_used_together",

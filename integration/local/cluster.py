@@ -37,6 +37,7 @@ class LocalCluster(Cluster):
     """A `Cluster` of JVMs on this machine.
 
     `scratch`: the folder to make the temporary folder in. `jvm`: the options of the JVMs, small and quick to start by default.
+    `plugins`: folders with classes that the brokers' settings name.
     """
 
     lacks = {
@@ -53,11 +54,12 @@ class LocalCluster(Cluster):
         scratch: Path | str | None = None,
         jvm: Sequence[str] = JVM,
         security: Security | None = None,
+        plugins: Sequence[Path] = (),
     ) -> None:
         super().__init__(brokers, version, advertised, properties, security)
         if security is not None and release(version).quorum is not Kind.RAFT:
             raise ValueError(f"security: only brokers that are their own quorum (Kafka 4.0 or newer) are set up for it, not {version}")
-        self.jvm = tuple(jvm)
+        self.jvm, self.plugins = tuple(jvm), tuple(plugins)
         self.parent = Path(scratch) if scratch else Path(tempfile.gettempdir())
         self.members: dict[int, Node] = {}
         self.log_sizes: dict[int, int] = {}  # where the log of the present run begins
@@ -91,7 +93,8 @@ class LocalCluster(Cluster):
     def prepare(self) -> None:
         """Folders, ports, configurations; nothing runs yet."""
         secured = () if self.security is None else self.security.jvm
-        self.command = [prerequisites.java(), *self.jvm, *secured, "-cp", classpath(kafka_jars(self.version))]
+        path = ":".join([*map(str, self.plugins), classpath(kafka_jars(self.version))])
+        self.command = [prerequisites.java(), *self.jvm, *secured, "-cp", path]
         self.ward = guard(self.parent)
         self.ports = Ports()
         self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, self.ports, self.ward))

@@ -3,6 +3,7 @@
 Modules; each line imports only from lines below it:
     attachment  the base of producers, consumers and admin clients: checked options, the runtime, own or shared, their machine on its loop
     watched     the figures of a client for its status page
+    push        pushes the metrics of a producer or consumer to brokers that want them
     client      the handle `Client`
     futures     the stateless calls of a client, with futures as their results
     serving     `serve_status()`: opens a status page, which the runtime closes

@@ -15,6 +15,7 @@ import attrs
 
 from pykafka4.client.answers import SHORT
 from pykafka4.client.client import Client
+from pykafka4.client.push import MetricsPush, Pushing
 from pykafka4.client.runtime import Runtime
 from pykafka4.core import Machine
 from pykafka4.errors import ConfigError, KafkaError, shown_unless_secret
@@ -55,6 +56,7 @@ class Attachment(ABC, Generic[M]):
 
     runtime: Runtime
     machine: M
+    _push: MetricsPush | None = None
 
     def connect(self, given: Client | None, config: ClientConfig, executor: Executor | None) -> None:
         """Use the runtime of the given client, or create a private runtime."""
@@ -90,8 +92,16 @@ class Attachment(ABC, Generic[M]):
         failure = self.failure()
         return {} if failure is None else {"state": "crashed", "reason": str(failure)}
 
+    def push_metrics(self, kind: Pushing, labels: Callable[[], Mapping[str, str | None]]) -> None:
+        """Push metrics to brokers that want them, unless the options say otherwise. `labels`: of all metrics. Loop thread."""
+        if self.runtime.config.enable_metrics_push:
+            self._push = MetricsPush(self.runtime, kind, self, labels)
+
     def disconnect(self) -> None:
         """Remove the machine from the loop and detach from the client."""
+        push, self._push = self._push, None
+        if push is not None:
+            push.end()
         self.runtime.loop.call(lambda _: self.runtime.engine.remove(self.machine))  # also if it has failed
         self.runtime.loop.call(lambda _: self.machine.gone())
         self.runtime.detach(self)

@@ -20,6 +20,7 @@ import attrs
 
 from pykafka4.client.attachment import SHORT, read_config
 from pykafka4.client.client import Client
+from pykafka4.client.push import Pushing
 from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import Assignment
 from pykafka4.consumer.commits import Commits
@@ -145,7 +146,13 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.reader, events=self.runtime.events
         )
         engine.add(machine, "consumer")
+        self.push_metrics(Pushing.CONSUMER, self._labels)
         return machine
+
+    def _labels(self) -> Mapping[str, str | None]:
+        config, member = self.config, self.machine.membership.protocol.member_id
+        group = {"group_id": config.group_id, "group_instance_id": config.group_instance_id, "group_member_id": member}
+        return {"client_rack": config.client_rack, **(group if config.group_id is not None else {})}
 
     def post(self, fn: Callable[[float], object]) -> None:
         """See Attachment.post. Later seeks do not overtake `fn`."""

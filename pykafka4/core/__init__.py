@@ -8,6 +8,7 @@ Modules; each line imports only from lines below it:
     producer/     the producer's machine: sends sealed batches until they are acknowledged
     consumer/     the consumer's machine: positions, fetched data, what waits for `poll`
     admin/        the machine of an admin client: questions about groups, each to the brokers that can answer it
+    telemetry/    the push of metrics to brokers that want them
     share/        the machine of a share consumer: membership, share sessions with brokers
     group/        membership of a consumer group, its coordinator, commits
     subscription  the partitions that are read, and what `consumer` and `group` report about them to the application

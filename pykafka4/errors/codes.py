@@ -42,6 +42,7 @@ A new column or row does not change what these modules of `core` decide by a cod
     sasl.mechanism           the codes of refusals
     share.member             brokers without share groups
     share.source             what ends a share session; records that are not acquired; UNKNOWN_SERVER_ERROR of ShareFetch
+    telemetry.machine        what follows when metrics were not taken
 
 Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and
 whether the broker may have written the batch although it returned this error. `FATAL` has those that end a transactional producer.

@@ -141,6 +141,9 @@ class ClientConfig(SecurityConfig):
         "The client connects to no other host, besides `bootstrap_servers`. None: any.",
     )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
+    enable_metrics_push: bool = flag(
+        True, "Whether producers and consumers push metrics to brokers that ask for them (KIP-714). Other brokers get no request."
+    )
     request_timeout_ms: float = millis(
         30_000,
         "How long to wait for a response before the connection is closed, counted from the broker's previous response if that came later; "

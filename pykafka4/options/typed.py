@@ -59,6 +59,7 @@ class ClientOptions(SecurityOptions, total=False):
     proxy_url: str | None
     allowed_hosts: str | Iterable[str] | None
     client_id: str
+    enable_metrics_push: bool
     request_timeout_ms: float
     retry_backoff_ms: float
     retry_backoff_max_ms: float

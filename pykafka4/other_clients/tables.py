@@ -92,7 +92,6 @@ OPTIONS: Final[dict[str, str]] = {
         "debug log_cb log_connection_close log_level log_queue log_thread_name logger": "configure the logger `pykafka4`",
         "default_api_timeout_ms": "pass `timeout` (seconds) to a call; the default is 60",
         "delivery_report_only_error": "each Delivery reports its outcome",
-        "enable_metrics_push": "this version sends no metrics to brokers",
         "fetch_error_backoff_ms topic_metadata_refresh_fast_cnt topic_metadata_refresh_fast_interval_ms":
             "retry_backoff_ms is the back-off of all requests",
         "fetch_queue_backoff_ms": "fetching goes on as soon as there is room in prefetch_bytes",

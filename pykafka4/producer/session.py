@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from pykafka4.client.attachment import SHORT, Attachment, read_config
 from pykafka4.client.client import Client
+from pykafka4.client.push import Pushing
 from pykafka4.client.status import in_slices, with_offline
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.outcomes.ledger import Census, ProducerStats, take_census
@@ -151,6 +152,7 @@ class ProducerSession(Attachment[Sender]):
         self.machine.ledger.clock = system.monotonic
         self.machine.ledger.take_dropped = self.acc.take_dropped
         engine.add(self.machine, "producer")
+        self.push_metrics(Pushing.PRODUCER, lambda: {"transactional_id": self.config.transactional_id})
 
     # ---- called by the accumulator, on application threads
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pykafka4.client.attachment import SHORT, read_config
 from pykafka4.client.client import Client
+from pykafka4.client.push import Pushing
 from pykafka4.consumer.arguments import check_limit, check_on_done
 from pykafka4.consumer.guard import Guard, Iteration, call
 from pykafka4.consumer.hooks import PollCalls
@@ -95,7 +96,12 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         engine = self.runtime.engine
         machine = ShareMachine(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.mailbox)
         engine.add(machine, "share consumer")
+        self.push_metrics(Pushing.SHARE, self._labels)
         return machine
+
+    def _labels(self) -> Mapping[str, str | None]:
+        group = {"group_id": self.config.group, "group_member_id": self.machine.member.member_id}
+        return {"client_rack": self.config.client_rack, **group}
 
     # ---------------------------------------------------------------- subscription
 

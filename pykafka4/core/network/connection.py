@@ -122,7 +122,6 @@ class Connection:
         "_correlation",
         "_credentials_deadline",
         "_flying",
-        "_offered",
         "_own",
         "_prepare",
         "_proven",
@@ -141,6 +140,7 @@ class Connection:
         "link",
         "muted_until",
         "node",
+        "offered",
         "reason",
         "state",
         "wake_at",
@@ -175,7 +175,7 @@ class Connection:
         self.idle_since = setup_deadline
         self.muted_until = 0.0
         self.wake_at = setup_deadline
-        self._offered: Mapping[int, tuple[int, int]] = {}
+        self.offered: Mapping[int, tuple[int, int]] = {}
         self.features: Mapping[str, int] = {}  # finalized in the cluster, with their levels
         self.features_epoch = -1  # a later one is higher
         self._config, self._client_id = config, config.client_id
@@ -227,7 +227,7 @@ class Connection:
 
     def version(self, api_key: int, highest: int | None = None) -> int | None:
         """The highest version of `api_key` to use on this connection, at most `highest`; None if there is none."""
-        theirs = self._offered.get(api_key)
+        theirs = self.offered.get(api_key)
         both = None if theirs is None else usable(theirs, api_key)
         if both is None:
             return None
@@ -359,7 +359,7 @@ class Connection:
             self.poison(broker_error(message.error_code, f"{self.address}: ApiVersions"))
             return
         self._answered.negotiated.add(self.address)
-        self._offered = {api.api_key: (api.min_version, api.max_version) for api in message.api_keys}
+        self.offered = {api.api_key: (api.min_version, api.max_version) for api in message.api_keys}
         self.features = {feature.name: feature.max_version_level for feature in message.finalized_features}
         self.features_epoch = message.finalized_features_epoch
         self.state = TABLE.move(self.state, S.AUTHENTICATING)
@@ -542,14 +542,14 @@ class Connection:
 
     def _no_version(self, request: Request) -> UnsupportedVersion:
         message = request.message
-        theirs = self._offered.get(message.api_key)
+        theirs = self.offered.get(message.api_key)
         support = "does not support it" if theirs is None else f"supports versions {theirs[0]} to {theirs[1]}"
         limit = "" if request.max_version is None else f" (here at most {request.max_version})"
         reason = f"{type(message).__name__}: broker {self.node} {support}, this client supports {message.versions}{limit}"
         return UnsupportedVersion(reason + (TOO_OLD if message.api_key in WRITES and self._is_ancient() else ""))
 
     def _is_ancient(self) -> bool:
-        return self._offered.get(FETCH, (0, 0))[1] <= BEFORE_0_11
+        return self.offered.get(FETCH, (0, 0))[1] <= BEFORE_0_11
 
     # -- errors and deadlines
 

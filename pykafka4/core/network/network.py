@@ -86,8 +86,7 @@ class Network:
         self._for_any = RequestsForAny(self._any, self, self._answers)
         self._connect: list[Connect] = []
         self._close: list[Close] = []
-        self._alarms = Alarms()
-        self._wake_at = INFINITY
+        self._alarms, self._wake_at = Alarms(), INFINITY
         self._nothing = NetworkEffects()
         self._configured = [self._add(-number, host, port) for number, (host, port) in enumerate(config.bootstrap_servers, 1)]
 
@@ -135,6 +134,10 @@ class Network:
         """The highest version of `api_key` that both sides support; None if there is none, or `node` is not READY."""
         connection = self._ready.get(node)
         return None if connection is None else connection.version(api_key)
+
+    def offering(self, api_key: int) -> int | None:
+        """A connected broker that has the API, whose messages need not be declared here; None if there is none."""
+        return next((broker_of(node) for node, connection in self._ready.items() if node >= 0 and api_key in connection.offered), None)
 
     def feature(self, name: str) -> int | None:
         """The level of a finalized feature of the cluster, 0 if it has none; None while no broker is READY."""

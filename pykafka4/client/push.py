@@ -1,0 +1,73 @@
+"""Pushes the metrics of a producer or consumer to brokers (KIP-714). Invariant: it delays no start, and a close by PATIENCE_S at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from pykafka4.core.telemetry.machine import Subscription, Telemetry
+from pykafka4.errors import KafkaError
+
+if TYPE_CHECKING:
+    from pykafka4.client.runtime import Runtime
+    from pykafka4.metrics.pushed import Pushed
+
+__all__ = ["MetricsPush", "Pushing"]
+
+PATIENCE_S: Final = 0.1  # for the response to the last push; it is sent in any case
+
+
+class Pushing(Enum):
+    """Whose metrics are pushed."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    SHARE = "share consumer"
+
+
+class Figures:
+    """See `core.telemetry.machine.Figures`. The modules that read and encode are imported when a broker wants metrics: few do."""
+
+    def __init__(self, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
+        self._kind, self._session, self._labels = kind, session, labels
+        self._pushed: Pushed | None = None
+
+    def encode(self, subscription: Subscription) -> bytes:
+        """See there."""
+        if self._pushed is None:
+            from pykafka4.metrics.pushed import figures_of
+
+            self._pushed = figures_of(self._kind.name, self._session, self._resource)
+        return self._pushed.encode(subscription)
+
+    def _resource(self) -> dict[str, str]:
+        return {name: value for name, value in self._labels().items() if value}
+
+
+class MetricsPush:
+    """The machine that pushes, beside that of a producer or consumer."""
+
+    def __init__(self, runtime: Runtime, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
+        """`session` is the implementation behind the handle. Loop thread."""
+        engine = runtime.engine
+        self._runtime = runtime
+        self._machine = Telemetry(runtime.config, engine.network, engine.random, Figures(kind, session, labels))
+        engine.add(self._machine, "push of metrics")
+
+    def end(self) -> None:
+        """Push once more if brokers want metrics, and wait for that up to PATIENCE_S."""
+        loop, machine = self._runtime.loop, self._machine
+        if machine.wanted and loop.alive and not loop.on_loop():
+            promise = loop.promise(machine)
+
+            def end(now: float) -> Any:
+                machine.end(now, lambda: promise.set_result(None))
+                return promise
+
+            try:
+                loop.ask(end, PATIENCE_S, "the last push of metrics")
+            except KafkaError:  # the figures are lost; the close goes on
+                pass
+        loop.call(lambda _: self._runtime.engine.remove(machine))
+        loop.call(lambda _: machine.gone())

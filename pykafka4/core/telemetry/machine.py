@@ -1,0 +1,272 @@
+"""Pushes metrics. Invariant: at most one request is under way, and none goes to a broker that does not offer it.
+
+Asks a broker which metrics it wants, then pushes them at the broker's interval, to the same broker while it is connected. The first push
+comes after 0.5 to 1.5 intervals, so that clients which start together do not push together. Source: KIP-714, `ClientTelemetryReporter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from random import Random
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+import attrs
+
+from pykafka4.core import INFINITY, NOTHING, Effects, Failed, Outcome, Request, Transitions
+from pykafka4.core.network.network import Network
+from pykafka4.core.outbox import Outbox
+from pykafka4.errors.codes import error_code
+from pykafka4.logs import get_log
+from pykafka4.options.config import ClientConfig
+from pykafka4.wire.records.compression import compress
+
+__all__ = ["Figures", "Subscription", "Telemetry", "TelemetryState"]
+
+log = get_log("pykafka4.telemetry")
+
+GET_SUBSCRIPTIONS: Final = 71  # its message is declared only when a broker offers it
+RETRY_S: Final = 300.0  # after a request without a useful response; Java's default
+LEAST_S: Final = 0.1  # between two pushes, whatever a broker says
+NOBODY: Final = UUID(int=0)  # asks the broker to assign an id
+
+
+class TelemetryState(Enum):
+    """The state of the pushes."""
+
+    WAITING = "waiting"
+    ASKING = "asking"
+    PUSHING = "pushing"
+    ENDED = "ended"
+
+
+S = TelemetryState
+TABLE = Transitions[S](
+    "metrics push",
+    {
+        S.WAITING: {S.ASKING, S.PUSHING, S.ENDED},
+        S.ASKING: {S.WAITING, S.ENDED},
+        S.PUSHING: {S.WAITING, S.ENDED},
+        S.ENDED: set(),
+    },
+    {
+        S.WAITING: "until the next push, or until a broker is connected that takes metrics",
+        S.ASKING: "GetTelemetrySubscriptions is in flight",
+        S.PUSHING: "PushTelemetry is in flight",
+        S.ENDED: "nothing is sent any more: the client was closed, or brokers have refused for good",
+    },
+)
+
+
+class Reaction(Enum):
+    """What follows an error."""
+
+    ASK = "ask at once for the metrics that are wanted"
+    NEXT = "go on at the next interval"
+    STOP = "push no more"
+
+
+REACTIONS: Final = {  # others: NEXT
+    "UNKNOWN_SUBSCRIPTION_ID": Reaction.ASK,
+    "UNSUPPORTED_COMPRESSION_TYPE": Reaction.ASK,
+    "TELEMETRY_TOO_LARGE": Reaction.NEXT,
+    "THROTTLING_QUOTA_EXCEEDED": Reaction.NEXT,
+    "INVALID_REQUEST": Reaction.STOP,
+    "INVALID_RECORD": Reaction.STOP,
+    "UNSUPPORTED_VERSION": Reaction.STOP,
+}
+
+
+@attrs.frozen
+class Subscription:
+    """The metrics that the cluster wants. `prefixes` are of names; an empty prefix stands for all. `delta`: sums since the last push."""
+
+    instance: UUID
+    id: int
+    prefixes: tuple[str, ...]
+    delta: bool
+    interval_s: float
+    max_bytes: int
+    codec: int
+
+    def wants(self, name: str) -> bool:
+        """Whether the metric `name` is wanted."""
+        return any(prefix == "*" or name.startswith(prefix) for prefix in self.prefixes)
+
+
+class Figures(Protocol):
+    """The values to push."""
+
+    def encode(self, subscription: Subscription) -> bytes:
+        """The wanted metrics of this moment, as OpenTelemetry's `MetricsData`; empty if there is none. Loop thread."""
+
+
+@attrs.define(eq=False)
+class _Asked(Request):
+    machine: Telemetry = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        self.machine.subscribed(now, outcome)
+
+
+@attrs.define(eq=False)
+class _Pushed(Request):
+    machine: Telemetry = attrs.field(kw_only=True)
+
+    def on_reply(self, now: float, outcome: Outcome) -> None:
+        self.machine.pushed(now, outcome)
+
+
+class Telemetry:
+    """The pushes of one producer or consumer. `wanted`, for any thread: whether brokers want metrics, and so a last push."""
+
+    def __init__(self, config: ClientConfig, network: Network, random: Random, figures: Figures) -> None:
+        self.state = S.WAITING
+        self.subscription: Subscription | None = None  # None: to be asked for
+        self._config, self._network, self._figures = config, network, figures
+        self._instance = NOBODY
+        self._first = random.uniform(0.5, 1.5)
+        self._due = -INFINITY
+        self._node: int | None = None
+        self._seen = -1  # the network's changes, when a broker was last looked for
+        self._packs = True  # until brokers refuse a codec
+        self._ended: Callable[[], None] | None = None  # after the last push
+        self._outbox = Outbox()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a last push is due when the client is closed."""
+        return self.state is S.WAITING and self.subscription is not None and bool(self.subscription.prefixes)
+
+    def poll(self, now: float) -> Effects:
+        """Ask, or push, if that is due and a broker takes it."""
+        if self.state is S.WAITING and now >= self._due and self._find_broker():
+            if self.subscription is None:
+                self._ask(now)
+            else:
+                self._push(now, self.subscription, terminating=False)
+        if self.state is S.WAITING and self._due > now:
+            return self._outbox.effects(self._due)
+        return self._outbox.effects(INFINITY) if self._outbox.requests else NOTHING
+
+    def _find_broker(self) -> bool:
+        """Whether a broker that takes metrics is connected. Without one, looks again when the connections have changed."""
+        if self._node is not None and self._network.is_connected(self._node):
+            return True
+        if self._seen == self._network.changes:
+            return False
+        self._seen, self._node = self._network.changes, self._network.offering(GET_SUBSCRIPTIONS)
+        return self._node is not None
+
+    def _ask(self, now: float) -> None:
+        from pykafka4.wire.protocol.messages_telemetry import GetTelemetrySubscriptionsRequest  # here: few brokers take metrics
+
+        assert self._node is not None
+        self.state = TABLE.move(self.state, S.ASKING)
+        message = GetTelemetrySubscriptionsRequest(client_instance_id=self._instance)
+        self._outbox.send(_Asked(self._node, message, self._deadline(now), machine=self))
+
+    def _push(self, now: float, subscription: Subscription, *, terminating: bool) -> None:
+        """Push what is wanted. Nothing is sent if there is nothing, or more than brokers take, except for the end."""
+        from pykafka4.wire.protocol.messages_telemetry import PushTelemetryRequest
+
+        assert self._node is not None
+        metrics = self._figures.encode(subscription)
+        if metrics and subscription.codec:
+            metrics = compress(subscription.codec, metrics)
+        if len(metrics) > subscription.max_bytes:
+            log.info(
+                "%s: %d bytes of metrics are more than brokers take (%d)", self._config.client_id, len(metrics), subscription.max_bytes
+            )
+            metrics = b""
+        if not metrics and not terminating:
+            self._due = now + subscription.interval_s
+            return
+        self.state = TABLE.move(self.state, S.PUSHING)
+        codec = subscription.codec if metrics else 0
+        message = PushTelemetryRequest(
+            client_instance_id=subscription.instance,
+            subscription_id=subscription.id,
+            terminating=terminating,
+            compression_type=codec,
+            metrics=metrics,
+        )
+        self._outbox.send(_Pushed(self._node, message, self._deadline(now), machine=self))
+
+    def _deadline(self, now: float) -> float:
+        return now + self._config.request_timeout_ms / 1000
+
+    def subscribed(self, now: float, outcome: Outcome) -> None:
+        """GetTelemetrySubscriptions has its outcome."""
+        if self.state is S.ENDED or self._failed(now, outcome, RETRY_S):
+            return
+        assert not isinstance(outcome, Failed)
+        found: Any = outcome.message
+        self._instance = found.client_instance_id
+        interval = max(LEAST_S, found.push_interval_ms / 1000)
+        self.subscription = Subscription(
+            found.client_instance_id,
+            found.subscription_id,
+            tuple(found.requested_metrics),
+            found.delta_temporality,
+            interval,
+            found.telemetry_max_bytes,
+            self._codec(found.accepted_compression_types),
+        )
+        self._due = now + interval * self._first
+        self._first = 1.0
+        if not found.requested_metrics:  # the cluster may want some later
+            self.subscription = None
+
+    def _codec(self, accepted: list[int]) -> int:
+        return next((codec for codec in accepted if 0 <= codec <= 4), 0) if self._packs else 0
+
+    def pushed(self, now: float, outcome: Outcome) -> None:
+        """PushTelemetry has its outcome."""
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
+        if self.state is S.ENDED or self.subscription is None:
+            return
+        interval = self.subscription.interval_s
+        if not self._failed(now, outcome, interval):
+            self._due = now + interval
+
+    def _failed(self, now: float, outcome: Outcome, seconds: float) -> bool:
+        """Whether there is no useful response; the state is WAITING then, or ENDED. `seconds`: until the next attempt."""
+        if isinstance(outcome, Failed):
+            name = getattr(outcome.reason, "code", None)
+            reaction = Reaction.NEXT if outcome.passing else Reaction.STOP
+        elif (code := error_code(outcome.message.error_code)).code == 0:
+            self.state = TABLE.move(self.state, S.WAITING)
+            return False
+        else:
+            name = code.name
+            reaction = REACTIONS.get(name, Reaction.NEXT)
+        log.info("%s: metrics were not pushed: %s", self._config.client_id, name)
+        self.state = TABLE.move(self.state, S.ENDED if reaction is Reaction.STOP else S.WAITING)
+        self._due = now + seconds
+        if reaction is Reaction.ASK:
+            self._packs = self._packs and name != "UNSUPPORTED_COMPRESSION_TYPE"
+            self.subscription, self._due = None, now
+        return True
+
+    def end(self, now: float, ended: Callable[[], None]) -> None:
+        """Push once more if brokers want metrics; `ended` is called when that has an outcome, or at once. No other push follows."""
+        subscription = self.subscription
+        if self.wanted and subscription is not None and self._find_broker():
+            self._ended = ended
+            self._push(now, subscription, terminating=True)
+        else:
+            ended()
+        self.state = S.ENDED
+
+    def crash(self, reason: Any) -> tuple[Callable[[], None], ...]:
+        """Nobody waits, except for a close."""
+        ended, self._ended = self._ended, None
+        return () if ended is None else (ended,)
+
+    def gone(self) -> None:
+        """The client is closed."""
+        self.state = S.ENDED

@@ -1,0 +1,178 @@
+"""Figures as they are pushed to brokers (KIP-714). Rule: Java's names and units where Java has the measure; nothing else is pushed.
+
+A name is `org.apache.kafka.`, then Java's group and name with dots. Durations are in milliseconds, averages are since the last push. Java
+also pushes maxima and rates of a time window: here there is only `connection.creation.rate`, which the KIP requires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from time import time_ns
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.core.telemetry.machine import Subscription
+from pykafka4.core.telemetry.otlp import DELTA, TOTAL, Gauge, Sum, encode
+from pykafka4.metrics.catalogue import BROKER, ERROR, REQUEST
+from pykafka4.metrics.sources import ConsumerSource, Detail, NetworkSource, ProducerSource, ShareSource, Source
+from pykafka4.metrics.values import Histogram, Metric
+
+__all__ = ["CONSUMER", "PREFIX", "PRODUCER", "SHARE", "Pushed", "Row", "figures_of"]
+
+PREFIX: Final = "org.apache.kafka."
+
+
+class Shape(Enum):
+    """How a row's value comes from a metric's values."""
+
+    TOTAL = "the sum of the values, which grow"
+    RATE = "growth of that sum per second"
+    VALUE = "the sum of the values of this moment"
+    LARGEST = "the largest value of this moment"
+    COUNT = "the number of values in histograms"
+    AVERAGE = "their average since the last push, in milliseconds"
+    SIZE = "their average since the last push"
+
+
+@attrs.frozen
+class Row:
+    """A pushed metric. `ours` is in the catalogue; only its values with the labels `where` count (None: without that label)."""
+
+    name: str
+    shape: Shape
+    ours: str
+    where: Mapping[str, str | None] = attrs.Factory(dict)
+    by_broker: bool = False
+
+
+def _of_network(role: str) -> tuple[Row, ...]:
+    return (
+        Row(f"{role}.connection.creation.total", Shape.TOTAL, "pykafka4.client.connections.opened"),
+        Row(f"{role}.connection.creation.rate", Shape.RATE, "pykafka4.client.connections.opened"),
+        Row(f"{role}.connection.count", Shape.VALUE, "pykafka4.client.connections"),
+        Row(f"{role}.outgoing.byte.total", Shape.TOTAL, "pykafka4.client.io.sent"),
+        Row(f"{role}.incoming.byte.total", Shape.TOTAL, "pykafka4.client.io.received"),
+        Row(f"{role}.response.total", Shape.COUNT, "pykafka4.client.request.duration"),
+        Row(f"{role}.node.request.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", by_broker=True),
+    )
+
+
+PRODUCER: Final = (
+    *_of_network("producer"),
+    Row("producer.metadata.age", Shape.VALUE, "pykafka4.client.metadata.age"),
+    Row("producer.requests.in.flight", Shape.VALUE, "pykafka4.client.requests.in_flight"),
+    Row("producer.request.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "Produce"}),
+    Row("producer.record.send.total", Shape.TOTAL, "messaging.client.sent.messages", {ERROR: None}),
+    Row("producer.record.error.total", Shape.TOTAL, "messaging.client.sent.messages", {ERROR: "*"}),
+    Row("producer.batch.size.avg", Shape.SIZE, "pykafka4.producer.batch.size"),
+    Row("producer.buffer.total.bytes", Shape.VALUE, "pykafka4.producer.buffer.limit"),
+)
+CONSUMER: Final = (
+    *_of_network("consumer"),
+    Row("consumer.last.poll.seconds.ago", Shape.LARGEST, "pykafka4.consumer.poll.age"),
+    Row("consumer.fetch.manager.fetch.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "Fetch"}),
+    Row("consumer.fetch.manager.fetch.total", Shape.COUNT, "pykafka4.client.request.duration", {REQUEST: "Fetch"}),
+    Row("consumer.fetch.manager.records.consumed.total", Shape.TOTAL, "messaging.client.consumed.messages"),
+    Row("consumer.fetch.manager.bytes.consumed.total", Shape.TOTAL, "pykafka4.consumer.io.fetched"),
+    Row("consumer.fetch.manager.records.lag.max", Shape.LARGEST, "pykafka4.consumer.lag"),
+    Row("consumer.coordinator.commit.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "OffsetCommit"}),
+    Row("consumer.coordinator.commit.total", Shape.TOTAL, "pykafka4.consumer.commits"),
+    Row("consumer.coordinator.assigned.partitions", Shape.VALUE, "pykafka4.consumer.partitions"),
+    Row("consumer.coordinator.rebalance.total", Shape.TOTAL, "pykafka4.consumer.rebalances"),
+)
+SHARE: Final = (
+    *_of_network("consumer"),
+    Row("consumer.share.fetch.manager.fetch.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "ShareFetch"}),
+    Row("consumer.share.fetch.manager.fetch.total", Shape.COUNT, "pykafka4.client.request.duration", {REQUEST: "ShareFetch"}),
+    Row("consumer.share.fetch.manager.records.consumed.total", Shape.TOTAL, "messaging.client.consumed.messages"),
+    Row("consumer.share.fetch.manager.acknowledgements.send.total", Shape.TOTAL, "pykafka4.share.acknowledged"),
+    Row("consumer.share.fetch.manager.acknowledgements.error.total", Shape.TOTAL, "pykafka4.share.failed"),
+)
+
+
+class Pushed:
+    """The figures of one producer or consumer. Used on the loop thread."""
+
+    def __init__(
+        self, sources: Sequence[Source], rows: Sequence[Row], resource: Callable[[], Mapping[str, str]], clock: Callable[[], int] = time_ns
+    ) -> None:
+        """`resource`: labels of all metrics; the broker knows the client's id. `clock`: nanoseconds since 1970."""
+        self._sources, self._rows, self._resource, self._clock = sources, rows, resource, clock
+        self._start = self._last = clock()
+        self._before: dict[tuple[str, str], tuple[float, float]] = {}  # by name and broker: the sums of the last push
+
+    def encode(self, subscription: Subscription) -> bytes:
+        """See `core.telemetry.machine.Figures`."""
+        now = max(self._clock(), self._last + 1)
+        rows = [row for row in self._rows if subscription.wants(PREFIX + row.name)]
+        found = self._read() if rows else {}
+        points = [point for row in rows for point in self._points(row, found.get(row.ours, ()), subscription.delta, now)]
+        start = self._last if subscription.delta else self._start
+        self._last = now
+        return encode(points, self._resource(), start, now) if points else b""
+
+    def _read(self) -> dict[str, list[Metric]]:
+        found: dict[str, list[Metric]] = {}
+        for source in self._sources:
+            for metric in source.read(Detail("partition", by_broker=True)):
+                found.setdefault(metric.name, []).append(metric)
+        return found
+
+    def _points(self, row: Row, metrics: Sequence[Metric], delta: bool, now: int) -> Iterator[Gauge | Sum]:
+        counted = [metric for metric in metrics if _matches(row, metric)]
+        brokers = sorted({metric.labels[BROKER] for metric in counted}) if row.by_broker else [""] if counted else []
+        for broker in brokers:
+            attributes = {"node_id": f"node-{broker}"} if row.by_broker else {}
+            values = [metric.value for metric in counted if not row.by_broker or metric.labels[BROKER] == broker]
+            if (value := self._value(row, broker, values, delta, now)) is None:
+                continue
+            if row.shape in (Shape.TOTAL, Shape.COUNT):
+                yield Sum(PREFIX + row.name, value, DELTA if delta else TOTAL, attributes)
+            else:
+                yield Gauge(PREFIX + row.name, value, attributes)
+
+    def _value(self, row: Row, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
+        """None: there is no value, as nothing was measured since the last push."""
+        if row.shape is Shape.LARGEST:
+            return max(map(_total, values))
+        count, total = float(sum(map(_count, values))), sum(map(_total, values))
+        if row.shape is Shape.VALUE:
+            return total
+        counted, summed = self._before.get((row.name, broker), (0.0, 0.0))
+        self._before[row.name, broker] = count, total
+        if row.shape is Shape.TOTAL:
+            return total - summed if delta else total
+        if row.shape is Shape.COUNT:
+            return count - counted if delta else count
+        if row.shape is Shape.RATE:
+            return (total - summed) / ((now - self._last) / 1e9)
+        if count == counted:
+            return None
+        return (total - summed) / (count - counted) * (1_000 if row.shape is Shape.AVERAGE else 1)
+
+
+KINDS: Final[Mapping[str, tuple[Callable[[Any], Source], tuple[Row, ...]]]] = {
+    "PRODUCER": (ProducerSource, PRODUCER),
+    "CONSUMER": (ConsumerSource, CONSUMER),
+    "SHARE": (ShareSource, SHARE),
+}
+
+
+def figures_of(kind: str, session: Any, resource: Callable[[], Mapping[str, str]]) -> Pushed:
+    """The figures of a producer or consumer, by the implementation behind its handle."""
+    source, rows = KINDS[kind]
+    return Pushed((source(session), NetworkSource(session.runtime)), rows, resource)
+
+
+def _matches(row: Row, metric: Metric) -> bool:
+    return all(name in metric.labels if value == "*" else metric.labels.get(name) == value for name, value in row.where.items())
+
+
+def _count(value: float | Histogram) -> float:
+    return value.count if isinstance(value, Histogram) else 0
+
+
+def _total(value: float | Histogram) -> float:
+    return value.sum if isinstance(value, Histogram) else value

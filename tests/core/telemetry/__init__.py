@@ -1,0 +1,1 @@
+"""Tests of `pykafka4.core.telemetry`."""
