@@ -8,6 +8,10 @@ Rules:
 Modules; each line imports only from lines below it:
     main        the table of commands; exit codes
     bench       measures the user's own cluster
+    produce     lines, files or JSON to a topic
+    consume     records of topics to standard output
+    copy        topics to another cluster or topic
+    records/    records in and out: forms, filters, inputs, outcomes
     groups      the commands that show groups
     acls        the commands about access control lists
     users       the commands about users that log in with SCRAM

@@ -71,30 +71,31 @@ class Invocation:
         from pykafka4.admin import AdminClient  # imported here and below: the help needs none of them
         from pykafka4.options.config import ClientConfig
 
-        return self._make(AdminClient.from_properties, ClientConfig, options)
+        return self.make(AdminClient.from_properties, ClientConfig, options)
 
     def client(self, **options: Any) -> Client:
         """A client that producers and consumers can share."""
         from pykafka4.client.client import Client
         from pykafka4.options.config import ClientConfig
 
-        return self._make(Client.from_properties, ClientConfig, options)
+        return self.make(Client.from_properties, ClientConfig, options)
 
     def producer(self, **options: Any) -> Producer:
         """A producer; `-X` and files may have its options."""
         from pykafka4.options.config import ProducerConfig
         from pykafka4.producer import Producer
 
-        return self._make(Producer.from_properties, ProducerConfig, options)
+        return self.make(Producer.from_properties, ProducerConfig, options)
 
     def consumer(self, **options: Any) -> Consumer[Any, Any]:
         """A consumer; `-X` and files may have its options."""
         from pykafka4.consumer import Consumer
         from pykafka4.options.config import ConsumerConfig
 
-        return self._make(Consumer.from_properties, ConsumerConfig, options)
+        return self.make(Consumer.from_properties, ConsumerConfig, options)
 
-    def _make(self, make: Callable[..., T], kind: type[ClientConfig], options: Mapping[str, Any]) -> T:
+    def make(self, make: Callable[..., T], kind: type[ClientConfig], options: Mapping[str, Any]) -> T:
+        """The result of `make(properties, **options)`, where `kind` is the class of its options."""
         from pykafka4.options.from_properties import translate
 
         place = self._place()

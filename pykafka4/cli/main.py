@@ -23,6 +23,9 @@ PROGRAM: Final = "pykafka4"
 
 # The order of the help: records, the cluster, what runs, programs of their own.
 COMMANDS: Final[dict[str, Row]] = {
+    "produce": ("pykafka4.cli.produce", "produce", "Send lines, files or JSON to a topic."),
+    "consume": ("pykafka4.cli.consume", "consume", "Write the records of topics to standard output."),
+    "copy": ("pykafka4.cli.copy", "copy", "Copy topics, whole batches at a time, to another cluster or topic."),
     "groups": ("pykafka4.cli.groups", "groups", "Consumer groups: list, lag, rewind, delete, …"),
     "acls": ("pykafka4.cli.acls", "acls", "Rights: list, add, remove access control lists."),
     "users": ("pykafka4.cli.users", "users", "Users that log in with SCRAM: list, set passwords, delete."),

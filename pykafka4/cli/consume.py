@@ -1,0 +1,122 @@
+"""`consume`: writes the records of topics to standard output. Rule: a group commits only what has been written."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import attrs
+import click
+
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain
+from pykafka4.cli.records.filters import Chosen, chosen_by
+from pykafka4.cli.records.forms import Form, Records, form_of
+from pykafka4.cli.records.output import standard_output
+from pykafka4.cli.records.places import Place, PlaceType
+from pykafka4.cli.records.progress import Meter
+from pykafka4.cli.records.reading import Extent, Reading, opened
+from pykafka4.consumer.reading.forms import ListForm
+
+__all__ = ["consume"]
+
+MOST: Final = 20_000  # records in a list
+
+
+@click.command(
+    short_help="Write the records of topics to standard output.",
+    epilog="""\b
+Examples:
+  pykafka4 consume orders                                      values as lines, up to the end that the topic has now
+  pykafka4 consume orders --follow --from latest               what comes from now on
+  pykafka4 consume orders --from -1h --json | jq .value
+  pykafka4 consume orders -f '%t-%p %o %T %k: %s\\n' --limit 10
+  pykafka4 consume orders --group billing --follow >> log      goes on where the group stands
+""",
+)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@click.option(
+    "--from",
+    "start",
+    type=PlaceType(),
+    metavar="PLACE",
+    help="earliest (default), latest, -100 (the last of each partition), an offset, -1h, a time.",
+)
+@click.option("--until", type=PlaceType(), metavar="PLACE", help="now (default), an offset, -5m, a time: the first that is not read.")
+@click.option("-F", "--follow", is_flag=True, help="Do not end: wait for new records.")
+@click.option("-G", "--group", metavar="ID", help="Read as a member of this group, and commit what has been written.")
+@click.option("-f", "--format", "template", metavar="TEMPLATE", help=r"As kcat: %t %p %o %T %k %K %s %S %R %h %% \n \t \x41.")
+@click.option("-J", "--json", "json_", is_flag=True, help="One object a line; bytes that are not UTF-8 as base64.")
+@click.option("--hex", "hex_", is_flag=True, help="A dump for people.")
+@click.option("--raw", is_flag=True, help="Values, with nothing between them.")
+@click.option("-K", "--key-separator", metavar="TEXT", help="Lines of key, this text, value.")
+@click.option("-Z", "--null", is_flag=True, help="Write NULL for a null key or value.")
+@click.option("-k", "--key", "keys", multiple=True, metavar="KEY", help="Only records with this key. Can be repeated.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header. Can be repeated.")
+@click.option(
+    "-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), metavar="N", help="Only this partition. Can be repeated."
+)
+@click.option("-n", "--limit", type=click.IntRange(0), metavar="N", help="At most so many records.")
+@click.pass_obj
+def consume(
+    invocation: Invocation,
+    /,
+    topics: tuple[str, ...],
+    start: Place | None,
+    until: Place | None,
+    follow: bool,
+    group: str | None,
+    limit: int | None,
+    partitions: tuple[int, ...],
+    keys: tuple[str, ...],
+    headers: tuple[str, ...],
+    **forms: Any,
+) -> int:
+    """Write records to standard output, by default the value of each as a line, and end where the topics end now.
+
+    Without --group nothing is committed. Lists of records of one partition are in order. Deleted records are told, and the exit code is 1.
+    """
+    wanted = {"json": forms["json_"], "hex": forms["hex_"], "raw": forms["raw"]}
+    form = form_of(wanted, forms["template"], forms["key_separator"], forms["null"])
+    writing = Writing(chosen_by(keys, headers), form, limit)
+    with (
+        opened(invocation, Extent(topics, partitions, start, until, follow, group)) as (session, reading),
+        Meter(" ".join(topics), reading.total, shows=not sys.stdout.isatty()) as meter,
+    ):
+        writing.run(session.records, reading, meter)
+    for loss in reading.losses:
+        complain(str(loss))
+    return FAILED if reading.losses else DONE
+
+
+@attrs.frozen
+class Writing:
+    """What is written of the records that are read."""
+
+    chosen: Chosen
+    form: Form
+    limit: int | None
+
+    def run(self, lists: ListForm, reading: Reading, meter: Meter) -> None:
+        """Write, and only then ask for more: that is what makes the records before finished."""
+        write, left = standard_output(), float("inf") if self.limit is None else self.limit
+        if left == 0:
+            return
+        for records in reading.lists(lists, int(min(MOST, left))):
+            found = self.chosen(records)
+            if len(found) >= left:
+                found, rest = _cut(found, records, int(left))
+                reading.give_back(rest)
+            data = self.form(found)
+            write(data)
+            reading.is_done = True
+            left -= len(found)
+            if not left:
+                return
+            meter.advance(len(found), len(data), len(records))
+
+
+def _cut(found: Records, records: Records, left: int) -> tuple[Records, Records]:
+    """The first ones of `found`, and the part of `records` behind them."""
+    last = found[left - 1]
+    at = next(number for number, record in enumerate(records) if record is last)
+    return found[:left], records[at + 1 :]

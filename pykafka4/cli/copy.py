@@ -1,0 +1,121 @@
+"""`copy`: copies topics as whole batches, without decompression. Rule: a group commits only what the destination has acknowledged."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+import attrs
+import click
+
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain
+from pykafka4.cli.records.clients import producer
+from pykafka4.cli.records.places import Place, PlaceType
+from pykafka4.cli.records.progress import Meter
+from pykafka4.cli.records.reading import Extent, Reading, opened
+from pykafka4.consumer.session import ConsumerSession
+from pykafka4.errors import KafkaError
+from pykafka4.producer import Producer
+from pykafka4.producer.raw import RawDelivery
+
+__all__ = ["copy"]
+
+BATCHES: Final = 500  # in a list
+COMMIT_S: Final = 30.0
+
+
+@click.command(
+    short_help="Copy topics to another cluster or topic.",
+    epilog="""\b
+Examples:
+  pykafka4 copy orders --to-bootstrap other:9092                      up to the end that the topic has now
+  pykafka4 copy orders --to-topic orders-copy --from -1d              in the same cluster
+  pykafka4 copy orders clicks --to-config other.properties --group mirror --follow
+""",
+)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@click.option("--to-bootstrap", metavar="SERVERS", help="Brokers of the cluster to write to. Without it and --to-config: the same cluster.")
+@click.option("--to-config", metavar="FILE", help="A .properties file for the cluster to write to.")
+@click.option("--to-topic", metavar="NAME", help="The topic to write to, if it has another name.")
+@click.option("--from", "start", type=PlaceType(), metavar="PLACE", help="earliest (default), latest, -100, an offset, -1h, a time.")
+@click.option("--until", type=PlaceType(), metavar="PLACE", help="now (default), an offset, -5m, a time: the first that is not copied.")
+@click.option("-F", "--follow", is_flag=True, help="Do not end: wait for new records.")
+@click.option("-G", "--group", metavar="ID", help="This group's offsets say how far the copy has come: the next run goes on there.")
+@click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), metavar="N", help="Only this one. Can be repeated.")
+@click.pass_obj
+def copy(
+    invocation: Invocation,
+    /,
+    topics: tuple[str, ...],
+    start: Place | None,
+    until: Place | None,
+    follow: bool,
+    group: str | None,
+    partitions: tuple[int, ...],
+    **to: str | None,
+) -> int:
+    """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
+
+    The topic to write to needs as many partitions. What was copied is not copied again with --group, except for a moment before a kill.
+    """
+    target = _target(invocation, topics, **to)
+    extent = Extent(topics, partitions, start, until, follow, group)
+    with (
+        opened(invocation, extent, enable_auto_commit=False) as (session, reading),
+        producer(target, {}) as destination,
+        Meter(" ".join(topics), reading.total, shows=True) as meter,
+    ):
+        copying = Copying(session, destination, to["to_topic"], group is not None)
+        copying.check(topics)
+        copying.run(reading, meter)
+    for loss in reading.losses:
+        complain(str(loss))
+    return FAILED if reading.losses else DONE
+
+
+def _target(invocation: Invocation, topics: tuple[str, ...], to_bootstrap: str | None, to_config: str | None, to_topic: str | None) -> Any:
+    """The cluster to write to."""
+    if to_topic is not None and len(topics) > 1:
+        raise click.UsageError("--to-topic is for one topic: several would be mixed in it")
+    if to_bootstrap is None and to_config is None:
+        if to_topic is None or to_topic in topics:
+            raise click.UsageError("give --to-bootstrap or --to-config for another cluster, or --to-topic for another topic of this one")
+        return invocation
+    return Invocation(bootstrap=to_bootstrap, config=to_config)
+
+
+@attrs.frozen
+class Copying:
+    """Copies what is read."""
+
+    session: ConsumerSession
+    destination: Producer
+    topic: str | None
+    commits: bool
+
+    def check(self, topics: tuple[str, ...]) -> None:
+        """Raises KafkaError if a topic to write to has fewer partitions: its batches would have no place."""
+        for topic in topics:
+            target = self.topic or topic
+            count, room = len(self.session.runtime.partitions_of(topic, COMMIT_S)), len(self.destination.partitions_for(target))
+            if count > room:
+                raise KafkaError(
+                    f"{topic} has {count} partitions, {target} only {room}: add {count - room} to it, or copy with consume and produce"
+                )
+
+    def run(self, reading: Reading, meter: Meter) -> None:
+        """Copy all. Before a commit, and at the end, everything is acknowledged."""
+        waiting: deque[RawDelivery] = deque()
+        for batches in reading.lists(self.session.raw_form(None), BATCHES):
+            for batch in batches:
+                waiting.append(self.destination.send_raw(self.topic or batch.topic, batch))
+            while waiting and (self.commits or waiting[0].done()):
+                waiting.popleft().result()
+            if batches and self.commits:
+                self.session.commits.commit(None, COMMIT_S)
+            records = sum(batch.count for batch in batches)
+            meter.advance(
+                records, sum(batch.size for batch in batches), sum(batch.last_offset - batch.base_offset + 1 for batch in batches)
+            )
+        for delivery in waiting:
+            delivery.result()

@@ -1,0 +1,179 @@
+"""`produce`: sends lines, files or JSON to a topic. Rule: the exit code is 0 only if every record is acknowledged."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final
+
+import attrs
+import click
+
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, note
+from pykafka4.cli.records.clients import producer
+from pykafka4.cli.records.inputs import STDIN, Block, Split, blocks, by_lengths, by_separator, size_of, whole
+from pykafka4.cli.records.outcomes import MOST_FAILURES, Outcomes
+from pykafka4.cli.records.progress import Meter
+from pykafka4.cli.records.sending import Send, send_plain, send_rows
+from pykafka4.cli.records.template import literal, to_bytes
+from pykafka4.misuse import check_topic
+from pykafka4.producer import Producer
+
+__all__ = ["produce"]
+
+FORMATS: Final[dict[str, Split | None]] = {"lines": None, "json": by_separator(b"\n"), "length": by_lengths, "whole": whole}
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+DEFAULTS: Final = {"linger_ms": 20, "max_block_ms": 180_000}  # longer than delivery_timeout_ms: a full buffer is no error of a line
+TRANSACTION_MS: Final = 900_000  # the longest that brokers allow by default
+SLICE_S: Final = 0.1  # of a limited rate
+
+
+@click.command(
+    short_help="Send lines, files or JSON to a topic.",
+    epilog="""\b
+Examples:
+  pykafka4 produce orders < lines.txt
+  pykafka4 produce orders --key-separator : -z zstd monday.txt tuesday.txt
+  pykafka4 consume orders --json | jq -c 'select(.key == "a")' | pykafka4 produce chosen --format json
+  pykafka4 produce orders --transactional lines.txt         all lines or none
+""",
+)
+@click.argument("topic")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, allow_dash=True), metavar="[FILE…]")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice([*FORMATS]),
+    default="lines",
+    help="length: four bytes, then the value. whole: each file is a record.",
+)
+@click.option("-D", "--delimiter", default="\\n", metavar="TEXT", help="Between records instead of the end of a line.")
+@click.option("-K", "--key-separator", metavar="TEXT", help="Before it stands the key, behind it the value.")
+@click.option("-k", "--key", metavar="KEY", help="The key of records without one of their own.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of each record. Can be repeated.")
+@click.option("-Z", "--null", is_flag=True, help="An empty key or value is a null.")
+@click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="All records go to this partition.")
+@click.option("-z", "--codec", type=click.Choice(CODECS), help="Compression.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many records a second.")
+@click.option("--transactional", is_flag=True, help="One transaction: readers of committed records see all of the input, or nothing.")
+@click.pass_obj
+def produce(
+    invocation: Invocation, /, topic: str, files: tuple[str, ...], codec: str | None, rate: float | None, transactional: bool, **how: Any
+) -> int:
+    """Send each line of the files, or of standard input, to a topic.
+
+    The exit code is 0 only if every record is acknowledged. Lines that fail are told with their numbers, the others are sent.
+    """
+    sources, (send, split) = files or (STDIN,), sending(check_topic(topic), **how)
+    decided: dict[str, Any] = {} if codec is None else {"compression_type": codec}
+    defaults: dict[str, Any] = {**DEFAULTS}
+    if transactional:
+        defaults |= {"transactional_id": f"pykafka4-produce-{uuid.uuid4()}", "transaction_timeout_ms": TRANSACTION_MS}
+    with Meter(topic, size_of(sources), shows=True) as meter:
+        run = Run(send, Outcomes(complain), meter)
+        with contextlib.nullcontext() if transactional else run.told(), producer(invocation, defaults, **decided) as opened:
+            _check_partition(opened.partitions_for(topic, invocation.timeout), topic, how["partition"])
+            input_ = paced(blocks(sources, split), rate)
+            if transactional:
+                run.in_transaction(opened, input_)
+            else:
+                run.each(opened, input_, MOST_FAILURES)
+    return FAILED if run.outcomes.failed else DONE
+
+
+def _check_partition(partitions: list[int], topic: str, partition: int | None) -> None:
+    if partition is not None and partition not in partitions:
+        raise click.BadParameter(f"{topic} has the partitions 0 to {len(partitions) - 1}", param_hint="--partition")
+
+
+def sending(
+    topic: str,
+    *,
+    format_: str,
+    delimiter: str,
+    key_separator: str | None,
+    key: str | None,
+    headers: tuple[str, ...],
+    null: bool,
+    partition: int | None,
+) -> tuple[Send, Split]:
+    """How items are sent, and how input is divided into items. Raises click.UsageError for options that do not go together."""
+    split = FORMATS[format_] or by_separator(literal(delimiter, "--delimiter"))
+    if format_ == "json":
+        if key_separator is not None or key is not None or headers or null or partition is not None:
+            raise click.UsageError("lines of JSON have keys, headers and partitions of their own: leave out the options for them")
+        return send_rows(topic), split
+    separator = None if key_separator is None else literal(key_separator, "--key-separator")
+    pairs = [_header(*header.partition("=")) for header in headers]
+    return send_plain(topic, separator, None if key is None else to_bytes(key), null, headers=pairs or None, partition=partition), split
+
+
+def _header(name: str, equals: str, value: str) -> tuple[str, bytes | None]:
+    return name, to_bytes(value) if equals else None
+
+
+def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
+    """The same blocks, at most `rate` items a second. What was not used of a second is not made up for later."""
+    if rate is None:
+        yield from blocks
+        return
+    due = time.monotonic()
+    for block in blocks:
+        for part in block.parts(max(1, int(rate * SLICE_S))):
+            yield part
+            due = max(due + len(part.items) / rate, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+@attrs.frozen
+class Run:
+    """One run of the command."""
+
+    send: Send
+    outcomes: Outcomes
+    meter: Meter
+
+    def each(self, producer: Producer, input_: Iterator[Block], most_failures: int) -> None:
+        """Send all until so many records have failed, and return when each record has its outcome."""
+        try:
+            for block in input_:
+                self.send(producer, block, self.outcomes)
+                self.outcomes.settle()
+                self.meter.advance(len(block.items), block.size, block.size)
+                if self.outcomes.failed >= most_failures:
+                    complain(f"stopped behind {block.name_of(len(block.items) - 1)}: what follows was not sent")
+                    break
+        finally:
+            if not isinstance(sys.exception(), KeyboardInterrupt):  # then the end of the producer waits, but not for long
+                producer.flush()
+            self.outcomes.settle()
+
+    def in_transaction(self, producer: Producer, input_: Iterator[Block]) -> None:
+        """Send all in one transaction, which is aborted if a record fails."""
+        producer.init_transactions()
+        try:
+            with producer.transaction():
+                self.each(producer, input_, 1)
+                if self.outcomes.failed:
+                    raise _Undone
+        except _Undone:
+            complain("the transaction is aborted: readers of committed records see nothing of this input")
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Around the life of the producer: tells how many records were not delivered, also if it ends with an error or Ctrl-C."""
+        outcomes = self.outcomes
+        try:
+            yield
+        finally:
+            outcomes.settle()
+            if outcomes.failed or outcomes.open or sys.exception():
+                acked = outcomes.sent - outcomes.lost - outcomes.open
+                note(f"{acked:,} records were acknowledged, {outcomes.failed + outcomes.open:,} were not")
+
+
+class _Undone(Exception):
+    """A record failed."""

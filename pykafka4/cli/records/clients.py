@@ -1,0 +1,42 @@
+"""Consumers and producers with the options of a command. Rule: options of the command win over all others, its defaults over none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pykafka4.options.config import ConsumerConfig, ProducerConfig
+from pykafka4.options.from_properties import Properties, create
+
+if TYPE_CHECKING:  # a command needs one of them, and each takes time to import
+    from pykafka4.cli.invocation import Invocation
+    from pykafka4.consumer.session import ConsumerSession
+    from pykafka4.producer import Producer
+
+__all__ = ["consumer_session", "producer"]
+
+
+def consumer_session(invocation: Invocation, defaults: Mapping[str, Any], **decided: Any) -> ConsumerSession:
+    """A consumer without a handle, as the command polls lists of its own forms. Raises what `Invocation.consumer` raises."""
+    from pykafka4.consumer.session import ConsumerSession
+
+    def with_options(**options: Any) -> ConsumerSession:
+        return ConsumerSession(None, None, {**defaults, **options})
+
+    def make(properties: Properties, **options: Any) -> ConsumerSession:
+        return create(with_options, ConsumerConfig, properties, options)
+
+    return invocation.make(make, ConsumerConfig, decided)
+
+
+def producer(invocation: Invocation, defaults: Mapping[str, Any], **decided: Any) -> Producer:
+    """A producer. Raises what `Invocation.producer` raises."""
+    from pykafka4.producer import Producer
+
+    def with_options(**options: Any) -> Producer:
+        return Producer(**{**defaults, **options})
+
+    def make(properties: Properties, **options: Any) -> Producer:
+        return create(with_options, ProducerConfig, properties, options)
+
+    return invocation.make(make, ProducerConfig, decided)

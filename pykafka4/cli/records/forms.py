@@ -1,0 +1,32 @@
+"""The forms in which `consume` writes records. Rule: a form makes the bytes of a whole list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from pykafka4.cli.records.dump import dump_form
+from pykafka4.cli.records.json_text import json_form
+from pykafka4.cli.records.template import Form, Records, template_form
+
+__all__ = ["Form", "Records", "form_of"]
+
+OTHERS: Final[Mapping[str, Form]] = {"json": json_form, "hex": dump_form}
+RAW: Final = "%s"
+
+
+def form_of(wanted: Mapping[str, bool], template: str | None, separator: str | None, null: bool) -> Form:
+    """The one form that the options name: `json`, `hex`, `raw`, a template, or values and perhaps keys as lines."""
+    named = [name for name, is_wanted in wanted.items() if is_wanted]
+    options = [f"--{name}" for name in named] + ["--format"] * (template is not None) + ["--key-separator"] * (separator is not None)
+    if len(options) > 1:
+        raise click.UsageError(f"{' and '.join(options)} are different forms of a record: give one of them")
+    if named and named[0] in OTHERS:
+        return OTHERS[named[0]]
+    if named:
+        template = RAW
+    elif template is None:
+        template = r"%s\n" if separator is None else "%k" + separator.replace("%", "%%") + r"%s\n"
+    return template_form(template, b"NULL" if null else b"")

@@ -1,0 +1,135 @@
+"""Blocks of input. Rule: an item is numbered as an editor numbers lines, from 1 in each file, so that a failure can be told by its number.
+
+A block has what one read of a file returns, so what a person types is sent at once.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import attrs
+
+__all__ = ["STDIN", "Block", "CutOff", "Split", "blocks", "by_lengths", "by_separator", "size_of", "whole"]
+
+STDIN: Final = "-"
+CHUNK: Final = 1 << 20
+LENGTH: Final = struct.Struct(">i")
+NULL_LENGTH: Final = -1
+
+
+class CutOff(OSError):
+    """The input ends in the middle of an item, or what should be a length is none."""
+
+
+Items = Sequence[bytes | None]
+Split = Callable[[Iterator[bytes]], Iterator[tuple[Items, int]]]  # from chunks to items, and the bytes that they were read from
+
+
+@attrs.frozen
+class Block:
+    """Items of an input, of which the first has the number `first`. `size`: how many bytes they took."""
+
+    source: str
+    first: int
+    items: Items
+    size: int
+
+    def name_of(self, index: int) -> str:
+        """`line 7`, or `orders.txt line 7`."""
+        where = f"line {self.first + index}"
+        return where if self.source == STDIN else f"{self.source} {where}"
+
+    def parts(self, count: int) -> Iterator[Block]:
+        """The same in blocks of up to `count` items."""
+        for at in range(0, len(self.items), count):
+            items = self.items[at : at + count]
+            yield Block(self.source, self.first + at, items, self.size * len(items) // len(self.items))
+
+
+def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
+    """The items of each source in turn; `-` is standard input. Raises OSError, and CutOff for a length without its bytes."""
+    for source in sources:
+        first = 1
+        with _opened(source) as file:
+            try:
+                for items, size in split(_chunks(file)):
+                    if items:
+                        yield Block(source, first, items, size)
+                    first += len(items)
+            except CutOff as error:
+                raise CutOff(f"{source}: {error}, behind item {first - 1}") from None
+
+
+def size_of(sources: Sequence[str]) -> int | None:
+    """The bytes of all sources; None if one has no size that is known."""
+    paths = [Path(source) for source in sources]
+    return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
+
+
+def _opened(source: str) -> BinaryIO:
+    if source == STDIN:
+        return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # a descriptor, not a path
+    return open(source, "rb", buffering=0)  # noqa: PTH123  # `Path.open` is slower to import
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
+# ---------------------------------------------------------------- items
+
+
+def by_separator(separator: bytes) -> Split:
+    """What stands between separators; behind the last one there is an item if it is not empty."""
+
+    def split(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
+        rest: list[bytes] = []
+        for chunk in chunks:
+            rest.append(chunk)
+            if separator[-1:] in chunk:
+                joined = b"".join(rest)
+                *items, last = joined.split(separator)
+                yield items, len(joined) - len(last)
+                rest = [last]
+        if last := b"".join(rest):
+            yield [last], len(last)
+
+    return split
+
+
+def whole(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
+    """All of a file is one item."""
+    data = b"".join(chunks)
+    yield [data], len(data)
+
+
+def by_lengths(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
+    """Each item behind its length of four bytes, the most significant first; the length -1 is a null."""
+    data = b""
+    for chunk in chunks:
+        data += chunk
+        items, at = _measured(data)
+        yield items, at
+        data = data[at:]
+    if data:
+        raise CutOff(f"it ends in the middle of an item, after {len(data)} bytes of it")
+
+
+def _measured(data: bytes) -> tuple[list[bytes | None], int]:
+    items: list[bytes | None] = []
+    at = 0
+    while at + LENGTH.size <= len(data):
+        (size,) = LENGTH.unpack_from(data, at)
+        if size < NULL_LENGTH:
+            raise CutOff(f"the length {size} is no length")
+        end = at + LENGTH.size + max(0, size)
+        if end > len(data):
+            break
+        items.append(None if size == NULL_LENGTH else data[at + LENGTH.size : end])
+        at = end
+    return items, at

@@ -1,0 +1,52 @@
+"""The outcome of each input. Rule: an input without an outcome is kept, and each failure is told once, by the number of its line."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from pykafka4.cli.records.inputs import Block
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["MOST_FAILURES", "Outcomes"]
+
+MOST_FAILURES = 1_000  # then reading stops: all that follow would probably fail, too
+
+
+class Outcomes:
+    """The deliveries that wait for an outcome, and the failures so far."""
+
+    def __init__(self, tell: Callable[[str], object], most_told: int = 20) -> None:
+        """`tell` is called with a text for each of the first `most_told` failures."""
+        self.sent = self.failed = self.lost = 0  # accepted; without success; of those accepted
+        self._tell, self._most_told = tell, most_told
+        self._waiting: deque[tuple[Block, int, Sequence[Delivery]]] = deque()
+
+    def add(self, block: Block, index: int, deliveries: Sequence[Delivery]) -> None:
+        """The items of `block` from this index on were accepted."""
+        if deliveries:
+            self.sent += len(deliveries)
+            self._waiting.append((block, index, deliveries))
+
+    def fail(self, block: Block, index: int, error: object) -> None:
+        """An item was not delivered."""
+        self.failed += 1
+        if self.failed <= self._most_told:
+            self._tell(f"{block.name_of(index)}: {error}")
+        elif self.failed == self._most_told + 1:
+            self._tell("more lines failed, which are counted at the end")
+
+    def settle(self) -> None:
+        """Drop what has its outcome."""
+        waiting = self._waiting
+        while waiting and all(map(Delivery.done, waiting[0][2])):
+            block, index, deliveries = waiting.popleft()
+            for number, delivery in enumerate(deliveries, index):
+                if (error := delivery.exception(0)) is not None:
+                    self.lost += 1
+                    self.fail(block, number, error)
+
+    @property
+    def open(self) -> int:
+        """How many items have no outcome yet."""
+        return sum(len(deliveries) for _, _, deliveries in self._waiting)

@@ -1,0 +1,60 @@
+"""Progress on a terminal: bytes, records a second, time left. Rule: what takes less than a second shows none, and does not import rich."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Final
+
+__all__ = ["Meter"]
+
+PATIENCE_S: Final = 1.0  # before anything is shown
+REDRAW_S: Final = 0.2
+
+
+class Meter:
+    """Counts records and bytes. It shows them on standard error, if that is a terminal to which nothing else is written."""
+
+    def __init__(self, what: str, total: int | None, *, shows: bool) -> None:
+        """`total`: of the steps that `advance` is told; None if it is not known."""
+        self.records = self.bytes = 0
+        self._what, self._total, self._done = what, total, 0
+        self._began = time.monotonic()
+        self._next = self._began + PATIENCE_S if shows and sys.stderr.isatty() else float("inf")
+        self._bars: Any = None
+
+    def advance(self, records: int, size: int, steps: int) -> None:
+        """So much was done."""
+        self.records += records
+        self.bytes += size
+        self._done += steps
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + REDRAW_S
+            self._show(now)
+
+    def _show(self, now: float) -> None:
+        if self._bars is None:
+            self._bars = _bars(self._total)
+            self._bars.start()
+            self._bars.add_task(self._what, total=self._total, figures="")
+        rate = self.records / (now - self._began)
+        figures = f"{self.records:,} records, {self.bytes / 1e6:,.1f} MB, {rate:,.0f} records/s"
+        self._bars.update(self._bars.task_ids[0], completed=self._done, figures=figures, refresh=True)
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bars is not None:
+            self._show(time.monotonic())
+            self._bars.stop()
+
+
+def _bars(total: int | None) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    to_an_end = (BarColumn(), TaskProgressColumn()) if total is not None else ()
+    rest = (TimeRemainingColumn(),) if total is not None else ()
+    columns = TextColumn("{task.description}"), *to_an_end, TextColumn("{task.fields[figures]}"), *rest
+    return Progress(*columns, console=Console(file=sys.stderr), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)

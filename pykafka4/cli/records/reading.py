@@ -1,0 +1,192 @@
+"""What a command reads, as lists in any form of a poll. Rule: the next list is asked for when the one before is written, or acknowledged.
+
+A member of a group thus commits only what is written: records count as finished with the next poll, or with `close` outside of an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import attrs
+import click
+
+from pykafka4.bounded import extent as bounded
+from pykafka4.bounded.progress import Silence
+from pykafka4.bounded.reading import BoundedRead
+from pykafka4.bounds import Selection
+from pykafka4.cli.records.clients import consumer_session
+from pykafka4.cli.records.places import FIRST, LAST, Place, spans, timestamps
+from pykafka4.client.steps import at_once
+from pykafka4.consumer.guard import Iteration
+from pykafka4.consumer.reading.forms import Form
+from pykafka4.consumer.session import ConsumerSession
+from pykafka4.consumer.until_end import UntilEnd
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Record
+
+if TYPE_CHECKING:
+    from pykafka4.cli.invocation import Invocation
+
+__all__ = ["Reading", "opened"]
+
+T = TypeVar("T")
+TICK_S: Final = 0.5  # without records: for the progress
+CLOSE_S: Final = 10.0  # for the last commit, and to leave the group
+LOOKUP_S: Final = 60.0
+DEFAULTS: Final = {"isolation_level": "read_committed"}
+RESETS: Final = {FIRST: "earliest", LAST: "latest"}
+
+
+class Reading:
+    """Records of a session, list by list."""
+
+    total: int | None = None  # offsets to read, if that is known
+    is_done = False  # whether the last list is written: set by the command
+
+    def lists(self, form: Form[T], most: int | None) -> Iterator[T]:
+        """Up to `most` records each; an empty list when nothing has come for a while."""
+        while not self.has_ended():
+            self.is_done = False
+            yield self.poll(form, most)
+
+    def has_ended(self) -> bool:
+        """Whether there is nothing more to read."""
+        return False
+
+    def poll(self, form: Form[T], most: int | None) -> T:
+        """The next list."""
+        raise NotImplementedError
+
+    def give_back(self, rest: Sequence[Record[Any, Any]]) -> None:
+        """The last records of the last list are not wanted: a group reads them again."""
+
+    @property
+    def losses(self) -> Collection[object]:
+        """What could not be read, as texts."""
+        return ()
+
+
+@attrs.frozen
+class Extent:
+    """What is to be read. `group` None: without a group, and all of `start` and `until` is possible."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]
+    start: Place | None
+    until: Place | None
+    follow: bool
+    group: str | None
+
+    def check(self) -> None:
+        """Raises click.UsageError for options that do not go together."""
+        if self.follow and self.until is not None:
+            raise click.UsageError("--follow has no end: leave out --until")
+        if self.start == LAST and not self.follow:
+            raise click.UsageError("--from latest without --follow reads nothing: add --follow, or give --from -10 for the last records")
+        if self.group is None:
+            return
+        if self.partitions or self.start not in (None, *RESETS) or self.until not in (None, LAST):
+            raise click.UsageError(
+                "--group reads the partitions that it is given, from its committed offsets to the end or with --follow: leave out "
+                "--partition, --until, and a --from other than earliest and latest; `groups rewind` moves a group"
+            )
+
+
+@contextlib.contextmanager
+def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[tuple[ConsumerSession, Reading]]:
+    """A `with` block with a session and what it reads. A group commits what was written, also after an error or Ctrl-C."""
+    extent.check()
+    options: dict[str, Any] = {**decided}
+    if extent.group is not None:
+        options |= {"group_id": extent.group, "auto_offset_reset": RESETS[extent.start or FIRST]}
+    elif not extent.follow:
+        options |= {"auto_offset_reset": "none"}
+    session, reading, failed = consumer_session(invocation, DEFAULTS, **options), Reading(), True
+    try:
+        reading = _reading(session, extent, invocation.timeout or LOOKUP_S)
+        yield session, reading
+        failed = False
+    finally:
+        session.close(CLOSE_S, failed=failed and not reading.is_done)
+
+
+def _reading(session: ConsumerSession, extent: Extent, timeout: float) -> Reading:
+    if extent.group is not None:
+        return (Member if extent.follow else MemberToEnd)(session, extent.topics)
+    chosen: Selection = dict.fromkeys(extent.topics, tuple(dict.fromkeys(extent.partitions)) or None)
+    if extent.follow:
+        return Tail(session, chosen, extent.start or FIRST, timeout)
+    return Span(session, chosen, extent.start or FIRST, extent.until or LAST, timeout)
+
+
+class Span(Reading):
+    """From one place to another one, without a group."""
+
+    def __init__(self, session: ConsumerSession, chosen: Selection, start: Place, until: Place, timeout: float) -> None:
+        self._reading = BoundedRead(session, bounded.Extent(chosen), "warn", Silence(), timeout)
+        found = at_once(session.lookups.located(chosen, timestamps(start, until), timeout))
+        self._reading.begin(spans(found, start, until))
+        self.total = sum(span.until - span.start for span in self._reading.spans.values() if not span.is_empty)
+
+    def has_ended(self) -> bool:
+        """See Reading."""
+        return self._reading.done
+
+    def poll(self, form: Form[T], most: int | None) -> T:
+        """See Reading."""
+        return self._reading.poll(form, most)
+
+    @property
+    def losses(self) -> Collection[object]:
+        """See Reading."""
+        return self._reading.lost
+
+
+class Tail(Reading):
+    """From one place on, without an end and without a group."""
+
+    def __init__(self, session: ConsumerSession, chosen: Selection, start: Place, timeout: float) -> None:
+        self._session = session
+        found = at_once(session.lookups.located(chosen, timestamps(start), timeout))
+        starts: Mapping[TopicPartition, int] = {tp: start.offset_in(at) for tp, at in found.items()}
+        session.assignment.assign(list(starts))
+        session.seek(starts)
+
+    def poll(self, form: Form[T], most: int | None) -> T:
+        """See Reading."""
+        return self._session.poll(TICK_S, most, form)
+
+
+class Member(Tail):
+    """The partitions of a member of a group, without end."""
+
+    def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:
+        self._session = session
+        session.assignment.subscribe(list(topics), None, None)
+
+    def give_back(self, rest: Sequence[Record[Any, Any]]) -> None:
+        """See Reading."""
+        firsts = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(rest)}
+        if firsts:
+            self._session.seek(firsts)
+
+
+class MemberToEnd(Member):
+    """The same up to the ends that the logs have when the member gets its partitions."""
+
+    def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:
+        super().__init__(session, topics)
+        self._ends = UntilEnd(session, Iteration())
+        self._ends.iteration.follow(self)
+
+    def has_ended(self) -> bool:
+        """See Reading."""
+        if not self._ends.begun or self._ends.lacks_some():
+            self._session.find_ends(self._ends)
+        return self._ends.is_over()
+
+    def poll(self, form: Form[T], most: int | None) -> T:
+        """See Reading."""
+        return self._session.poll(TICK_S, most, form, self._ends.iteration)

@@ -1,0 +1,88 @@
+"""Sends blocks of input. Rule: each item of a block is accepted or told as a failure; an item that is refused does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from pykafka4.cli.records.inputs import Block
+from pykafka4.cli.records.json_text import NotSendable, read_row
+from pykafka4.cli.records.outcomes import Outcomes
+from pykafka4.errors import BufferFull, RecordTooLarge
+from pykafka4.producer import Producer
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["Send", "send_plain", "send_rows"]
+
+Send = Callable[[Producer, Block, Outcomes], None]
+REFUSALS = (RecordTooLarge, BufferFull, ValueError, NotSendable)  # of one record; another error ends the command
+
+
+@attrs.frozen
+class Plain:
+    """Items are values, or keys and values."""
+
+    topic: str
+    separator: bytes | None  # between key and value
+    key: bytes | None  # of each item without a key of its own
+    null: bool  # whether what is empty is a null
+    more: dict[str, Any]  # arguments of `send_many`
+
+    def __call__(self, producer: Producer, block: Block, outcomes: Outcomes) -> None:
+        """Send all of `block`."""
+        keys, values = self._pairs(block)
+        at, count = 0, len(block.items)
+        while at < count:
+            how = self.more if keys is None else {**self.more, "keys": keys[at:] if at else keys}
+            try:
+                deliveries = producer.send_many(self.topic, values[at:] if at else values, **how)
+            except REFUSALS as error:
+                accepted: list[Delivery] = getattr(error, "accepted", [])
+                outcomes.add(block, at, accepted)
+                at += len(accepted)
+                outcomes.fail(block, at, error)
+                at += 1
+            else:
+                outcomes.add(block, at, deliveries)
+                return
+
+    def _pairs(self, block: Block) -> tuple[Sequence[bytes | None] | None, Sequence[bytes | None]]:
+        separator, items = self.separator, block.items
+        if separator is None:
+            return None if self.key is None else [self.key] * len(items), self._nulls(items)
+        keys: list[bytes | None] = []
+        values: list[bytes | None] = []
+        for item in items:
+            key, found, value = (item or b"").partition(separator)
+            keys.append(key if found else self.key)
+            values.append(value if found else item)
+        return self._nulls(keys), self._nulls(values)
+
+    def _nulls(self, items: Sequence[bytes | None]) -> Sequence[bytes | None]:
+        return [item or None for item in items] if self.null else items
+
+
+def send_plain(topic: str, separator: bytes | None, key: bytes | None, null: bool, **more: Any) -> Send:
+    """Sends values, with `key` or what stands before the separator as the key. `more`: arguments of `send_many`."""
+    return Plain(topic, separator, key, null, more)
+
+
+def send_rows(topic: str) -> Send:
+    """Sends lines of JSON."""
+
+    def send(producer: Producer, block: Block, outcomes: Outcomes) -> None:
+        sent: list[Delivery] = []
+        for index, line in enumerate(block.items):
+            try:
+                row = read_row(line or b"")
+                how: dict[str, Any] = {"key": row.key, "headers": row.headers, "partition": row.partition, "timestamp_ms": row.timestamp_ms}
+                sent.append(producer.send(topic, row.value, **how))
+            except REFUSALS as error:
+                outcomes.add(block, index - len(sent), sent)
+                sent = []
+                outcomes.fail(block, index, error)
+        outcomes.add(block, len(block.items) - len(sent), sent)
+
+    return send

@@ -1,0 +1,70 @@
+"""`copy` on model clusters: the same records, in the same partitions, and what a group commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka4 import Producer, TopicPartition
+from pykafka4.testing import ModelServer
+from tests.cli.records.conftest import Run
+from tests.consumer.consuming import fill, numbers, topic
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+FORM = "%p %T %k %s %h;"
+
+
+def test_a_topic_is_copied_into_another_one(server: ModelServer, command: Run) -> None:
+    topic(server, 4, 2)
+    server.create_topic("u", 2)
+    with Producer(bootstrap_servers=server.bootstrap_servers, compression_type="gzip") as producer:
+        producer.send("t", "v", key="k", headers={"h": "1"}, partition=1)
+    assert command("copy", "t", "--to-topic", "u").code == 0
+    copied, original = (sorted(command("consume", name, "-f", FORM).out.split(b";")) for name in "ut")
+    assert (len(copied), copied) == (8, original)
+    assert command("copy", "t", "--to-topic", "u", "--from", "1", "--until", "3", "-p", "0").code == 0
+    assert command("consume", "u", "-p", "0").out == b"0\n1\n2\n3\n1\n2\n"
+
+
+def test_a_group_copies_only_what_is_new(server: ModelServer, command: Run, tmp_path: Path) -> None:
+    topic(server, 4, 2)
+    with ModelServer() as other:
+        other.create_topic("t", 2)
+        config = tmp_path / "other.properties"
+        config.write_text(f"bootstrap.servers={other.bootstrap_servers}\n")
+        assert command("copy", "t", "--to-bootstrap", other.bootstrap_servers, "--group", "g").code == 0
+        assert server.committed("g") == {T0: 4, T1: 2}
+        fill(server, "t", 0, numbers(4, 5))
+        assert command("copy", "t", "--to-config", str(config), "--group", "g").code == 0
+        assert server.committed("g") == {T0: 5, T1: 2}
+        with Producer(bootstrap_servers=other.bootstrap_servers) as producer:
+            assert producer.partitions_for("t") == [0, 1]
+        assert sorted(command("consume", "t", "--bootstrap", other.bootstrap_servers).out.split()) == sorted(numbers(0, 5) + numbers(0, 2))
+
+
+def test_nothing_is_committed_of_what_was_refused(server: ModelServer, command: Run) -> None:
+    topic(server, 4)
+    server.create_topic("u", 1)
+    server.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", topic="u")
+    ran = command("copy", "t", "--to-topic", "u", "--group", "g")
+    assert (ran.code, "TOPIC_AUTHORIZATION_FAILED" in ran.err) == (1, True)
+    assert server.committed("g") == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "code"),
+    [
+        (["t"], "give --to-bootstrap or --to-config", 2),
+        (["t", "--to-topic", "t"], "give --to-bootstrap or --to-config", 2),
+        (["t", "w", "--to-topic", "u"], "several would be mixed in it", 2),
+        (["t", "--to-topic", "narrow"], "has 2 partitions, narrow only 1", 1),
+        (["nothing", "--to-topic", "u"], "UNKNOWN_TOPIC_OR_PARTITION", 1),
+    ],
+)
+def test_what_cannot_be_copied_is_told(server: ModelServer, command: Run, arguments: list[str], text: str, code: int) -> None:
+    topic(server, 4, 2)
+    for name, count in (("u", 2), ("narrow", 1)):
+        server.create_topic(name, count)
+    ran = command("copy", *arguments)
+    assert (ran.code, text in " ".join(ran.err.split())) == (code, True)
