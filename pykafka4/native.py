@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 __all__ = [
+    "Empty",
     "RLock",
     "SimpleQueue",
     "allocate_lock",
@@ -70,7 +71,9 @@ get_ident: Callable[[], int] = _thread.get_ident
 start_new_thread: Any = _thread.start_new_thread
 monotonic: Callable[[], float] = _copy_of("time").monotonic
 selectors: Any = _copy_of("selectors", select=_copy_of("select"))
-SimpleQueue: Any = _copy_of("_queue").SimpleQueue
+_queue = _copy_of("_queue")
+SimpleQueue: Any = _queue.SimpleQueue
+Empty: Any = _queue.Empty  # of this copy, which `queue.Empty` is not
 # Neither gevent nor eventlet replaces these: their own sockets are built on them. Windows has no `socketpair` there.
 socket = _socket.socket
 getaddrinfo: Any = _socket.getaddrinfo

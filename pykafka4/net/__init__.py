@@ -15,6 +15,7 @@ Modules; each line imports only from lines below it:
     kerberos     tickets for GSSAPI, from the Kerberos library
     handoff/     where application threads and client threads meet, with all locks
     logs         the thread that runs logging handlers
+    hangs        loops that hang, with their stacks
     system       the names of threads, locks and clock, which the simulation replaces
     threads      threads, greenlets and locks; the identity of callers
     living       weak references to living objects, for forks and the end of the process

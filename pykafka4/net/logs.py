@@ -2,7 +2,7 @@
 
 Rules: the loop never waits for a handler. At most LIMIT entries wait; further ones are dropped, counted, and the count is logged.
 The thread ends with the last loop. Records keep the time and the thread of their origin. The thread is a real one even if the client runs
-in virtual time, as handlers are not part of the client.
+in virtual time, as handlers are not part of the client. Between two entries it looks for loops that hang (`hangs`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from pykafka4.logs import Entry, get_log, set_divert
-from pykafka4.native import RLock, SimpleQueue
+from pykafka4.native import Empty, RLock, SimpleQueue, monotonic
 from pykafka4.net import system, threads
+from pykafka4.net.hangs import LOOK_S, HangWatch, Turning
 
 __all__ = ["FLUSH_SECONDS", "LIMIT", "LogThread", "current"]
 
@@ -48,7 +50,7 @@ class Waiting(NamedTuple):
 class LogThread:
     """The thread that runs the handlers, for all loops of the process."""
 
-    __slots__ = ("_dropped", "_ending", "_guard", "_loops", "_queue", "_reported", "_thread", "_users")
+    __slots__ = ("_dropped", "_ending", "_guard", "_hangs", "_loops", "_queue", "_reported", "_thread", "_users")
 
     def __init__(self) -> None:
         self._guard = RLock()  # for starting and ending; held for a few instructions, and never by a thread that logs
@@ -57,6 +59,7 @@ class LogThread:
         self._users: set[object] = set()
         self._ending = False  # the last loop has ended: the thread ends when it has handled what waits
         self._loops: dict[int, str] = {}  # idents of the loop threads, and their names
+        self._hangs = HangWatch()
         self._dropped = self._reported = 0
 
     # -- for loops
@@ -85,13 +88,16 @@ class LogThread:
                 self._ending = True
                 self._queue.put(None)
 
-    def enter(self) -> None:
-        """The calling thread is a loop's: from now on it must not run handlers."""
+    def enter(self, loop: Turning | None = None) -> None:
+        """The calling thread is that of `loop`: from now on it must not run handlers."""
         self._loops[system.get_ident()] = system.current_thread().name
+        if loop is not None:
+            self._hangs.begin(system.get_ident(), loop)
 
     def leave(self) -> None:
         """The calling thread is no longer a loop's."""
         self._loops.pop(system.get_ident(), None)
+        self._hangs.end(system.get_ident())
 
     def on_loop(self) -> bool:
         """Whether the calling thread is a loop's, of any client."""
@@ -135,7 +141,16 @@ class LogThread:
     # -- the thread
 
     def _run(self, queue: SimpleQueue[Waiting | Callable[[], object] | None]) -> None:
-        while (waiting := queue.get()) is not None:
+        look_at = monotonic() + LOOK_S
+        while True:
+            try:
+                waiting = queue.get(timeout=max(0.0, look_at - monotonic()))
+            except Empty:
+                _attempt(partial(self._hangs.look, monotonic()))
+                look_at = monotonic() + LOOK_S
+                continue
+            if waiting is None:
+                return
             if isinstance(waiting, Waiting):
                 _attempt(waiting.handle)
                 _attempt(self._report_dropped)

@@ -65,6 +65,7 @@ class Loop:
         engine.on_failure.append(self._machine_failed)
         self._deliver: deque[Callable[[], None]] = deque()  # calls from the engine, kept here until the executor has them
         self._stopping = self._ended = False
+        self.client_id, self.turns = client_id, 0  # for `hangs.Turning`
         self._thread = system.Thread(target=self._run, name="pykafka4-loop", daemon=True)
         self._events: dict[EventKind, Callable[[float, int, Any], object]] = {
             EventKind.FRAME: engine.network.receive,
@@ -158,6 +159,11 @@ class Loop:
         return system.current_thread() is self._thread
 
     @property
+    def sleeps(self) -> bool:
+        """See `hangs.Turning`."""
+        return self._wakeup.asleep
+
+    @property
     def alive(self) -> bool:
         """Whether the loop runs."""
         return not (self._ended or self.forked)
@@ -179,7 +185,7 @@ class Loop:
     # -- the thread
 
     def _run(self) -> None:
-        self._logs.enter()
+        self._logs.enter(self)
         try:
             while not self._stopping:
                 self._turn()
@@ -194,6 +200,7 @@ class Loop:
         """One turn: run posted calls, poll the machines, carry out their effects, sleep until something happens."""
         wakeup = self._wakeup
         wakeup.news = False
+        self.turns += 1
         now = self.now()
         if self._inbox:
             self._inbox.run(now)
@@ -203,6 +210,7 @@ class Loop:
         wakeup.asleep = True  # from here on `wake` writes a byte; an earlier one has set `news`
         timeout = 0.0 if wakeup.news or self._stopping else turn.wake_at - self.now()
         events = self._transport.select(min(max(timeout, 0.0), LONGEST_SLEEP))
+        self.turns += 1
         wakeup.asleep = False
         if events:
             self._report(events)
