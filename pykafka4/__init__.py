@@ -6,6 +6,7 @@ Modules; each line imports only from lines below it:
     agent/          the daemon that takes messages of local programs
     aio/            producer and consumer for asyncio
     cli/            the command line
+    diagnosis/      why nothing flows, seen from outside
     tables/         `table`: a compacted topic as a mapping
     bounded/        `read`: the records between two places of logs, and the end
     share/          ShareConsumer: records of share groups

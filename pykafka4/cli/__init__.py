@@ -26,6 +26,7 @@ Modules; each line imports only from lines below it:
     partitions  partitions that a command is about
     offsets     the commands that change groups and offsets
     live        the member that rewinds a running group
+    status      why nothing flows, seen from outside
     watch       the status page of a running client, in the terminal
     arguments   texts of the command line as values
     frame       imports commands when they are run; options of all commands

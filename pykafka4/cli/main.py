@@ -34,6 +34,7 @@ COMMANDS: Final[dict[str, Row]] = {
     "cluster": ("pykafka4.cli.cluster", "cluster", "The cluster: brokers, quorum, log directories, …"),
     "transactions": ("pykafka4.cli.transactions", "transactions", "Transactions: list, describe, find hanging ones, abort them, …"),
     "bench": ("pykafka4.cli.bench", "bench", "Measure your cluster: produce, consume, end-to-end latency."),
+    "status": ("pykafka4.cli.status", "status", "Why is nothing flowing? Names, ports, TLS, logins, leaders, replicas, …"),
     "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),
     "completion": ("pykafka4.cli.completion", "completion", "What bash, zsh and fish need to complete commands and names."),
     "agent": ("pykafka4.agent.service.main", "main", "A daemon that takes messages of local programs and sends them to Kafka."),

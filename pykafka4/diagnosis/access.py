@@ -1,0 +1,180 @@
+"""The way in: names, ports, TLS and logins at the bootstrap servers. Rule: an address that fails a step is left out of the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final, TypeVar
+
+import attrs
+
+from pykafka4.diagnosis.addresses import (
+    BOOTSTRAP,
+    FROZEN,
+    PROXY,
+    Address,
+    Number,
+    Role,
+    Seen,
+    connect,
+    look_up,
+    shake_hands,
+    shown_address,
+    side_by_side,
+)
+from pykafka4.diagnosis.case import CLOSE_S, Case
+from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.errors import KafkaError
+
+__all__ = ["look_at_logins", "look_at_names", "look_at_ports", "look_at_tls", "names_of", "ports_of", "tls_of"]
+
+T = TypeVar("T")
+SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
+# What a client says about a broker that does not let it in, and what to do.
+WAYS_IN: Final = (
+    ("speaks TLS", "set security_protocol to SSL, or to SASL_SSL if the listener wants a login, too"),
+    ("does not speak TLS", "set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener"),
+    ("may demand SASL", "set security_protocol, sasl_mechanism and credentials as the listener demands; or use another listener's port"),
+    ("refused the credentials", "check sasl_username and sasl_password, and that the user exists in this cluster"),
+    ("does not support this mechanism", "set sasl_mechanism to one that the broker offers"),
+    ("demands a certificate", "set ssl_certfile and ssl_keyfile to a certificate that the broker trusts"),
+    ("the client's certificate", "renew the certificate in ssl_certfile"),
+    ("ILLEGAL_SASL_STATE", "the listener wants no login: set security_protocol to PLAINTEXT or SSL, or use the port of the SASL listener"),
+    ("HTTP", "the port is that of a web server: use the port of a listener of Kafka"),
+)
+SILENT: Final = ("response within", "no response", "not done within")
+UNKNOWN_WAY: Final = "docs/guide/security.md, 'When it does not work', explains the message; the broker's log has its side"
+
+
+def look_at_names(case: Case, seconds: float) -> Iterator[Finding]:
+    """Do the names in bootstrap_servers resolve? With a proxy: does the proxy's, which looks the others up?"""
+    yield from names_of(case, *_first(case), seconds)
+
+
+def look_at_ports(case: Case, seconds: float) -> Iterator[Finding]:
+    """Do the ports accept connections?"""
+    addresses, role = _first(case)
+    yield from ports_of(case, addresses, role, seconds)
+
+
+def look_at_tls(case: Case, seconds: float) -> Iterator[Finding]:
+    """Do the brokers shake hands, with certificates that are valid for their names?"""
+    if case.config.proxy_url is None:
+        yield from tls_of(case, case.servers, BOOTSTRAP, seconds)
+
+
+def _first(case: Case) -> tuple[list[Address], Role]:
+    proxy = case.config.proxy_url
+    return (case.servers, BOOTSTRAP) if proxy is None else ([(str(proxy.host), proxy.port)], PROXY)
+
+
+# -- parts that listeners of other brokers need, too
+
+
+def names_of(case: Case, addresses: Iterable[Address], role: Role, seconds: float) -> Iterator[Finding]:
+    """Look `addresses` up, each host once."""
+    hosts = {host: (host, port) for host, port in addresses}
+    found = side_by_side(partial(look_up, role=role), hosts.values(), seconds)
+    for first, seen in found.items():
+        about = first[0]
+        seen = seen or Seen(
+            Finding("names", about, Outcome.WRONG, "the name cannot be looked up", f"no answer in {seconds:.1f} s", SILENT_NAMES)
+        )
+        yield seen.finding
+        for address in [address for address in addresses if address[0] == about]:
+            _note(case, address, seen, case.numbers)
+
+
+def ports_of(case: Case, addresses: Iterable[Address], role: Role, seconds: float) -> Iterator[Finding]:
+    """Connect to those of `addresses` that have resolved."""
+
+    def look(address: Address, limit: float) -> Seen[Number]:
+        family_and_places = [(family, (place[0], address[1], *place[2:])) for family, place in case.numbers[address]]
+        return connect(address, family_and_places, role, limit)
+
+    found = side_by_side(look, [address for address in addresses if address in case.numbers], seconds)
+    for address, seen in found.items():
+        yield _note(case, address, seen or _silent("ports", address, seconds), case.open)
+
+
+def tls_of(case: Case, addresses: Iterable[Address], role: Role, seconds: float) -> Iterator[Finding]:
+    """Shake hands with those of `addresses` whose ports are open, if the client would."""
+    context = case.context
+    if context is None:
+        return
+    found = side_by_side(
+        lambda address, limit: shake_hands(address, case.open[address], role, case.config, context, limit),
+        [address for address in addresses if address in case.open],
+        seconds,
+    )
+    for address, seen in found.items():
+        yield _note(case, address, seen or _silent("tls", address, seconds), case.open)
+
+
+def _silent(step: str, address: Address, seconds: float) -> Seen[Number]:
+    return Seen(Finding(step, shown_address(address), Outcome.WRONG, "does not respond", f"nothing in {seconds:.1f} s", FROZEN))
+
+
+def _note(case: Case, address: Address, seen: Seen[T], passed: dict[Address, T]) -> Finding:
+    if seen.passed is None:
+        passed.pop(address, None)
+        case.told.add(address)
+    else:
+        passed[address] = seen.passed
+    return seen.finding
+
+
+# -- logins
+
+
+@attrs.frozen
+class Login:
+    """The end of a client's first request: the cluster's id, or the error."""
+
+    cluster_id: str | None = None
+    error: str = ""
+
+
+def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
+    """Do the brokers let this client in, and answer? Are they of one cluster?"""
+    wanted = [server for server in case.servers if server in case.open or (case.config.proxy_url and case.open)]
+    found = side_by_side(partial(_log_in, case), wanted, seconds)
+    ids = {login.cluster_id: address for address, login in found.items() if login is not None and not login.error}
+    for address, login in found.items():
+        if login is not None and not login.error:
+            case.entries.append(address)
+            yield Finding("login", shown_address(address), Outcome.FINE, "this client is let in", _as_whom(case))
+        else:
+            case.told.add(address)
+            yield _refusal(address, login.error if login is not None else "", seconds)
+    if len(ids) > 1:
+        evidence = "; ".join(f"{shown_address(address)} is of {name}" for name, address in ids.items())
+        yield Finding("login", "", Outcome.WRONG, "the bootstrap servers are of different clusters", evidence, "mend bootstrap_servers")
+
+
+def _log_in(case: Case, address: Address, seconds: float) -> Login:
+    client = case.client_of([address], seconds)
+    try:
+        client.refresh_metadata([], seconds)
+        return Login(client.status()["cluster_id"])
+    except KafkaError as error:
+        links = client.status()["brokers"]
+        return Login(error=next((link["error"] for link in links if link["error"]), str(error)))
+    finally:
+        client.close(CLOSE_S)
+
+
+def _refusal(address: Address, error: str, seconds: float) -> Finding:
+    about = shown_address(address)
+    why = error.removeprefix(f"{about}: ")
+    if not why or any(words in why for words in SILENT):
+        return Finding(
+            "login", about, Outcome.WRONG, "accepts connections, but does not respond", why or f"nothing in {seconds:.1f} s", FROZEN
+        )
+    way = next((way for words, way in WAYS_IN if words in why), UNKNOWN_WAY)
+    return Finding("login", about, Outcome.WRONG, "does not let this client in", why, way)
+
+
+def _as_whom(case: Case) -> str:
+    config = case.config
+    return f"{config.security_protocol}, {config.sasl_mechanism}" if config.authenticates else config.security_protocol

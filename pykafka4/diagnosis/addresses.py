@@ -1,0 +1,241 @@
+"""Looks at one address: its name, its port, its TLS. Invariant: each look ends by its deadline, whatever the network does.
+
+The looks do not use the client: it tries again without end, and these show the first thing that fails at each address.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import attrs
+
+from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.native import monotonic
+from pykafka4.net.threads import Thread
+from pykafka4.net.tls import Contexts, explain_handshake
+from pykafka4.net.transport import explain
+from pykafka4.options.security import SecurityConfig
+
+__all__ = [
+    "ADVERTISED",
+    "BOOTSTRAP",
+    "FROZEN",
+    "PROXY",
+    "Address",
+    "Role",
+    "connect",
+    "look_up",
+    "shake_hands",
+    "shown_address",
+    "side_by_side",
+    "wall_s",
+]
+
+T = TypeVar("T")
+R = TypeVar("R")
+Address: TypeAlias = tuple[str, int]
+Number: TypeAlias = tuple[int, Any]  # (family, sockaddr)
+
+NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
+DAY_S: Final = 86_400
+SHARE: Final = 0.8
+SILENT: Final = "no response"
+SOON_S: Final = 14 * DAY_S  # a certificate that ends so soon is a notice
+
+
+@attrs.frozen
+class Role:
+    """Why an address is looked at, and so what to do about it."""
+
+    name_fails: str
+    port_refuses: str
+    port_is_silent: str
+    name_differs: str
+
+
+BOOTSTRAP: Final = Role(
+    "check the spelling in bootstrap_servers, and the DNS or hosts file of this machine (`getent hosts NAME`); names of containers "
+    "and of a VPN exist only inside",
+    "nothing listens there: check the port in bootstrap_servers against `listeners` in the broker's server.properties, and whether the "
+    "broker runs",
+    "the host is down, or packets are dropped on the way: check firewalls and security groups for this port",
+    "connect to a name that the certificate is for, or have it made for this one",
+)
+ADVERTISED: Final = Role(
+    "clients connect to the name that the broker advertises: set advertised.listeners of the broker to a name that resolves here, or "
+    "add it to DNS or the hosts file",
+    "clients connect to the address that the broker advertises, and nothing listens there: mend advertised.listeners of the broker, or "
+    "start the broker",
+    "clients connect to the address that the broker advertises, and it cannot be reached from here: mend advertised.listeners of the "
+    "broker, or the firewall",
+    "the certificate has to be valid for the name in advertised.listeners of the broker",
+)
+PROXY: Final = Role(*["check proxy_url, and whether the proxy runs and can be reached from here"] * 4)
+FROZEN: Final = (
+    "the process is stopped, starved of CPU, or in a long garbage collection: see its log, and restart it if it does not come back"
+)
+WAYS: Final = (  # what a failed handshake says, and what to do; a certificate for another name is of the role
+    ("authority is not trusted", "set ssl_cafile to the certificate of the authority that signed the broker's"),
+    ("self-signed", "set ssl_cafile to this certificate, or to that of the authority that should have signed it"),
+    ("has expired", "renew the broker's certificate; or set the clock of this machine"),
+    ("not yet valid", "set the clock of this machine"),
+    ("does not speak TLS", "set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener"),
+    ("certificate that it trusts", "set ssl_certfile and ssl_keyfile to a certificate that the broker trusts"),
+)
+RENEW: Final = "renew the broker's certificate: from then on no client connects"
+SHORT: Final = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU"}
+
+
+@attrs.frozen
+class Seen(Generic[T]):
+    """What a look at an address found; `passed` is None if nobody can get on from there."""
+
+    finding: Finding
+    passed: T | None = None
+
+
+def shown_address(address: Address) -> str:
+    """`host:port`, as in bootstrap_servers."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
+    """The result of `look(item, seconds)` for each item; None for one that has not returned in time.
+
+    A resolver cannot be interrupted: its thread is left behind, and ends with the process. Other looks get a share of the time.
+    """
+    found: dict[T, R | None] = dict.fromkeys(items)
+    results: SimpleQueue[tuple[T, R]] = SimpleQueue()
+    for each in found:
+        Thread(lambda item=each: results.put((item, look(item, SHARE * seconds))), name="pykafka4-diagnosis").start()
+    until = monotonic() + seconds
+    for _ in range(len(found)):
+        try:
+            item, result = results.get(timeout=max(0.0, until - monotonic()))
+        except Empty:
+            break
+        found[item] = result
+    return found
+
+
+def wall_s() -> float:
+    """Seconds since 1970, to compare with what others wrote."""
+    return time.time()
+
+
+# -- names
+
+
+def look_up(address: Address, _: float, role: Role) -> Seen[list[Number]]:
+    """The addresses of a name."""
+    host = address[0]
+    try:
+        rows = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        return Seen(Finding("names", host, Outcome.WRONG, "the name does not resolve", explain(error), role.name_fails))
+    found = list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in rows))
+    numbers = ", ".join(dict.fromkeys(str(sockaddr[0]) for _, sockaddr in found))
+    what, evidence = ("an address, no name", "") if numbers == host else ("name found", numbers)
+    return Seen(Finding("names", host, Outcome.FINE, what, evidence), found)
+
+
+# -- ports
+
+
+def connect(address: Address, numbers: list[Number], role: Role, seconds: float) -> Seen[Number]:
+    """Connect to the first of `numbers` that accepts."""
+    about, began = shown_address(address), monotonic()
+    tried: list[str] = []
+    for number in numbers:
+        try:
+            _dial(number, seconds / len(numbers)).close()
+        except OSError as error:
+            tried.append(f"{number[1][0]}: {SILENT if isinstance(error, TimeoutError) else explain(error)}")
+            continue
+        took = f"{(monotonic() - began) * 1000:.1f} ms"
+        return Seen(Finding("ports", about, Outcome.FINE, "port open", "; ".join([*tried, took])), number)
+    silent = any(SILENT in why for why in tried)
+    what, way_out = ("does not respond", role.port_is_silent) if silent else ("refuses connections", role.port_refuses)
+    return Seen(Finding("ports", about, Outcome.WRONG, what, "; ".join(tried), way_out))
+
+
+def _dial(number: Number, seconds: float) -> socket.socket:
+    family, place = number
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.settimeout(max(0.01, seconds))
+    try:
+        sock.connect(place)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+# -- TLS
+
+
+def shake_hands(
+    address: Address, number: Number, role: Role, config: SecurityConfig, context: ssl.SSLContext, seconds: float
+) -> Seen[Number]:
+    """A TLS handshake with the options of the client. A certificate that is refused is described."""
+    about, seconds = shown_address(address), seconds / 3  # one handshake, and two to describe the certificate
+    try:
+        with _dial(number, seconds) as sock, context.wrap_socket(sock, server_hostname=address[0]) as tls:
+            certificate, version = tls.getpeercert() or {}, tls.version()
+    except TimeoutError:
+        return Seen(
+            Finding("tls", about, Outcome.WRONG, "accepts connections, but does not respond", f"no handshake in {seconds:.1f} s", FROZEN)
+        )
+    except (OSError, ValueError) as error:
+        why = [str(explain_handshake(about, error, b"")).removeprefix(f"{about}: ")]
+        if isinstance(error, ssl.SSLCertVerificationError):
+            why += _refused(config, address[0], number, seconds)
+        return Seen(
+            Finding(
+                "tls",
+                about,
+                Outcome.WRONG,
+                "the TLS handshake fails",
+                "; ".join(why),
+                next((way for words, way in WAYS if words in why[0]), role.name_differs),
+            )
+        )
+    ends = certificate.get("notAfter")
+    left = ssl.cert_time_to_seconds(str(ends)) - wall_s() if ends else SOON_S
+    evidence = f"{version}, {_described(certificate)}"
+    if left < SOON_S:
+        return Seen(Finding("tls", about, Outcome.NOTICE, f"the certificate expires in {left / DAY_S:.1f} days", evidence, RENEW), number)
+    return Seen(Finding("tls", about, Outcome.FINE, "handshake done", evidence), number)
+
+
+def _refused(config: SecurityConfig, host: str, number: Number, seconds: float) -> list[str]:
+    """The certificate that was refused. `ssl` describes only what it trusts: fetch it, then trust just this one, whatever its dates."""
+    if config.ssl_context is not None:
+        return []
+    blind, narrow = Contexts(config).current(), Contexts(config).current()
+    blind.check_hostname = narrow.check_hostname = False
+    blind.verify_mode = ssl.CERT_NONE
+    narrow.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | NO_CHECK_TIME
+    try:
+        with _dial(number, seconds) as sock, blind.wrap_socket(sock, server_hostname=host) as tls:
+            narrow.load_verify_locations(cadata=tls.getpeercert(binary_form=True))
+        with _dial(number, seconds) as sock, narrow.wrap_socket(sock, server_hostname=host) as tls:
+            return [_described(tls.getpeercert() or {})]
+    except (OSError, ValueError):
+        return []
+
+
+def _described(certificate: Mapping[str, Any]) -> str:
+    names = ", ".join(name for _, name in certificate.get("subjectAltName", ())) or "no host"
+    subject, issuer = _name(certificate.get("subject", ())), _name(certificate.get("issuer", ()))
+    return f"certificate of {subject} for {names}, signed by {issuer}, valid until {certificate.get('notAfter', 'ever')}"
+
+
+def _name(parts: Any) -> str:
+    return ", ".join(f"{SHORT.get(key, key)}={value}" for part in parts for key, value in part) or "nobody"

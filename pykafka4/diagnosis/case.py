@@ -1,0 +1,88 @@
+"""The case: what is looked at, and what earlier steps found out for later ones. Invariant: everything in it is closed with it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from pykafka4.admin import AdminClient
+from pykafka4.client.client import Client
+from pykafka4.core.admin.cluster import ClusterDescription
+from pykafka4.diagnosis.addresses import Address, Number
+from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.errors import AuthorizationError, KafkaError
+from pykafka4.errors.rights import Right
+from pykafka4.net.tls import Contexts
+from pykafka4.options.config import ClientConfig
+
+__all__ = ["CLOSE_S", "Case", "failed"]
+
+CLOSE_S = 1.0
+
+
+@attrs.define(eq=False)
+class Case:
+    """One diagnosis. Raises ConfigError for options that no client takes."""
+
+    options: Mapping[str, Any]
+    topics: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    config: ClientConfig = attrs.field(init=False)
+    context: ssl.SSLContext | None = attrs.field(init=False)
+    numbers: dict[Address, list[Number]] = attrs.field(factory=dict)  # of names that resolve
+    open: dict[Address, Number] = attrs.field(factory=dict)  # ports that accept connections, and shake hands
+    told: set[Address] = attrs.field(factory=set)  # addresses with a finding that something is wrong
+    entries: list[Address] = attrs.field(factory=list)  # bootstrap servers that let this client in
+    cluster: ClusterDescription | None = None
+    _client: Client | None = attrs.field(init=False, default=None)
+    _admin: AdminClient | None = attrs.field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.config = ClientConfig.parse(self.options)
+        self.context = Contexts(self.config).current() if self.config.encrypts else None
+
+    @property
+    def servers(self) -> list[Address]:
+        """The bootstrap servers, each once."""
+        return list(dict.fromkeys(self.config.bootstrap_servers))
+
+    def client_of(self, servers: Sequence[Address], seconds: float) -> Client:
+        """A client that begins with `servers`, and waits for nobody longer than that."""
+        limit = max(1, round(seconds * 1000))
+        names = ("request_timeout_ms", "socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
+        return Client(**{**self.options, "bootstrap_servers": servers, **dict.fromkeys(names, limit)})
+
+    def connect(self, seconds: float) -> None:
+        """Make the client with which later steps look at the cluster."""
+        self._client = self.client_of(self.entries, seconds)
+        self._admin = AdminClient(client=self._client)
+
+    @property
+    def client(self) -> Client:
+        """For calls about the cluster, after `connect`."""
+        assert self._client is not None
+        return self._client
+
+    @property
+    def admin(self) -> AdminClient:
+        """The same."""
+        assert self._admin is not None
+        return self._admin
+
+    def close(self) -> None:
+        """Release the connections."""
+        if self._admin is not None:
+            self._admin.close(CLOSE_S)
+        if self._client is not None:
+            self._client.close(CLOSE_S)
+
+
+def failed(step: str, about: str, what: str, error: KafkaError, way_out: str = "", denied: Outcome = Outcome.UNSEEN) -> Finding:
+    """The finding for a look that ended with `error`. `denied`: what it means that a right is missing."""
+    if isinstance(error, AuthorizationError):
+        right = Right(error.operation or "DESCRIBE", error.resource or "cluster", error.resource_name or "")
+        return Finding(step, about, denied, f"this user may not {right}", str(error.code), right.way_out)
+    return Finding(step, about, Outcome.WRONG, what, str(error), way_out)

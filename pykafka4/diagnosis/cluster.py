@@ -1,0 +1,137 @@
+"""Brokers, their listeners and versions, the controller and its clock. Rule: brokers that are down are told before what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pykafka4.core.admin.cluster import Broker, QuorumDescription
+from pykafka4.core.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION
+from pykafka4.diagnosis.access import names_of, ports_of, tls_of
+from pykafka4.diagnosis.addresses import ADVERTISED, FROZEN, shown_address, wall_s
+from pykafka4.diagnosis.case import Case, failed
+from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.errors import KafkaError, UnsupportedVersion, listed
+from pykafka4.native import monotonic
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
+
+__all__ = ["look_at_brokers", "look_at_controller", "look_at_listeners"]
+
+START: Final = "start it, or see in its log why it cannot reach the controllers; partitions that have replicas on it are behind until then"
+SKEW_S: Final = 5.0  # certificates, tokens and times of records are off by less than that without anybody noticing
+ASKED: Final = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+CALL_S: Final = 0.5  # after which a call that has its own deadline is not waited for any more
+LAGGING: Final = 1_000  # records of the metadata log; an idle cluster writes two a second
+
+
+def look_at_brokers(case: Case, seconds: float) -> Iterator[Finding]:
+    """Which brokers does the cluster have, and are they up?"""
+    case.connect(seconds)
+    try:
+        cluster = case.cluster = case.admin.describe_cluster(timeout=seconds)
+    except KafkaError as error:
+        yield failed("brokers", "", "the cluster cannot be described", error)
+        return
+    fenced = [broker for broker in cluster.brokers if broker.is_fenced]
+    for broker in fenced:
+        what, evidence = "is down, or cut off from the controllers", "registered, but fenced: it sends no heartbeats"
+        yield Finding("brokers", _named(broker), Outcome.WRONG, what, evidence, START)
+    up = [broker for broker in cluster.brokers if not broker.is_fenced]
+    evidence = f"cluster {cluster.cluster_id}: {listed(up, _named)}"
+    yield Finding("brokers", "", Outcome.FINE, f"{len(up)} broker{'s are' if len(up) != 1 else ' is'} up", evidence)
+
+
+def look_at_listeners(case: Case, seconds: float) -> Iterator[Finding]:
+    """Can this machine reach the addresses that the brokers advertise, and does each of them answer there?"""
+    brokers = {(broker.host, broker.port): broker for broker in _up(case)}
+    for address in [address for address in brokers if not case.config.allows(address[0])]:
+        broker = brokers.pop(address)
+        yield Finding(
+            "listeners", _named(broker), Outcome.WRONG, "may not be connected to", "allowed_hosts", "add its host to allowed_hosts"
+        )
+    new = [address for address in brokers if address not in case.open and address not in case.told]
+    if case.config.proxy_url is None:
+        for look in (names_of, ports_of, tls_of):
+            yield from (one for one in look(case, new, ADVERTISED, seconds / 4) if one.outcome is not Outcome.FINE)
+    yield from _answers(case, [broker for address, broker in brokers.items() if address not in case.told], seconds / 4)
+
+
+def _up(case: Case) -> list[Broker]:
+    return [broker for broker in case.cluster.brokers if not broker.is_fenced] if case.cluster is not None else []
+
+
+def _answers(case: Case, brokers: list[Broker], seconds: float) -> Iterator[Finding]:
+    """Ask each for its versions, at the address that it advertises."""
+    waiting = [(broker, case.client.futures.request(broker.id, ASKED, seconds)) for broker in brokers]
+    ranges: dict[Any, list[Broker]] = {}
+    for broker, future in waiting:
+        try:
+            answer: ApiVersionsResponse = future.result(seconds + CALL_S)
+        except (KafkaError, TimeoutError) as error:
+            yield Finding(
+                "listeners", _named(broker), Outcome.WRONG, "does not answer at the address that it advertises", str(error), FROZEN
+            )
+            continue
+        ranges.setdefault(tuple(sorted((row.api_key, row.min_version, row.max_version) for row in answer.api_keys)), []).append(broker)
+        yield Finding("listeners", _named(broker), Outcome.FINE, "reached at the advertised address", _versions(answer))
+    if len(ranges) > 1:
+        evidence = "; ".join(listed(same, lambda broker: str(broker.id)) + " are alike" for same in ranges.values())
+        yield Finding("versions", "", Outcome.NOTICE, "the brokers run different releases of Kafka", evidence, "end the upgrade")
+
+
+def _versions(answer: ApiVersionsResponse) -> str:
+    levels = {row.name: row.max_version_level for row in answer.finalized_features}
+    level = f"metadata.version {levels['metadata.version']}, " if "metadata.version" in levels else ""
+    return f"{level}{len(answer.api_keys)} requests known"
+
+
+def _named(broker: Broker) -> str:
+    return f"broker {broker.id} at {shown_address((broker.host, broker.port))}"
+
+
+# -- the controller
+
+
+def look_at_controller(case: Case, seconds: float) -> Iterator[Finding]:
+    """Do the controllers have a leader, which answers? Is its clock ours?"""
+    before, began = wall_s(), monotonic()
+    try:
+        quorum = case.admin.describe_quorum(timeout=seconds)
+    except UnsupportedVersion:
+        yield from _of_zookeeper(case)
+        return
+    except KafkaError as error:
+        way = "see the logs of the controllers: more than half of them have to run and reach each other"
+        yield failed("controller", "", "the controllers do not answer", error, way)
+        return
+    took = monotonic() - began
+    late = [f"{voter.id} by {voter.lag} records" for voter in quorum.voters if voter.lag > LAGGING]
+    evidence = f"epoch {quorum.leader_epoch}, voters {listed([str(voter.id) for voter in quorum.voters])}"
+    if late:
+        yield Finding("controller", "", Outcome.NOTICE, "controllers are behind their leader", "; ".join(late), "see their logs")
+    yield Finding("controller", f"controller {quorum.leader}", Outcome.FINE, "leads the controllers", evidence)
+    yield from _clock(quorum, before + took / 2, took / 2)
+
+
+def _of_zookeeper(case: Case) -> Iterator[Finding]:
+    controller = case.cluster.controller if case.cluster is not None else None
+    if controller is None:
+        way = "see the logs of brokers and ZooKeeper"
+        yield Finding("controller", "", Outcome.WRONG, "the cluster has no controller", "the brokers name none", way)
+    else:
+        yield Finding("controller", f"broker {controller}", Outcome.FINE, "is the controller")
+
+
+def _clock(quorum: QuorumDescription, ours: float, doubt: float) -> Iterator[Finding]:
+    """The leader writes its own time into the row of itself, as it fetches from nobody (`LeaderState.describeReplicaState`)."""
+    theirs = next((voter.last_fetch_ms for voter in quorum.voters if voter.id == quorum.leader), None)
+    if theirs is None:
+        return
+    ahead = theirs / 1000 - ours
+    evidence = f"it is {abs(ahead):.3f} s {'ahead of' if ahead > 0 else 'behind'} the clock of this machine, within {doubt:.3f} s"
+    about = f"controller {quorum.leader}"
+    if abs(ahead) - doubt > SKEW_S:
+        way = "set both clocks by NTP: tokens, certificates, retention and times of records depend on them"
+        yield Finding("clock", about, Outcome.WRONG, "its clock is another than that of this machine", evidence, way)
+    else:
+        yield Finding("clock", about, Outcome.FINE, "its clock is right", evidence)

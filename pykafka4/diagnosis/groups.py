@@ -1,0 +1,83 @@
+"""Groups: coordinator, members, lag, rights. Rule: lag alone is nothing wrong; lag that nobody reads is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykafka4.admin.values import GroupLag, PartitionLag
+from pykafka4.client.targets import coordinator
+from pykafka4.core.admin.topic_looks import operations
+from pykafka4.core.admin.values import CONSUMER, GroupDescription
+from pykafka4.diagnosis.case import Case, failed
+from pykafka4.diagnosis.partitions import right
+from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.errors import KafkaError, UnsupportedVersion, listed, short_name
+
+__all__ = ["look_at_groups"]
+
+READ: Final = {"READ": "members cannot join or commit"}
+LOST: Final = "the log has lost records (an unclean election), or the offset is that of another topic: rewind the group"
+CHECK: Final = "check group_id; a group exists from its first member or commit on"
+STATES: Final = {  # that are no rest
+    "PreparingRebalance": "members join: nobody reads until all have",
+    "CompletingRebalance": "partitions are being assigned",
+    "Assigning": "partitions are being assigned",
+    "Reconciling": "members give partitions back, or take them",
+}
+
+
+def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
+    """Does the group exist, is it at rest, and does somebody read each partition that has records?"""
+    for name, found in case.admin.group_lag(case.groups, seconds / 2).items():
+        if isinstance(found, KafkaError):
+            what = "does not exist" if short_name(found) == "GROUP_ID_NOT_FOUND" else "cannot be looked at"
+            yield failed("groups", f"group {name}", what, found, CHECK, Outcome.WRONG)
+            continue
+        yield from _rights(case, found.description, seconds / 2 / len(case.groups))
+        yield from _group(found)
+
+
+def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Finding]:
+    from pykafka4.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest  # declaring all messages takes time
+
+    about = f"group {group.group_id}"
+    name, where = group.group_id, coordinator(group.group_id)
+    try:
+        if group.type == CONSUMER:
+            message = ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=True)
+            bits = case.client.request(where, message, seconds).groups[0].authorized_operations
+        else:
+            older = DescribeGroupsRequest(groups=[name], include_authorized_operations=True)
+            bits = case.client.request(where, older, seconds).groups[0].authorized_operations
+    except UnsupportedVersion:
+        return
+    except KafkaError as error:
+        yield failed("groups", about, "its rights are not known", error)
+        return
+    yield from right("groups", "group", name, operations(bits), READ)
+
+
+def _group(found: GroupLag) -> Iterator[Finding]:
+    group, about = found.description, f"group {found.description.group_id}"
+    for row in (row for row in found.partitions if row.lag is not None and row.lag < 0):
+        what, evidence = f"has committed an offset of {row.partition} that does not exist", f"{-(row.lag or 0)} behind the end of the log"
+        yield Finding("groups", about, Outcome.WRONG, what, evidence, LOST)
+    late = [row for row in found.partitions if row.lag]
+    evidence = f"state {group.state}, {len(group.members)} members, lag {found.lag}" + (f": {listed(late, _lag)}" if late else "")
+    if not group.members:
+        outcome = Outcome.WRONG if late else Outcome.NOTICE
+        yield Finding("groups", about, outcome, "has no members: nobody reads", evidence, "start a consumer of the group, and see its log")
+        return
+    if group.state in STATES:
+        way = "look again: if it does not end, a member joins and leaves, or takes longer than max_poll_interval_ms"
+        yield Finding("groups", about, Outcome.NOTICE, f"is rebalancing: {STATES[group.state]}", evidence, way)
+        return
+    if orphans := [row for row in late if row.owner is None and all(member.is_readable for member in group.members)]:
+        way = "no member subscribes to its topic any more: subscribe, or delete the committed offsets"
+        yield Finding("groups", about, Outcome.NOTICE, f"{len(orphans)} partitions have records and no owner", listed(orphans, _lag), way)
+    yield Finding("groups", about, Outcome.FINE, f"has {len(group.members)} members", evidence)
+
+
+def _lag(row: PartitionLag) -> str:
+    return f"{row.partition} {row.lag}"

@@ -1,0 +1,162 @@
+"""Topics: rights, leaders, replicas. Rule: a partition without a leader is not told again for its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.client.targets import ANY
+from pykafka4.core.admin.topic_looks import operations
+from pykafka4.diagnosis.case import Case, failed
+from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error, listed
+from pykafka4.errors.rights import Right
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
+
+__all__ = ["Part", "look_at_partitions", "lost_disks", "right"]
+
+MOST_TOPICS: Final = 200  # whose settings are asked for
+USES: Final = {"WRITE": "producers are refused", "READ": "consumers are refused"}
+MISSING: Final = "check the name; brokers create topics at the first record only with auto.create.topics.enable"
+
+
+@attrs.frozen
+class Part:
+    """A partition, as a broker describes it."""
+
+    tp: TopicPartition
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.tp} (replicas {_numbers(self.replicas)}; in sync {_numbers(self.isr) or 'none'})"
+
+
+def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
+    """May this user use the topics? Does every partition have a leader, and enough replicas in sync?"""
+    try:
+        answer = _metadata(case, seconds / 2)
+    except KafkaError as error:
+        yield failed("topics", "", "the topics cannot be described", error)
+        return
+    for row in answer.topics:
+        yield from _topic(row, is_named=bool(case.topics))
+    parts = [_part(row.name, part) for row in answer.topics if row.name and not row.error_code for part in row.partitions]
+    up = {broker.node_id for broker in answer.brokers}
+    led = [part for part in parts if part.leader >= 0]
+    if not parts:
+        return
+    yield from _leaders([part for part in parts if part.leader < 0], len(parts), up)
+    yield from lost_disks(parts, up)
+    yield from _replicas(case, led, up, seconds / 2)
+
+
+def _metadata(case: Case, seconds: float) -> MetadataResponse:
+    """Of the topics that are asked for, with rights if brokers tell them; without names of all topics."""
+    topics = [MetadataRequest.Topic(name=name) for name in case.topics] or None
+    message = MetadataRequest(topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=topics is not None)
+    try:
+        return case.client.request(ANY, message, seconds)
+    except UnsupportedVersion:
+        return case.client.request(ANY, MetadataRequest(topics=topics, allow_auto_topic_creation=False), seconds)
+
+
+def _part(topic: str, row: Any) -> Part:
+    replicas, isr, offline = (tuple(numbers) for numbers in (row.replica_nodes, row.isr_nodes, row.offline_replicas))
+    return Part(TopicPartition(topic, row.partition_index), row.leader_id, replicas, isr, offline)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
+
+
+# -- rights
+
+
+def _topic(row: Any, *, is_named: bool) -> Iterator[Finding]:
+    about = f"topic {row.name}"
+    if row.error_code and is_named:
+        error = broker_error(row.error_code, about, None, "Metadata", topic=row.name or "")
+        yield failed("topics", about, "does not exist, or cannot be used", error, MISSING, Outcome.WRONG)
+    elif is_named:
+        yield from right("topics", "topic", row.name, operations(row.topic_authorized_operations), USES)
+
+
+def right(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
+    """What this user may do with a thing; `uses`: operations, and what happens without them. Without all of them nothing flows."""
+    about = f"{kind} {name}"
+    if allowed is None:
+        yield Finding(step, about, Outcome.UNSEEN, "rights are not told", "the broker is too old, or tells them to nobody")
+        return
+    lacking = [operation for operation in uses if operation not in allowed]
+    for operation in lacking:
+        outcome = Outcome.WRONG if len(lacking) == len(uses) else Outcome.NOTICE
+        evidence = f"allowed: {', '.join(sorted(allowed)) or 'nothing'}"
+        yield Finding(
+            step, about, outcome, f"this user may not {operation}: {uses[operation]}", evidence, Right(operation, kind, name).way_out
+        )
+    if not lacking:
+        yield Finding(step, about, Outcome.FINE, f"this user may {' and '.join(uses)}", f"allowed: {', '.join(sorted(allowed))}")
+
+
+# -- leaders and replicas
+
+
+def _leaders(without: list[Part], total: int, up: set[int]) -> Iterator[Finding]:
+    if not without:
+        yield Finding("leaders", "", Outcome.FINE, f"all of {total} partitions have a leader")
+        return
+    down = sorted({node for part in without for node in part.isr or part.replicas} - up)
+    way = (
+        f"start broker {_numbers(down)}: one of those in sync has to come back. If they are lost for good, "
+        "`kafka-leader-election.sh --election-type unclean` takes a replica that is behind, and loses records"
+        if down
+        else "the controllers elect one within seconds; if it stays, see their logs"
+    )
+    what = f"{len(without)} of {total} partitions have no leader: nobody can write or read them"
+    yield Finding("leaders", "", Outcome.WRONG, what, listed(without), way)
+
+
+def lost_disks(parts: list[Part], up: set[int]) -> Iterator[Finding]:
+    """A replica that is offline at a broker that is up was on a disk that failed."""
+    for node in sorted({node for part in parts for node in part.offline} & up):
+        lost = [part.tp for part in parts if node in part.offline]
+        way = "see its log for the directory, mend the disk, and restart the broker"
+        yield Finding(
+            "replicas", f"broker {node}", Outcome.WRONG, f"has lost {len(lost)} replicas: a log directory is offline", listed(lost), way
+        )
+
+
+def _replicas(case: Case, parts: list[Part], up: set[int], seconds: float) -> Iterator[Finding]:
+    behind = [part for part in parts if len(part.isr) < len(part.replicas)]
+    if not behind:
+        yield Finding("replicas", "", Outcome.FINE, f"all replicas of {len(parts)} partitions are in sync")
+        return
+    down = sorted({node for part in behind for node in part.replicas if node not in part.isr} - up)
+    way = f"start broker {_numbers(down)}" if down else "see the logs of the followers: disks, network, and replica.lag.time.max.ms"
+    least, error = _minimum(case, sorted({part.tp.topic for part in behind}), seconds)
+    refused = [part for part in behind if len(part.isr) < least.get(part.tp.topic, 0)]
+    if error is not None:
+        yield failed("replicas", "", "min.insync.replicas of some topics is not known", error)
+    if refused:
+        what = f"{len(refused)} partitions are under min.insync.replicas: producers with acks=all are refused"
+        yield Finding("replicas", "", Outcome.WRONG, what, listed(refused), way)
+    if rest := [part for part in behind if part not in refused]:
+        what = f"{len(rest)} of {len(parts)} partitions are under-replicated; they can be written and read"
+        yield Finding("replicas", "", Outcome.WRONG, what, listed(rest), way)
+
+
+def _minimum(case: Case, topics: list[str], seconds: float) -> tuple[dict[str, int], KafkaError | None]:
+    """min.insync.replicas of topics, and an error of those that are not known."""
+    try:
+        found = case.admin.describe_configs([("topic", name) for name in topics[:MOST_TOPICS]], timeout=seconds)
+    except KafkaError as error:
+        return {}, error
+    errors = [one for one in found.values() if isinstance(one, KafkaError)]
+    values = {str(key[1]): one["min.insync.replicas"].value for key, one in found.items() if not isinstance(one, KafkaError)}
+    return {name: int(value) for name, value in values.items() if value}, errors[0] if errors else None

@@ -1,0 +1,84 @@
+"""The steps of a diagnosis, in order of cause. Invariant: no step begins after the deadline, and each ends by its own.
+
+A step whose needs are not there is not carried out: what it would find follows from what is told already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.diagnosis.access import look_at_logins, look_at_names, look_at_ports, look_at_tls
+from pykafka4.diagnosis.case import Case
+from pykafka4.diagnosis.cluster import look_at_brokers, look_at_controller, look_at_listeners
+from pykafka4.diagnosis.groups import look_at_groups
+from pykafka4.diagnosis.partitions import look_at_partitions
+from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.errors import KafkaError
+from pykafka4.native import monotonic
+
+__all__ = ["NOT_LOOKED", "STEPS", "Step", "diagnose"]
+
+
+@attrs.frozen
+class Step:
+    """A step, and how long it may take. `needs` and `of` are attributes of the case: without the one there is no way to look, without the
+    other nothing to look at.
+    """
+
+    name: str
+    look: Callable[[Case, float], Iterator[Finding]]
+    seconds: float
+    needs: str = "servers"
+    of: str = "servers"
+
+
+STEPS: Final = (
+    Step("names", look_at_names, 3.0),
+    Step("ports", look_at_ports, 3.0, "numbers"),
+    Step("tls", look_at_tls, 6.0, "open", of="context"),
+    Step("login", look_at_logins, 6.0, "open"),
+    Step("brokers", look_at_brokers, 4.0, "entries"),
+    Step("listeners", look_at_listeners, 12.0, "cluster"),
+    Step("controller", look_at_controller, 4.0, "cluster"),
+    Step("topics", look_at_partitions, 6.0, "cluster"),
+    Step("groups", look_at_groups, 6.0, "cluster", of="groups"),
+)
+NOT_LOOKED: Final = "not looked at"
+BEFORE: Final = "mend what is told above, then look again"
+LATE: Final = "mend what is told above, or give more time"
+LEAST_S: Final = 0.2  # a look with less time tells nothing
+
+
+def diagnose(
+    options: Mapping[str, Any], *, topics: Sequence[str] = (), groups: Sequence[str] = (), timeout: float = 30.0
+) -> Iterator[Finding]:
+    """Why does nothing flow? Findings as they are made, for a client with `options` (those of `Client`), within `timeout` seconds.
+
+    `topics`: only these, and what this user may do with them; otherwise all topics that it may see. `groups`: members, lag, rights.
+    Raises ConfigError for wrong options. Nothing is written, no group is joined and no topic created.
+    """
+    case, until = Case(dict(options), topics, groups), monotonic() + timeout
+    try:
+        for number, step in enumerate(STEPS):
+            if not getattr(case, step.of):
+                continue
+            left = until - monotonic()
+            share = left / 2 if number < len(STEPS) - 1 else left  # what follows has to have some, too
+            if not getattr(case, step.needs):
+                yield Finding(step.name, "", Outcome.UNSEEN, NOT_LOOKED, way_out=BEFORE)
+            elif left < LEAST_S:
+                yield Finding(step.name, "", Outcome.WRONG, "is too late", f"the {timeout:g} s are over", LATE)
+            else:
+                yield from _carried_out(step, case, min(step.seconds, share))
+    finally:
+        case.close()
+
+
+def _carried_out(step: Step, case: Case, seconds: float) -> Iterator[Finding]:
+    try:
+        yield from step.look(case, seconds)
+    except KafkaError as error:
+        yield Finding(step.name, "", Outcome.WRONG, "cannot be looked at", str(error))

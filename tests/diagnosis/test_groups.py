@@ -1,0 +1,53 @@
+"""Groups: lag that nobody reads is wrong, lag alone is not."""
+
+from __future__ import annotations
+
+from pykafka4 import AdminClient, TopicPartition
+from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.testing import ModelServer
+from tests.consumer.consuming import Maker, poll_until, topic
+from tests.diagnosis.looking import findings, of
+
+T0 = TopicPartition("t", 0)
+
+
+def last(server: ModelServer) -> Finding:
+    """The last finding about the group `g`."""
+    return of(findings(server.bootstrap_servers, groups=["g"]), "groups")[-1]
+
+
+def test_a_group_that_does_not_exist_is_wrong(server: ModelServer) -> None:
+    found = last(server)
+    assert (found.outcome, found.what) == (Outcome.WRONG, "does not exist")
+    assert "group_id" in found.way_out
+
+
+def test_a_group_that_is_denied_is_wrong(server: ModelServer) -> None:
+    server.do(lambda cluster: cluster.deny("group", "g"))
+    found = last(server)
+    assert found.outcome is Outcome.WRONG
+    assert "--group g" in found.way_out
+
+
+def test_without_members_lag_is_wrong_and_no_lag_a_notice(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 3)
+    admin.set_offsets("g", {T0: 1})
+    found = last(server)
+    assert (found.outcome, found.what) == (Outcome.WRONG, "has no members: nobody reads")
+    assert "lag 2: t-0 2" in found.evidence
+    admin.set_offsets("g", {T0: 3})
+    assert last(server).outcome is Outcome.NOTICE
+
+
+def test_a_group_whose_members_read_is_fine(server: ModelServer, admin: AdminClient, make: Maker) -> None:
+    topic(server, 3)
+    member = make.member()
+    poll_until(member, lambda: member.assignment() and admin.describe_group("g").state == "Stable")
+    assert last(server).outcome is Outcome.FINE
+
+
+def test_an_offset_behind_the_end_of_the_log_is_wrong(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 3)
+    admin.set_offsets("g", {T0: 9})
+    found = of(findings(server.bootstrap_servers, groups=["g"]), "groups")
+    assert "has committed an offset of t-0 that does not exist" in [one.what for one in found if one.outcome is Outcome.WRONG]
