@@ -1,7 +1,8 @@
 """`python -m pykafka4`. Rule: without the packages of the command line it says how to install them; the client does not need them.
 
 `agent`, `demo` and `send` need none of them.
-Ctrl-C ends it without a traceback at any time, also while its modules are imported.
+Ctrl-C ends it without a traceback at any time, also while its modules are imported. SIGTERM and SIGHUP do the same: a consumer leaves its
+group, and a topic of `bench` is deleted.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 import importlib.util
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -51,6 +53,10 @@ def _run() -> int:
             f"without them there are: pykafka4 {', '.join(WITHOUT_PACKAGES)} (each with --help)\n"
         )
         return 1
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP; nohup ignores it
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     from pykafka4.cli.main import run
 
     if isinstance(sys.stdout, io.TextIOWrapper):

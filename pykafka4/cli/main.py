@@ -4,6 +4,7 @@ wrong usage, 130 after Ctrl-C. A reader that closes the pipe has what it wanted:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -98,8 +99,9 @@ def run(arguments: Sequence[str]) -> int:
     except (KafkaError, OSError) as error:
         return _failed(error, arguments)
     except (KeyboardInterrupt, click.Abort):
-        if sys.stderr.isatty():
-            note("")  # the shell's next line begins below ^C
+        with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
+            if sys.stderr.isatty():
+                note("")  # the shell's next line begins below ^C
         return INTERRUPTED
     return code
 

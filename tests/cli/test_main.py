@@ -48,7 +48,8 @@ def test_a_reader_that_closes_the_pipe_is_code_0(server: ModelServer, line: str)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_ctrl_c_is_code_130_without_a_traceback() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_signals_to_end_are_code_130_without_a_traceback(number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
         command = [*PROGRAM, "groups", "list", "-b", f"127.0.0.1:{silent.getsockname()[1]}"]
@@ -56,6 +57,6 @@ def test_ctrl_c_is_code_130_without_a_traceback() -> None:
             connection, _ = silent.accept()
             with connection:
                 assert connection.recv(1)  # the command waits for the answer
-                process.send_signal(signal.SIGINT)
+                process.send_signal(number)
                 out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, b"", b"")
