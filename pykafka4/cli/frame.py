@@ -6,6 +6,7 @@ Rule: options of the connection may stand before or after a command's name. Each
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import math
 from collections.abc import Callable, Mapping
@@ -59,6 +60,13 @@ class Frame(click.Group):
             return _program(cmd_name, found, text)
         _connect(found, cmd_name)
         return found
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """See click; with the name that may have been meant."""
+        near = difflib.get_close_matches(args[0], self._rows, n=1)
+        if args[0] not in self._rows and near and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """See click."""

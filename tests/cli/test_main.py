@@ -31,6 +31,11 @@ def test_wrong_usage_is_code_2(line: list[str], capsys: pytest.CaptureFixture[st
     assert "Usage: pykafka4 " in capsys.readouterr().err
 
 
+def test_a_misspelt_command_is_answered_with_the_one_that_may_be_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gruops", "list"]) == 2
+    assert "No such command 'gruops'; did you mean 'groups'?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("line", ["--help", "groups list", "groups list --json"])
 def test_a_reader_that_closes_the_pipe_is_code_0(server: ModelServer, line: str) -> None:
     reader, writer = os.pipe()
