@@ -1,4 +1,6 @@
-"""Renders the table of metrics in docs/guide/metrics.md from `pykafka4.metrics.catalogue`; the rest of the page is written by hand.
+"""Renders the table of metrics in docs/guide/metrics.md from `pykafka4.metrics.catalogue`, and the dashboard for Grafana.
+
+The rest of the page is written by hand.
 
 `python -m tools.metrics` writes it; with `--check` it only checks that it is up to date.
 """
@@ -10,6 +12,7 @@ import sys
 from pykafka4.metrics.catalogue import DEFINITIONS, OPERATION, OPERATION_TYPE, SYSTEM
 from pykafka4.metrics.naming import label_name, sample_name
 from pykafka4.metrics.values import Definition
+from tools import dashboard
 from tools.rendered import ROOT, write_or_check
 
 PAGE = ROOT / "docs" / "guide" / "metrics.md"
@@ -43,7 +46,7 @@ def render(page: str) -> str:
 
 
 def main() -> int:
-    return write_or_check({PAGE: render(PAGE.read_text())}, "metrics")
+    return write_or_check({PAGE: render(PAGE.read_text()), dashboard.PAGE: dashboard.render()}, "metrics")
 
 
 if __name__ == "__main__":
