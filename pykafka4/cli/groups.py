@@ -53,7 +53,14 @@ def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all
     return [group.group_id for group in found if group.protocol_type in PROTOCOLS], complain_of(found.errors)
 
 
-@groups.command("list")
+@groups.command(
+    "list",
+    epilog="""\b
+Examples:
+  pykafka4 groups list --state Stable
+  pykafka4 groups list --json | jq -r '.groups[].group_id'
+""",
+)
 @click.option("--state", "states", multiple=True, help="Only groups in this state: Stable, Empty, … Can be repeated.")
 @click.option("--type", "types", multiple=True, help="Only groups of this type: classic, consumer, share, streams. Can be repeated.")
 @click.option("--protocol", "protocols", multiple=True, help="Only groups of this protocol type: consumer, connect, … Can be repeated.")
@@ -73,7 +80,12 @@ def list_(invocation: Invocation, states: tuple[str, ...], types: tuple[str, ...
     return complain_of(found.errors)
 
 
-@groups.command()
+@groups.command(
+    epilog="""\b
+Example:
+  pykafka4 groups describe billing
+"""
+)
 @groups_argument
 @all_option
 @as_json_option
@@ -112,7 +124,13 @@ def described(group: GroupLag) -> RenderableType:
     return Group(*parts)
 
 
-@groups.command()
+@groups.command(
+    epilog="""\b
+Examples:
+  pykafka4 groups lag billing --watch 5
+  pykafka4 groups lag --all --json | jq '.groups[] | {group_id, lag}'
+"""
+)
 @groups_argument
 @all_option
 @click.option("--watch", "seconds", type=Seconds(0.1, 1e9), metavar="SECONDS", help="Look again every so often, until Ctrl-C.")
@@ -177,7 +195,12 @@ def failed_partitions(found: Lags) -> int:
     return FAILED if any(row.error is not None for row in rows) else DONE
 
 
-@groups.command()
+@groups.command(
+    epilog="""\b
+Example:
+  pykafka4 groups export billing --output billing.csv
+"""
+)
 @groups_argument
 @all_option
 @click.option("--format", "format_", type=click.Choice(["csv", "json"]), default="csv", help="csv is that of kafka-consumer-groups.")

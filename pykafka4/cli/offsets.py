@@ -30,7 +30,14 @@ topic_option = click.option(
 
 
 @goal_options
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  pykafka4 groups rewind billing --topic orders --ago 2h
+  pykafka4 groups rewind billing --all-topics --to-earliest --execute
+  pykafka4 groups rewind billing --topic orders --ago 2h --live --execute
+"""
+)
 @click.argument("group")
 @topic_option
 @click.option("--all-topics", is_flag=True, help="All partitions of which the group has committed an offset.")
@@ -87,7 +94,12 @@ def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaErro
 
 
 @goal_options
-@click.command()
+@click.command(
+    epilog="""\b
+Example:
+  pykafka4 groups create billing --topic orders --to-latest --execute
+"""
+)
 @click.argument("group")
 @topic_option
 @execute_option
@@ -109,7 +121,12 @@ def create(invocation: Invocation, /, group: str, topics: tuple[str, ...], execu
         return _carry_out(partial(admin.set_offsets, plan.group_id, plan, invocation.timeout), plan, exists, execute, json_)
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Example:
+  pykafka4 groups delete billing --execute
+"""
+)
 @click.argument("group", nargs=-1, required=True)
 @execute_option
 @as_json_option
@@ -159,7 +176,13 @@ def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:
     return None
 
 
-@click.command("delete-offsets")
+@click.command(
+    "delete-offsets",
+    epilog="""\b
+Example:
+  pykafka4 groups delete-offsets billing --topic orders:0,1 --execute
+""",
+)
 @click.argument("group")
 @click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:0,1,…]", help="A topic, or some of its partitions.")
 @execute_option

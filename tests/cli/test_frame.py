@@ -70,6 +70,7 @@ def test_each_command_of_the_table_exists_and_has_the_connection(name: str) -> N
         return
     for path, command in leaves(found, name):
         assert command.help, path
+        assert "xample" in f"{command.epilog} {command.help}", f"{path}: the help has no example"
         if path in ALONE:
             continue
         names = {option for param in command.params for option in param.opts}
