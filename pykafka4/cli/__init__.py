@@ -19,6 +19,9 @@ Modules; each line imports only from lines below it:
     tokens      the commands about delegation tokens
     listing     rows of a list, and options that these four share
     cluster     the commands about the cluster: brokers, quorum, features, log directories
+    topics      the commands about topics
+    settings    the commands about settings
+    cluster     the commands about the cluster: brokers, quorum, replicas, leaders
     local       a Kafka of this machine, for development
     kafka       Java and the jars for it
     transactions  the commands about transactions and producers

@@ -12,11 +12,12 @@ import click
 
 from pykafka4.admin.arguments import Destination, as_goal
 from pykafka4.admin.files import from_text
+from pykafka4.cli.invocation import SECRET_NAME
 from pykafka4.errors import ConfigError
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 
-__all__ = ["Goal", "duration", "goal_options", "instant", "is_given", "targets"]
+__all__ = ["Goal", "duration", "goal_options", "instant", "is_given", "settings_of", "targets"]
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,6 +42,24 @@ def targets(texts: Iterable[str]) -> list[str | TopicPartition]:
         if not all(part.isascii() and part.isdigit() and len(part) <= 10 for part in parts):
             raise click.BadParameter(f"{text!r}: must be a topic, or a topic and partitions: {topic}:0,1", param_hint="--topic")
         found += [TopicPartition(topic, int(part)) for part in parts]
+    return found
+
+
+def settings_of(texts: Iterable[str], option: str) -> dict[str, str]:
+    """`retention.ms=3600000`; a secret is read from a file: `ssl.keystore.password=@password.txt`."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{text!r}: must be NAME=VALUE, such as retention.ms=3600000", param_hint=option)
+        if value.startswith("@"):
+            found[name] = Path(value[1:]).read_text(encoding="utf-8").rstrip("\n")
+        elif SECRET_NAME.search(name):
+            raise click.BadParameter(
+                f"{name}: other users can see a command line; write the value into a file: {name}=@FILE", param_hint=option
+            )
+        else:
+            found[name] = value
     return found
 
 

@@ -16,7 +16,7 @@ import attrs
 import click
 
 from pykafka4.cli.profiles import DEFAULT, profile, profiles, profiles_file
-from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.errors import ConfigError, KafkaError, PartialFailure
 from pykafka4.errors.words import escaped
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pykafka4.options.config import ClientConfig
     from pykafka4.producer import Producer
 
-__all__ = ["DONE", "FAILED", "INTERRUPTED", "USAGE", "Invocation", "complain", "complain_of", "note"]
+__all__ = ["DONE", "FAILED", "INTERRUPTED", "USAGE", "Invocation", "complain", "complain_of", "note", "outcomes"]
 
 DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED: Final = 130  # as shells report it
@@ -36,6 +36,7 @@ SERVERS: Final = "bootstrap.servers"
 SECRET_NAME: Final = re.compile(r"password|passphrase|secret|jaas|pem$|(private|keystore)[._]key$", re.IGNORECASE)
 SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # of a proxy, for example
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -143,6 +144,22 @@ def complain(error: BaseException | str) -> int:
 
 def complain_of(errors: Mapping[Any, KafkaError]) -> int:
     """Show several; returns the exit code."""
-    for error in errors.values():
+    for error in {str(error): error for error in errors.values()}.values():  # all may have the same
         complain(error)
     return FAILED if errors else DONE
+
+
+def outcomes(change: Callable[[], Any], keys: Iterable[K]) -> dict[K, Any]:
+    """What became of each of `keys` in a change by an admin client: its result, or its KafkaError."""
+    kept = list(keys)
+    if not kept:
+        return {}
+    try:
+        done, errors = change() or {}, dict[K, KafkaError]()
+    except PartialFailure as failure:
+        done, errors = failure.done, failure.errors
+    except ConfigError:
+        raise
+    except KafkaError as error:
+        done, errors = {}, dict.fromkeys(kept, error)
+    return {key: errors.get(key, done.get(key)) for key in kept}

@@ -12,7 +12,7 @@ from pykafka4.admin import AdminClient
 from pykafka4.admin.calls import raised
 from pykafka4.admin.values import OffsetPlan
 from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
-from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note, outcomes
 from pykafka4.cli.live import live_obstacle, rewind_live
 from pykafka4.cli.show import as_json, console, error_json, plan_json, plan_table, table
 from pykafka4.core.admin.values import CONSUMER, GroupDescription
@@ -135,36 +135,25 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
     """Delete groups without members, with their offsets."""
     with invocation.admin() as admin:
         described = admin.describe_groups(group, invocation.timeout)
-        outcomes = {name: _deletion(found) for name, found in described.items()}
+        found = {name: _deletion(one) for name, one in described.items()}
         if execute:
-            possible = [name for name, error in outcomes.items() if error is None]
-            outcomes.update(_delete(admin, possible, invocation.timeout))
+            possible = [name for name, error in found.items() if error is None]
+            found.update(outcomes(lambda: admin.delete_groups(possible, invocation.timeout), possible))
     if json_:
         rows = [
             {"group_id": name, "deleted": execute and error is None, **(error_json(error) if error is not None else {})}
-            for name, error in outcomes.items()
+            for name, error in found.items()
         ]
         click.echo(as_json({"groups": rows}))
     else:
         done = "deleted" if execute else "would be deleted"
-        console().print(table(("group", "outcome"), [(name, done) for name, error in outcomes.items() if error is None]))
-    errors = [error for error in outcomes.values() if error is not None]
+        console().print(table(("group", "outcome"), [(name, done) for name, error in found.items() if error is None]))
+    errors = [error for error in found.values() if error is not None]
     for error in errors:
         complain(error)
     if not execute:
         note("nothing has been changed; --execute deletes these groups")
     return FAILED if errors else DONE
-
-
-def _delete(admin: AdminClient, groups: list[str], timeout: float | None) -> dict[str, KafkaError | None]:
-    """Delete groups; the error of each that failed."""
-    try:
-        admin.delete_groups(groups, timeout)
-    except PartialFailure as failure:
-        return {name: failure.errors.get(name) for name in groups}
-    except KafkaError as error:
-        return dict.fromkeys(groups, error)
-    return dict.fromkeys(groups)
 
 
 def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:

@@ -15,8 +15,9 @@ from rich.style import Style
 __all__ = ["Table"]
 
 NUMBERS: Final = {"partition", "committed", "end", "lag", "current", "new", "members", "coordinator", "partitions"} | {
-    *("records", "records/s", "MB/s", "CPU/record", "p50", "p99", "p99.9"),  # of bench
     *("iterations", "rate"),  # of users and quotas
+    *("replication", "epoch"),  # of topics
+    *("records", "records/s", "MB/s", "CPU/record", "p50", "p99", "p99.9"),  # of bench
 }
 LEAST: Final = 5  # columns of the terminal that each text gets
 GAP: Final = "  "

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient as Foreign
@@ -12,6 +14,7 @@ from integration.cluster import Cluster
 from integration.java.client import run_tool
 from integration.waiting import until
 from pykafka4 import AdminClient, Append, BrokerError, ConfigEntry, KafkaError, PartialFailure, Subtract
+from pykafka4.cli.main import run
 from tests.integration.reading import LONG
 
 pytestmark = pytest.mark.cluster
@@ -120,3 +123,27 @@ def test_settings_of_brokers_groups_and_client_metrics_change(cluster: Cluster, 
         admin.alter_configs({resource: dict.fromkeys(settings) for resource, settings in changes.items()})
     until(lambda: ("client-metrics", topic) not in admin.list_config_resources(), LONG, "the subscription to be gone")
     assert given(admin, "broker", 1) == {}
+
+
+def test_the_command_line_does_the_same(cluster: Cluster, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def call(*line: str) -> list[dict[str, Any]]:
+        assert run([*line, "--bootstrap", cluster.bootstrap, "--json"]) == 0, capsys.readouterr().err
+        return [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+
+    (created,) = call("topics", "create", topic, "--replicas", "2,1", "--setting", "retention.ms=5000")
+    call("topics", "alter", topic, "--partitions", "3")
+    (found,) = call("topics", "describe", created["topic_id"])
+    assert (found["name"], [part["partition"] for part in found["partitions"]]) == (topic, [0, 1, 2])
+    call("settings", "set", f"topic:{topic}", "cleanup.policy+=compact")
+    call("settings", "unset", f"topic:{topic}", "retention.ms")
+
+    def given() -> dict[str, str]:
+        found = call("settings", "get", f"topic:{topic}", "broker:1", "broker", f"group:{topic}", "--all")
+        assert {one["kind"] for one in found} == {"topic", "broker", "group"}
+        return {one["setting"]: one["value"] for one in found if one["source"] == "DYNAMIC_TOPIC_CONFIG"}
+
+    until(lambda: given() == {"cleanup.policy": "delete,compact"}, LONG, "the broker that is asked to know the change")
+    assert {one["name"] for one in call("settings", "list", "--kind", "topic")} >= {topic}
+    assert call("topics", "delete", topic)[0]["deleted"] is False
+    assert call("topics", "delete", topic, "--execute")[0]["deleted"] is True
+    assert topic not in {one["name"] for one in call("topics", "list")}
