@@ -21,7 +21,6 @@ Modules; each line imports only from lines below it:
     cluster     the commands about the cluster: brokers, quorum, features, log directories
     topics      the commands about topics
     settings    the commands about settings
-    cluster     the commands about the cluster: brokers, quorum, replicas, leaders
     local       a Kafka of this machine, for development
     kafka       Java and the jars for it
     transactions  the commands about transactions and producers

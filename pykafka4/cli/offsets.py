@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from pykafka4.admin import AdminClient
 from pykafka4.admin.calls import raised
 from pykafka4.admin.values import OffsetPlan
 from pykafka4.cli.arguments import Goal, goal_options, is_given, targets

@@ -87,7 +87,9 @@ def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
 @as_json_option
 @click.pass_obj
 def get(invocation: Invocation, resource: tuple[Resource, ...], names: tuple[str, ...], all_: bool, docs: bool, json_: bool) -> int:
-    """Show settings with their source: those that somebody has set, or some by name, or all.
+    """Show settings with their source.
+
+    Those that somebody has set, or some by name, or all.
 
     \b
     Examples:
@@ -131,7 +133,9 @@ def _entry(entry: ConfigEntry) -> dict[str, Any]:
 @as_json_option
 @click.pass_obj
 def set_(invocation: Invocation, resource: Resource, changes: tuple[str, ...], dry_run: bool, json_: bool) -> int:
-    """Set settings; of a list `NAME+=VALUE` adds to it, and `NAME-=VALUE` takes out. A secret is in a file: `NAME=@FILE`.
+    """Set some settings; all others stay.
+
+    Of a list, `NAME+=VALUE` adds to it and `NAME-=VALUE` takes out. A secret is in a file: `NAME=@FILE`.
 
     \b
     Examples:

@@ -50,7 +50,7 @@ replicas_option = click.option(
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, internal: bool, json_: bool) -> int:
-    """List the topics that you may describe.
+    """List the topics that you may describe; with --json also their ids.
 
     Example: pykafka4 topics list --bootstrap localhost:9092
     """
@@ -60,8 +60,8 @@ def list_(invocation: Invocation, internal: bool, json_: bool) -> int:
         for topic in found.values():
             click.echo(as_json(_listing(topic)))
     else:
-        rows = [(one.name, one.partitions, one.replication_factor, one.topic_id) for one in found.values()]
-        console().print(table(("topic", "partitions", "replication", "id"), rows))
+        rows = [(one.name, one.partitions, one.replication_factor) for one in found.values()]
+        console().print(table(("topic", "partitions", "replication"), rows))
     return DONE
 
 
@@ -79,7 +79,9 @@ def _text(topic_id: UUID | None) -> str | None:
 @as_json_option
 @click.pass_obj
 def describe(invocation: Invocation, topic: tuple[str, ...], under_replicated: bool, json_: bool) -> int:
-    """Show leader and replicas of each partition, of some topics (names or ids) or of all.
+    """Show leader and replicas of each partition.
+
+    Of some topics, by name or id, or of all.
 
     Example: pykafka4 topics describe --under-replicated
     """
@@ -151,7 +153,9 @@ def create(
     dry_run: bool,
     json_: bool,
 ) -> int:
-    """Create topics; returns when every broker knows them.
+    """Create topics.
+
+    Returns when every broker knows them.
 
     Example: pykafka4 topics create orders --partitions 6 --replication-factor 3 --setting retention.ms=3600000
     """
@@ -194,9 +198,9 @@ def _error(found: object) -> dict[str, Any]:
 @as_json_option
 @click.pass_obj
 def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, placed: tuple[str, ...], dry_run: bool, json_: bool) -> int:
-    """Give topics more partitions; returns when every broker knows them. `settings set topic:NAME` changes settings.
+    """Give topics more partitions.
 
-    Records with a key go to other partitions than before.
+    Returns when every broker knows them. Records with a key go to other partitions than before. `settings set topic:NAME` changes settings.
 
     Example: pykafka4 topics alter orders --partitions 12
     """
@@ -219,7 +223,9 @@ def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, place
 @as_json_option
 @click.pass_obj
 def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_: bool) -> int:
-    """Delete topics (names or ids) with all their records; returns when no broker knows them any more.
+    """Delete topics with all their records.
+
+    TOPIC is a name or an id. Returns when no broker knows them any more.
 
     Example: pykafka4 topics delete orders --execute
     """
