@@ -15,6 +15,7 @@ from pykafka4 import (
     Append,
     BrokerError,
     ConfigError,
+    KafkaTimeoutError,
     NewPartitions,
     NewTopic,
     PartialFailure,
@@ -23,6 +24,7 @@ from pykafka4 import (
     UnsupportedVersion,
 )
 from pykafka4.admin.calls import raised
+from pykafka4.core.admin.work import DOUBT
 from pykafka4.testing import ModelServer
 
 
@@ -107,3 +109,32 @@ def test_a_broker_that_is_too_old_is_named(admin: AdminClient, server: ModelServ
     with pytest.raises(PartialFailure) as caught:  # the name is deleted, whatever the broker says of the id
         admin.delete_topics(["orders", UUID(int=1)])
     assert set(caught.value.done) == {"orders"}
+
+
+def test_a_change_whose_response_is_lost_is_done_once(admin: AdminClient, server: ModelServer) -> None:
+    server.disconnect("CreateTopics", after=True)
+    created = admin.create_topics({"t": 2})["t"]
+    assert created.topic_id == admin.describe_topic("t").topic_id
+    server.disconnect("CreatePartitions", after=True)
+    admin.create_partitions({"t": 4})
+    assert admin.list_topics()["t"].partitions == 4
+    server.disconnect("DeleteTopics", after=True)
+    admin.delete_topics(["t"])
+    assert admin.list_topics() == {}
+
+
+def test_a_topic_of_somebody_else_is_not_taken_for_the_one_that_was_to_be_created(admin: AdminClient, server: ModelServer) -> None:
+    server.create_topic("t", 3)
+    server.disconnect("CreateTopics")
+    with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS") as caught:
+        admin.create_topics({"t": 2})
+    assert caught.value.__notes__ == [DOUBT]
+
+
+def test_a_broker_that_does_not_know_of_a_change_is_waited_for(admin: AdminClient, server: ModelServer) -> None:
+    server.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="t", times=1000)
+    with pytest.raises(KafkaTimeoutError, match=r"topics t are created, but not known to every broker .*broker 1 does not know of it yet"):
+        admin.create_topics({"t": 1}, wait=True, timeout=1.0)
+    server.do(lambda cluster: cluster.heal())
+    admin.create_partitions({"t": 2}, wait=True)
+    assert admin.list_topics()["t"].partitions == 2
