@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import attrs
 
@@ -12,8 +12,8 @@ from pykafka4.diagnosis.addresses import (
     BOOTSTRAP,
     FROZEN,
     PROXY,
+    SILENT_NAMES,
     Address,
-    Number,
     Role,
     Seen,
     connect,
@@ -26,10 +26,8 @@ from pykafka4.diagnosis.case import CLOSE_S, Case
 from pykafka4.diagnosis.values import Finding, Outcome
 from pykafka4.errors import KafkaError
 
-__all__ = ["look_at_logins", "look_at_names", "look_at_ports", "look_at_tls", "names_of", "ports_of", "tls_of"]
+__all__ = ["look_at", "look_at_logins", "look_at_names", "look_at_ports", "look_at_tls"]
 
-T = TypeVar("T")
-SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 # What a client says about a broker that does not let it in, and what to do.
 WAYS_IN: Final = (
     ("speaks TLS", "set security_protocol to SSL, or to SASL_SSL if the listener wants a login, too"),
@@ -48,19 +46,17 @@ UNKNOWN_WAY: Final = "docs/guide/security.md, 'When it does not work', explains 
 
 def look_at_names(case: Case, seconds: float) -> Iterator[Finding]:
     """Do the names in bootstrap_servers resolve? With a proxy: does the proxy's, which looks the others up?"""
-    yield from names_of(case, *_first(case), seconds)
+    return look_at("names", case, *_first(case), seconds)
 
 
 def look_at_ports(case: Case, seconds: float) -> Iterator[Finding]:
     """Do the ports accept connections?"""
-    addresses, role = _first(case)
-    yield from ports_of(case, addresses, role, seconds)
+    return look_at("ports", case, *_first(case), seconds)
 
 
 def look_at_tls(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the brokers shake hands, with certificates that are valid for their names?"""
-    if case.config.proxy_url is None:
-        yield from tls_of(case, case.servers, BOOTSTRAP, seconds)
+    """Do the brokers shake hands, with certificates that are valid for their names? What is behind a proxy is told by the login."""
+    return look_at("tls", case, case.servers if case.config.proxy_url is None else [], BOOTSTRAP, seconds)
 
 
 def _first(case: Case) -> tuple[list[Address], Role]:
@@ -68,60 +64,27 @@ def _first(case: Case) -> tuple[list[Address], Role]:
     return (case.servers, BOOTSTRAP) if proxy is None else ([(str(proxy.host), proxy.port)], PROXY)
 
 
-# -- parts that listeners of other brokers need, too
-
-
-def names_of(case: Case, addresses: Iterable[Address], role: Role, seconds: float) -> Iterator[Finding]:
-    """Look `addresses` up, each host once."""
-    hosts = {host: (host, port) for host, port in addresses}
-    found = side_by_side(partial(look_up, role=role), hosts.values(), seconds)
-    for first, seen in found.items():
-        about = first[0]
-        seen = seen or Seen(
-            Finding("names", about, Outcome.WRONG, "the name cannot be looked up", f"no answer in {seconds:.1f} s", SILENT_NAMES)
-        )
-        yield seen.finding
-        for address in [address for address in addresses if address[0] == about]:
-            _note(case, address, seen, case.numbers)
-
-
-def ports_of(case: Case, addresses: Iterable[Address], role: Role, seconds: float) -> Iterator[Finding]:
-    """Connect to those of `addresses` that have resolved."""
-
-    def look(address: Address, limit: float) -> Seen[Number]:
-        family_and_places = [(family, (place[0], address[1], *place[2:])) for family, place in case.numbers[address]]
-        return connect(address, family_and_places, role, limit)
-
-    found = side_by_side(look, [address for address in addresses if address in case.numbers], seconds)
-    for address, seen in found.items():
-        yield _note(case, address, seen or _silent("ports", address, seconds), case.open)
-
-
-def tls_of(case: Case, addresses: Iterable[Address], role: Role, seconds: float) -> Iterator[Finding]:
-    """Shake hands with those of `addresses` whose ports are open, if the client would."""
-    context = case.context
-    if context is None:
-        return
-    found = side_by_side(
-        lambda address, limit: shake_hands(address, case.open[address], role, case.config, context, limit),
-        [address for address in addresses if address in case.open],
-        seconds,
-    )
-    for address, seen in found.items():
-        yield _note(case, address, seen or _silent("tls", address, seconds), case.open)
-
-
-def _silent(step: str, address: Address, seconds: float) -> Seen[Number]:
-    return Seen(Finding(step, shown_address(address), Outcome.WRONG, "does not respond", f"nothing in {seconds:.1f} s", FROZEN))
-
-
-def _note(case: Case, address: Address, seen: Seen[T], passed: dict[Address, T]) -> Finding:
-    if seen.passed is None:
-        passed.pop(address, None)
-        case.told.add(address)
-    else:
-        passed[address] = seen.passed
-    return seen.finding
+def look_at(step: str, case: Case, addresses: Sequence[Address], role: Role, seconds: float) -> Iterator[Finding]:
+    """Carry out `names`, `ports` or `tls` where what comes before has passed. A host with two ports is told once."""
+    looks: dict[str, tuple[Callable[[Address, float], Seen[Any]], Container[Address], dict[Address, Any], str]] = {
+        "names": (partial(look_up, role=role), addresses, case.numbers, SILENT_NAMES),
+        "ports": (lambda one, limit: connect(one, case.numbers[one], role, limit), case.numbers, case.open, role.port_is_silent),
+        "tls": (lambda one, limit: shake_hands(one, case.open[one], role, case.config, case.tls, limit), case.open, case.open, FROZEN),
+    }
+    look, before, passed, way_out = looks[step]
+    told: set[Finding] = set()
+    for address, seen in side_by_side(look, [one for one in addresses if one in before], seconds).items():
+        if seen is None:
+            about = address[0] if step == "names" else shown_address(address)
+            seen = Seen(Finding(step, about, Outcome.WRONG, "does not respond", f"nothing in {seconds:.1f} s", way_out))
+        if seen.passed is None:
+            passed.pop(address, None)
+            case.told.add(address)
+        else:
+            passed[address] = seen.passed
+        if seen.finding not in told:
+            told.add(seen.finding)
+            yield seen.finding
 
 
 # -- logins

@@ -26,6 +26,7 @@ __all__ = [
     "BOOTSTRAP",
     "FROZEN",
     "PROXY",
+    "SILENT_NAMES",
     "Address",
     "Role",
     "connect",
@@ -42,6 +43,7 @@ Address: TypeAlias = tuple[str, int]
 Number: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
+SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
 SHARE: Final = 0.8
 SILENT: Final = "no response"
@@ -63,7 +65,7 @@ BOOTSTRAP: Final = Role(
     "and of a VPN exist only inside",
     "nothing listens there: check the port in bootstrap_servers against `listeners` in the broker's server.properties, and whether the "
     "broker runs",
-    "the host is down, or packets are dropped on the way: check firewalls and security groups for this port",
+    "the host is down, or packets are dropped on the way: check routes, firewalls and security groups for this port",
     "connect to a name that the certificate is for, or have it made for this one",
 )
 ADVERTISED: Final = Role(
@@ -138,7 +140,8 @@ def look_up(address: Address, _: float, role: Role) -> Seen[list[Number]]:
     try:
         rows = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        return Seen(Finding("names", host, Outcome.WRONG, "the name does not resolve", explain(error), role.name_fails))
+        way_out = SILENT_NAMES if getattr(error, "errno", None) == socket.EAI_AGAIN else role.name_fails
+        return Seen(Finding("names", host, Outcome.WRONG, "the name does not resolve", explain(error), way_out))
     found = list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in rows))
     numbers = ", ".join(dict.fromkeys(str(sockaddr[0]) for _, sockaddr in found))
     what, evidence = ("an address, no name", "") if numbers == host else ("name found", numbers)
@@ -160,8 +163,8 @@ def connect(address: Address, numbers: list[Number], role: Role, seconds: float)
             continue
         took = f"{(monotonic() - began) * 1000:.1f} ms"
         return Seen(Finding("ports", about, Outcome.FINE, "port open", "; ".join([*tried, took])), number)
-    silent = any(SILENT in why for why in tried)
-    what, way_out = ("does not respond", role.port_is_silent) if silent else ("refuses connections", role.port_refuses)
+    refused = all("refused" in why for why in tried)
+    what, way_out = ("refuses connections", role.port_refuses) if refused else ("cannot be reached", role.port_is_silent)
     return Seen(Finding("ports", about, Outcome.WRONG, what, "; ".join(tried), way_out))
 
 

@@ -61,6 +61,12 @@ class Case:
         self._admin = AdminClient(client=self._client)
 
     @property
+    def tls(self) -> ssl.SSLContext:
+        """`context`, where the client uses TLS."""
+        assert self.context is not None
+        return self.context
+
+    @property
     def client(self) -> Client:
         """For calls about the cluster, after `connect`."""
         assert self._client is not None

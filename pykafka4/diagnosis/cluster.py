@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pykafka4.core.admin.cluster import Broker, QuorumDescription
 from pykafka4.core.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION
-from pykafka4.diagnosis.access import names_of, ports_of, tls_of
+from pykafka4.diagnosis.access import look_at
 from pykafka4.diagnosis.addresses import ADVERTISED, FROZEN, shown_address, wall_s
 from pykafka4.diagnosis.case import Case, failed
 from pykafka4.diagnosis.values import Finding, Outcome
@@ -51,8 +51,8 @@ def look_at_listeners(case: Case, seconds: float) -> Iterator[Finding]:
         )
     new = [address for address in brokers if address not in case.open and address not in case.told]
     if case.config.proxy_url is None:
-        for look in (names_of, ports_of, tls_of):
-            yield from (one for one in look(case, new, ADVERTISED, seconds / 4) if one.outcome is not Outcome.FINE)
+        for step in ("names", "ports", *(["tls"] if case.context else [])):
+            yield from (one for one in look_at(step, case, new, ADVERTISED, seconds / 4) if one.outcome is not Outcome.FINE)
     yield from _answers(case, [broker for address, broker in brokers.items() if address not in case.told], seconds / 4)
 
 

@@ -113,7 +113,7 @@ def _leaders(without: list[Part], total: int, up: set[int]) -> Iterator[Finding]
         return
     down = sorted({node for part in without for node in part.isr or part.replicas} - up)
     way = (
-        f"start broker {_numbers(down)}: one of those in sync has to come back. If they are lost for good, "
+        f"start broker {_numbers(down)}: one that was in sync has to come back. If all are lost for good, "
         "`kafka-leader-election.sh --election-type unclean` takes a replica that is behind, and loses records"
         if down
         else "the controllers elect one within seconds; if it stays, see their logs"
@@ -140,7 +140,7 @@ def _replicas(case: Case, parts: list[Part], up: set[int], seconds: float) -> It
     down = sorted({node for part in behind for node in part.replicas if node not in part.isr} - up)
     way = f"start broker {_numbers(down)}" if down else "see the logs of the followers: disks, network, and replica.lag.time.max.ms"
     least, error = _minimum(case, sorted({part.tp.topic for part in behind}), seconds)
-    refused = [part for part in behind if len(part.isr) < least.get(part.tp.topic, 0)]
+    refused = [part for part in behind if len(part.isr) < min(least.get(part.tp.topic, 0), len(part.replicas))]  # as `effectiveMinIsr`
     if error is not None:
         yield failed("replicas", "", "min.insync.replicas of some topics is not known", error)
     if refused:

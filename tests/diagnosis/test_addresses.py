@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import socket
 import ssl
@@ -66,6 +67,23 @@ def test_a_closed_port_is_told_and_the_others_are_looked_at(names: dict[str, str
         found = findings(f"{shut},{frozen}", timeout=2.0)
     assert wrong(found) == [("ports", shut), ("login", frozen)]
     assert of(found, "ports")[0].evidence == "127.0.0.1: connection refused"
+
+
+def test_dropped_packets_are_told_in_time() -> None:
+    """Where the queue of a listener is full, the system drops what asks for a connection."""
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        address = "{}:{}".format(*listener.getsockname())
+        began = time.monotonic()
+        found = findings(address, timeout=1.0)
+    assert time.monotonic() - began < 1.0
+    assert wrong(found) == [("ports", address)]
+    assert "firewalls" in of(found, "ports")[0].way_out
 
 
 @pytest.mark.parametrize("options", [{}, TRUST], ids=["plain", "tls"])
