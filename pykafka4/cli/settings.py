@@ -19,7 +19,7 @@ __all__ = ["settings"]
 LISTS: Final[Mapping[str, Callable[..., Append | Subtract]]] = {"+": Append, "-": Subtract}  # before the `=`
 
 
-class ResourceType(click.ParamType[Resource]):
+class ResourceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no arguments there
     """`topic:orders`, `broker:1`; `broker` alone stands for all brokers."""
 
     name = "resource"

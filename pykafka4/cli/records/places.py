@@ -45,7 +45,7 @@ class Place:
 FIRST, LAST = Place(EARLIEST), Place(LATEST)
 
 
-class PlaceType(click.ParamType[Place]):
+class PlaceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no arguments there
     """The option's value as a `Place`."""
 
     name = "place"
