@@ -37,10 +37,11 @@ for command in (up, down, status, reassign, elect_leaders):
 
 
 @cluster.command(
+    short_help="The brokers.",
     epilog="""\b
 Example:
   pykafka4 cluster describe -b localhost:9092 --json | jq '.brokers[] | select(.is_fenced)'
-"""
+""",
 )
 @as_json_option
 @click.pass_obj
@@ -59,10 +60,11 @@ def describe(invocation: Invocation, json_: bool) -> int:
 
 
 @cluster.command(
+    short_help="The controllers and observers, with their lag.",
     epilog="""\b
 Example:
   pykafka4 cluster quorum -b localhost:9092
-"""
+""",
 )
 @as_json_option
 @click.pass_obj
@@ -91,11 +93,12 @@ def _replica_rows(found: QuorumDescription) -> Iterable[tuple[object, ...]]:
 
 
 @cluster.command(
+    short_help="Levels of features.",
     epilog="""\b
 Examples:
   pykafka4 cluster features -b localhost:9092
   pykafka4 cluster features -b localhost:9092 --set streams.version=1 --execute
-"""
+""",
 )
 @click.option("--set", "levels", multiple=True, metavar="NAME=LEVEL", help="Set a level; 0 removes the feature. Can be repeated.")
 @click.option(
@@ -144,6 +147,7 @@ def _show_features(found: Features, wanted: Mapping[str, int], json_: bool) -> N
 
 @cluster.command(
     "log-dirs",
+    short_help="Log directories: bytes, free space, errors.",
     epilog="""\b
 Examples:
   pykafka4 cluster log-dirs -b localhost:9092
@@ -210,10 +214,11 @@ def _bytes(count: int | None) -> str | None:
 
 
 @cluster.command(
+    short_help="Forget a broker that is gone for good.",
     epilog="""\b
 Example:
   pykafka4 cluster unregister 4 -b localhost:9092 --execute
-"""
+""",
 )
 @click.argument("broker", type=click.IntRange(0))
 @execute_option

@@ -42,13 +42,14 @@ Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
 @click.command(
+    short_help="Move partitions to other brokers.",
     epilog="""\b
 Examples:
   pykafka4 cluster reassign -b localhost:9092                               what is under way
   pykafka4 cluster reassign -b localhost:9092 orders:0=1,2,3 orders:1=2,3,1
   pykafka4 cluster reassign -b localhost:9092 --from-file moves.json --execute --wait
   pykafka4 cluster reassign -b localhost:9092 --cancel orders --execute
-"""
+""",
 )
 @click.argument("moves", nargs=-1, metavar="[TOPIC:PARTITION=BROKER,…]…")
 @click.option("--from-file", metavar="FILE", help="Moves from a JSON file of kafka-reassign-partitions.")
@@ -117,7 +118,7 @@ class Planned:
 
     def cells(self) -> tuple[object, ...]:
         """In a table."""
-        new = "cancel" if self.new is None else _nodes(self.new)
+        new = None if self.new is None else _nodes(self.new)
         return *self.partition, _nodes(self.current), new, _nodes(self.adding), _size(self.bytes)
 
 
@@ -144,8 +145,9 @@ def _carry_out(
 
 
 def _planned(tp: TopicPartition, part: PartitionDescription, new: tuple[int, ...] | None, sizes: Mapping[TopicPartition, int]) -> Planned:
-    added = [node for node in new or () if node not in part.replicas]
-    return Planned(tp, part.replicas, new, sizes[tp] * len(added) if tp in sizes else None)
+    if new is None or tp not in sizes:
+        return Planned(tp, part.replicas, new, None)
+    return Planned(tp, part.replicas, new, sizes[tp] * len([node for node in new if node not in part.replicas]))
 
 
 def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription], timeout: float | None) -> dict[TopicPartition, int]:
@@ -166,9 +168,10 @@ def _show_plan(plan: Sequence[Planned], errors: Mapping[Any, KafkaError], execut
             shown = {"topic": row.partition.topic, "partition": row.partition.partition, "replicas": row.current, "new": row.new}
             click.echo(as_json({**shown, "bytes": row.bytes, "executed": execute and not error, **error}))
     elif plan:
-        done = "begun" if execute else "would begin"
-        cells = [(*row.cells(), short_name(errors[row.partition]) if row.partition in errors else done) for row in plan]
-        console().print(table(("topic", "partition", "replicas", "to", "copied to", "size", "outcome"), cells))
+        outcomes = {False: ("would begin", "would be cancelled"), True: ("begun", "cancelled")}[execute]
+        done = {row.partition: outcomes[row.new is None] for row in plan} | {tp: short_name(error) for tp, error in errors.items()}
+        cells = [(*row.cells(), done[row.partition]) for row in plan]
+        console().print(table(("topic", "partition", "from", "to", "copied to", "size", "outcome"), cells))
 
 
 def _nodes(nodes: Iterable[int]) -> str:
@@ -190,7 +193,7 @@ def _under_way(admin: AdminClient, invocation: Invocation, wait: bool, json_: bo
             click.echo(as_json({**shown, "copied_bytes": one.copied_bytes, "total_bytes": one.total_bytes}))
     elif found:
         rows = [(*tp, *_move_cells(one)) for tp, one in found.items()]
-        console().print(table(("topic", "partition", "replicas", "adding", "removing", "copied", "size"), rows))
+        console().print(table(("topic", "partition", "brokers", "adding", "removing", "copied", "size"), rows))
     else:
         note("no move is under way")
     if not wait or not found:
@@ -233,6 +236,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
 
 @click.command(
     "elect-leaders",
+    short_help="Have the preferred replicas lead.",
     epilog="""\b
 Examples:
   pykafka4 cluster elect-leaders -b localhost:9092 --all

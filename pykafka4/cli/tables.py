@@ -18,6 +18,8 @@ NUMBERS: Final = {"partition", "committed", "end", "lag", "current", "new", "mem
     *("iterations", "rate"),  # of users and quotas
     *("replication", "epoch"),  # of topics
     *("records", "records/s", "MB/s", "CPU/record", "p50", "p99", "p99.9"),  # of bench
+    *("broker", "node", "port", "level", "lowest", "highest", "size", "free", "volume"),  # of the cluster
+    *("producer", "sequence"),  # of transactions
 }
 LEAST: Final = 5  # columns of the terminal that each text gets
 GAP: Final = "  "

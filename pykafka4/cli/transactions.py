@@ -43,6 +43,7 @@ def transactions() -> None:
 
 @transactions.command(
     "list",
+    short_help="Transactional ids.",
     epilog="""\b
 Examples:
   pykafka4 transactions list -b localhost:9092 --state Ongoing
@@ -78,10 +79,11 @@ def list_(
 
 
 @transactions.command(
+    short_help="State, time-out and partitions of ids.",
     epilog="""\b
 Example:
   pykafka4 transactions describe billing-1 billing-2 -b localhost:9092
-"""
+""",
 )
 @click.argument("transactional_ids", nargs=-1, required=True, metavar="TRANSACTIONAL_ID…")
 @as_json_option
@@ -112,10 +114,11 @@ def _description(one: TransactionDescription) -> dict[str, Any]:
 
 
 @transactions.command(
+    short_help="The producers that partitions know.",
     epilog="""\b
 Example:
   pykafka4 transactions producers orders:0,1 -b localhost:9092
-"""
+""",
 )
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:0,1,…]…")
 @as_json_option
@@ -146,11 +149,12 @@ def _show_producers(rows: Iterable[tuple[str, int, ActiveProducer]], json_: bool
 
 
 @transactions.command(
+    short_help="Transactions that no coordinator will end.",
     epilog="""\b
 Examples:
   pykafka4 transactions hanging orders payments -b localhost:9092
   pykafka4 transactions hanging --all -b localhost:9092 --json
-"""
+""",
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC]…")
 @click.option("--all", "all_", is_flag=True, help="All topics, internal ones too.")
@@ -186,11 +190,12 @@ def _show_hanging(found: Iterable[HangingTransaction], json_: bool, **more: obje
 
 
 @transactions.command(
+    short_help="Abort hanging transactions.",
     epilog="""\b
 Examples:
   pykafka4 transactions abort orders:3 -b localhost:9092                      shows what would be aborted
   pykafka4 transactions abort orders:3 -b localhost:9092 --producer-id 4711 --execute
-"""
+""",
 )
 @click.argument("partition", metavar="TOPIC:PARTITION")
 @click.option("--producer-id", type=click.IntRange(0), help="Only the transaction of this producer.")

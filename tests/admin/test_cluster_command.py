@@ -199,7 +199,7 @@ def test_moves_under_way_are_shown_and_cancelled(canned: Callable[..., Canned], 
     (row,) = lines(command("cluster", "reassign", "--json")[1])
     assert (row["adding"], row["copied_bytes"], row["total_bytes"]) == ([3], 10, 1_000)
     code, out, err = command("cluster", "reassign", "--cancel", "t", "--cancel", "u", "--execute")
-    assert (code, rows(out)[1], err) == (1, ["t", "0", "3,1", "cancel", "-", "-", "begun"], "error: u: no move is under way\n")
+    assert (code, rows(out)[1], err) == (1, ["t", "0", "3,1", "-", "-", "-", "cancelled"], "error: u: no move is under way\n")
     assert admin.called("alter_reassignments")[0][0] == ({T0: None},)
 
 

@@ -211,12 +211,20 @@ def test_changes_survive_a_killed_controller_and_end_in_time_without_any(own: Cl
         admin.create_topics({"after": 2}, replication_factor=2, wait=True)
         admin.create_partitions({"after": 4}, wait=True)
         assert len(admin.describe_topic("after").partitions) == 4
+        admin.unregister_broker(first)
+        until(lambda: first not in [broker.id for broker in admin.describe_cluster().brokers], LONG, "brokers to forget it")
         own.freeze(next(node for node in own.running() if node != first))  # one of three is no quorum
         calls: list[Callable[[], object]] = [
             lambda: admin.create_topics({"never": 1}, timeout=2),
             lambda: admin.create_partitions({"before": 2}, timeout=2),
             lambda: admin.delete_topics(["before"], timeout=2),
             lambda: admin.alter_configs({("topic", "before"): {"retention.ms": 1}}, timeout=2),
+            lambda: admin.alter_reassignments({("before", 0): [first]}, timeout=2),
+            lambda: admin.list_reassignments(timeout=2),
+            lambda: admin.elect_leaders([("before", 0)], timeout=2),
+            lambda: admin.update_features({"streams.version": 1}, timeout=2),
+            lambda: admin.unregister_broker(first, timeout=2),
+            lambda: admin.describe_quorum(timeout=2),
         ]
         with ThreadPoolExecutor(len(calls)) as pool:
             errors = [future.exception(LONG) for future in [pool.submit(call) for call in calls]]
