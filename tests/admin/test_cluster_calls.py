@@ -1,0 +1,84 @@
+"""Calls about the cluster, replicas and transactions: brokers that are too old for them, and refused arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykafka4 import AdminClient, ConfigError, TopicPartition, UnsupportedVersion
+from pykafka4.admin.calls import raised
+from pykafka4.core.admin.producers import ActiveProducer
+from pykafka4.core.admin.replicas import Replica
+
+T0 = TopicPartition("t", 0)
+ENDED = ActiveProducer(4, 1, 2, 1_000, None, None)
+Call = Callable[[Any], object]
+
+
+@pytest.mark.model(release="2.1")
+def test_brokers_without_a_description_of_the_cluster_are_asked_for_metadata(admin: AdminClient) -> None:
+    found = admin.describe_cluster()
+    assert [(broker.id, broker.is_fenced) for broker in found.brokers] == [(1, None), (2, None), (3, None)]
+
+
+@pytest.mark.model(release="2.1", topics={"t": 1})
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda admin: admin.describe_quorum(),
+        lambda admin: admin.update_features({"metadata.version": 20}),
+        lambda admin: admin.unregister_broker(1),
+        lambda admin: admin.alter_reassignments({T0: [1]}),
+        lambda admin: admin.list_reassignments(),
+        lambda admin: admin.reassignment_progress(),
+        lambda admin: admin.elect_leaders([T0]),
+        lambda admin: admin.elect_leaders(),
+        lambda admin: raised(admin.describe_producers([T0])[T0]),
+        lambda admin: raised(admin.list_transactions().errors[1]),
+        lambda admin: admin.describe_transaction("x"),
+        lambda admin: admin.find_hanging_transactions(["t"]),
+    ],
+)
+def test_a_broker_that_is_too_old_is_named(admin: AdminClient, call: Call) -> None:
+    with pytest.raises(UnsupportedVersion):
+        call(admin)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda admin: admin.update_features({"a": -1}), "the level of a"),
+        (lambda admin: admin.update_features({"a": 1}, downgrade="yes"), "must be one of no, safe, unsafe"),
+        (lambda admin: admin.unregister_broker(-1), "broker"),
+        (lambda admin: admin.describe_log_dirs("1"), "list of the numbers of brokers"),
+        (lambda admin: admin.alter_replica_log_dirs({Replica("t", 0, 1): "d2"}), "must be an absolute path"),
+        (lambda admin: admin.alter_reassignments({T0: "12"}), "list of the numbers of brokers"),
+        (lambda admin: admin.list_reassignments(T0), r"list of \(topic, partition\) pairs"),
+        (lambda admin: admin.elect_leaders("t"), r"list of \(topic, partition\) pairs"),
+        (lambda admin: admin.list_transactions(states="Ongoing"), "list of names"),
+        (lambda admin: admin.list_transactions(running_longer_than=-1), "must be a number of seconds"),
+        (lambda admin: admin.describe_transactions("x"), "list of transactional ids"),
+        (lambda admin: admin.describe_transactions([""]), "list of transactional ids"),
+        (lambda admin: admin.find_hanging_transactions("t"), "list of names"),
+        (lambda admin: admin.abort_transaction(T0, ENDED), "there is nothing to abort"),
+    ],
+)
+def test_a_wrong_argument_is_named(admin: AdminClient, call: Call, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        call(admin)
+
+
+def test_an_abort_needs_a_producer_that_was_described(admin: AdminClient) -> None:
+    with pytest.raises(TypeError, match="as describe_producers returns"):
+        admin.abort_transaction(T0, 4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Replica"):
+        admin.alter_replica_log_dirs({T0: "/d"})
+
+
+@pytest.mark.model(topics={"t": 1})
+def test_nothing_to_ask_asks_nothing(admin: AdminClient) -> None:
+    assert admin.alter_reassignments({}) == {}
+    assert admin.describe_transactions([]) == {}
+    assert admin.describe_producers([]) == {}
