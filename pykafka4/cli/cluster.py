@@ -14,11 +14,11 @@ from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
 from pykafka4.cli.local import down, status, up
 from pykafka4.cli.replicas import as_json_option, elect_leaders, execute_option, reassign
 from pykafka4.cli.show import as_json, at_time, console, error_json, table
-from pykafka4.core.admin.replicas import LogDir
 from pykafka4.errors import KafkaError
 
 if TYPE_CHECKING:
     from pykafka4.core.admin.cluster import Features, QuorumDescription
+    from pykafka4.core.admin.replicas import LogDir
     from pykafka4.records import TopicPartition
 
 __all__ = ["cluster"]

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.cluster
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "admin.md"
 UNVERIFIED = 11  # the last version of Produce that does not add partitions to a transaction
-BLOCKS = re.findall(r"^```py\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)  # those that the model cluster cannot run
+OURS = GUIDE.read_text().partition("\n## Cluster")[2].partition("\n## Rights")[0]
+BLOCKS = re.findall(r"^```py\n(.*?)^```$", OURS, re.MULTILINE | re.DOTALL)  # which the model cluster cannot run
 Settings = dict[tuple[str, str | int | None], dict[str, Any]]
 THROTTLE: Settings = {
     ("broker", node): {f"{role}.replication.throttled.rate": 200_000 for role in ("leader", "follower")} for node in (1, 2, 3)
@@ -62,7 +63,7 @@ def reset(admin: AdminClient, settings: Settings) -> None:
 # ---- the cluster
 
 
-def test_brokers_quorum_and_features_are_those_of_kafkas_tools(cluster: Cluster, admin: AdminClient) -> None:
+def test_brokers_and_the_quorum_are_those_of_kafkas_tools(cluster: Cluster, admin: AdminClient) -> None:
     described = admin.describe_cluster()
     assert {broker.id: (broker.host, broker.port, broker.is_fenced) for broker in described.brokers} == {
         node: (*cluster.address(node), False) for node in cluster.nodes
@@ -75,12 +76,9 @@ def test_brokers_quorum_and_features_are_those_of_kafkas_tools(cluster: Cluster,
     assert f"ClusterId:              {described.cluster_id}" in status
     assert re.search(rf"LeaderEpoch: +{quorum.leader_epoch}\n", status)
     assert quorum.high_watermark <= int(re.findall(r"HighWatermark: +(\d+)", status)[0])
-    lines = re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: .*?(\d+)\s+Epoch", tool(cluster, "FeatureCommand", "describe"))
-    features = admin.describe_features().features
-    assert {name: int(level) for name, level in lines} == {name: one.level or 0 for name, one in features.items()}
 
 
-def test_a_level_is_lowered_only_on_purpose_and_kafkas_tool_sees_it(cluster: Cluster, admin: AdminClient) -> None:
+def test_features_are_those_of_kafkas_tool_and_a_level_is_lowered_only_on_purpose(cluster: Cluster, admin: AdminClient) -> None:
     level = admin.describe_features().features["streams.version"].level
     assert level
     with pytest.raises(BrokerError, match="INVALID_UPDATE_VERSION"):
@@ -89,8 +87,10 @@ def test_a_level_is_lowered_only_on_purpose_and_kafkas_tool_sees_it(cluster: Clu
     assert admin.describe_features().features["streams.version"].level == level
     try:
         admin.update_features({"streams.version": level - 1}, downgrade="safe")
-        shown = re.findall(r"streams.version\s.*FinalizedVersionLevel: (\d+)", tool(cluster, "FeatureCommand", "describe"))
-        assert shown == [str(level - 1)]
+        text = tool(cluster, "FeatureCommand", "describe")
+        theirs = {name: int(found) for name, found in re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: .*?(\d+)\s+Epoch", text)}
+        assert theirs == {name: one.level or 0 for name, one in admin.describe_features().features.items()}
+        assert theirs["streams.version"] == level - 1
     finally:
         admin.update_features({"streams.version": level})
 
