@@ -26,11 +26,11 @@ MOST: Final = 20_000  # records in a list
     short_help="Write the records of topics to standard output.",
     epilog="""\b
 Examples:
-  pykafka4 consume orders                                      values as lines, up to the end that the topic has now
-  pykafka4 consume orders --follow --from latest               what comes from now on
+  pykafka4 consume orders                             values as lines
+  pykafka4 consume orders --follow --from latest      what comes from now on
   pykafka4 consume orders --from -1h --json | jq .value
   pykafka4 consume orders -f '%t-%p %o %T %k: %s\\n' --limit 10
-  pykafka4 consume orders --group billing --follow >> log      goes on where the group stands
+  pykafka4 consume orders --group billing >> log      goes on where it stands
 """,
 )
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")

@@ -28,9 +28,9 @@ COMMIT_S: Final = 30.0
     short_help="Copy topics to another cluster or topic.",
     epilog="""\b
 Examples:
-  pykafka4 copy orders --to-bootstrap other:9092                      up to the end that the topic has now
-  pykafka4 copy orders --to-topic orders-copy --from -1d              in the same cluster
-  pykafka4 copy orders clicks --to-config other.properties --group mirror --follow
+  pykafka4 copy orders --to-bootstrap other:9092
+  pykafka4 copy orders --to-topic orders-copy --from -1d    the same cluster
+  pykafka4 copy orders --to-config other.properties --group mirror --follow
 """,
 )
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, note
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, note
 from pykafka4.cli.records.clients import producer
 from pykafka4.cli.records.inputs import STDIN, Block, Split, blocks, by_lengths, by_separator, size_of, whole
 from pykafka4.cli.records.outcomes import MOST_FAILURES, Outcomes
@@ -37,8 +37,8 @@ SLICE_S: Final = 0.1  # of a limited rate
 Examples:
   pykafka4 produce orders < lines.txt
   pykafka4 produce orders --key-separator : -z zstd monday.txt tuesday.txt
-  pykafka4 consume orders --json | jq -c 'select(.key == "a")' | pykafka4 produce chosen --format json
-  pykafka4 produce orders --transactional lines.txt         all lines or none
+  jq -c '{key: .id, value: .}' rows.json | pykafka4 produce rows --format json
+  pykafka4 produce orders --transactional lines.txt      all lines or none
 """,
 )
 @click.argument("topic")
@@ -72,15 +72,15 @@ def produce(
     defaults: dict[str, Any] = {**DEFAULTS}
     if transactional:
         defaults |= {"transactional_id": f"pykafka4-produce-{uuid.uuid4()}", "transaction_timeout_ms": TRANSACTION_MS}
-    with Meter(topic, size_of(sources), shows=True) as meter:
-        run = Run(send, Outcomes(complain), meter)
-        with contextlib.nullcontext() if transactional else run.told(), producer(invocation, defaults, **decided) as opened:
-            _check_partition(opened.partitions_for(topic, invocation.timeout), topic, how["partition"])
-            input_ = paced(blocks(sources, split), rate)
-            if transactional:
-                run.in_transaction(opened, input_)
-            else:
-                run.each(opened, input_, MOST_FAILURES)
+    meter = Meter(topic, size_of(sources), shows=True)
+    run = Run(send, Outcomes(meter.complain), meter)
+    with contextlib.nullcontext() if transactional else run.told(), meter, producer(invocation, defaults, **decided) as opened:
+        _check_partition(opened.partitions_for(topic, invocation.timeout), topic, how["partition"])
+        input_ = paced(blocks(sources, split), rate)
+        if transactional:
+            run.in_transaction(opened, input_)
+        else:
+            run.each(opened, input_, MOST_FAILURES)
     return FAILED if run.outcomes.failed else DONE
 
 
@@ -144,7 +144,7 @@ class Run:
                 self.outcomes.settle()
                 self.meter.advance(len(block.items), block.size, block.size)
                 if self.outcomes.failed >= most_failures:
-                    complain(f"stopped behind {block.name_of(len(block.items) - 1)}: what follows was not sent")
+                    self.meter.complain(f"stopped behind {block.name_of(len(block.items) - 1)}: what follows was not sent")
                     break
         finally:
             if not isinstance(sys.exception(), KeyboardInterrupt):  # then the end of the producer waits, but not for long
@@ -160,7 +160,7 @@ class Run:
                 if self.outcomes.failed:
                     raise _Undone
         except _Undone:
-            complain("the transaction is aborted: readers of committed records see nothing of this input")
+            self.meter.complain("the transaction is aborted: readers of committed records see nothing of this input")
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:

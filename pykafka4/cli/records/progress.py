@@ -6,6 +6,9 @@ import sys
 import time
 from typing import Any, Final
 
+from pykafka4.cli.invocation import complain
+from pykafka4.errors.words import escaped
+
 __all__ = ["Meter"]
 
 PATIENCE_S: Final = 1.0  # before anything is shown
@@ -31,6 +34,13 @@ class Meter:
         if (now := time.monotonic()) >= self._next:
             self._next = now + REDRAW_S
             self._show(now)
+
+    def complain(self, text: str) -> None:
+        """Show an error, above the bar if there is one."""
+        if self._bars is None:
+            complain(text)
+        else:
+            self._bars.console.print(escaped(f"error: {text}"), markup=False, highlight=False)
 
     def _show(self, now: float) -> None:
         if self._bars is None:
