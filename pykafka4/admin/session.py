@@ -10,7 +10,7 @@ from pykafka4.client.answers import SHORT, Answers, Deadline
 from pykafka4.client.attachment import Attachment, read_config
 from pykafka4.client.client import Client
 from pykafka4.client.runtime import warn_unclosed
-from pykafka4.core.admin.calls import Begin
+from pykafka4.core.admin.call import Begin
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.places import Leaders, OfGroup
 from pykafka4.core.admin.work import Place, Question

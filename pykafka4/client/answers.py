@@ -12,7 +12,7 @@ from pykafka4.net.handoff.workers import Callbacks, Workers
 from pykafka4.net.loop import CALLER_GONE
 
 if TYPE_CHECKING:  # few clients need their messages
-    from pykafka4.core.admin.calls import Begin
+    from pykafka4.core.admin.call import Begin
     from pykafka4.core.admin.machine import AdminMachine
 
 __all__ = ["SHORT", "Answers", "Deadline", "Futures"]

@@ -12,8 +12,8 @@ import attrs
 from pykafka4.bounds import LATEST, Bounds, BoundSpec, Selection, Span, as_bounds, as_selection
 from pykafka4.client.answers import SHORT, Answers, Futures
 from pykafka4.client.targets import Target, as_target
-from pykafka4.core.admin import calls, locating, stateless
-from pykafka4.core.admin.calls import Begin
+from pykafka4.core.admin import locating, stateless
+from pykafka4.core.admin.call import Begin
 from pykafka4.core.admin.fetches import FetchLimits, Wanted
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset, OffsetSpec
@@ -126,6 +126,8 @@ class Calls:
         """See Client.committed_offsets."""
         name = check_group(group)
         if partitions is None:
+            from pykafka4.core.admin import calls  # imported here: bounded reads need no messages about groups
+
             return self.begin(calls.committed([name], stable=require_stable), timeout, _of_all)
         return self.begin(stateless.committed_of(name, as_partitions(partitions), stable=require_stable), timeout, dict)
 

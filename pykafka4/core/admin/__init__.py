@@ -6,6 +6,7 @@ Modules; each line imports only from lines below it:
     stateless  calls of a client: offsets, fetches, commits, single messages
     locating   look-ups for bounded reads: partitions, offsets, sizes
     calls      calls about many groups: sequences of questions
+    call       one call: its questions, and the outcome of each key
     machine    the machine of stateless calls: runs questions until each key has its outcome
     requests   a message of the application, to one broker
     fetches    fetches of records by offset

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.calls import Begin, Call
+from pykafka4.core.admin.call import Begin, Call
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import CountPartitions, ListOffsetsAt, by_topic
 from pykafka4.core.admin.places import Brokers, Leaders

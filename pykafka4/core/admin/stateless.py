@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pykafka4.core import ANY, CONTROLLER, Job
-from pykafka4.core.admin.calls import Begin, Call, describing, is_occupied
+from pykafka4.core.admin.call import Begin, Call
 from pykafka4.core.admin.fetches import Fetch, FetchLimits, Undecoded, Wanted, decode_all
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import CommitOffsets, FetchOffsetsOfPartitions, ListOffsets, listed_together
@@ -88,6 +88,7 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
 
 def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
     """A `CommitResult` for each partition; GroupNotEmpty, with the members, where these alone may commit."""
+    from pykafka4.core.admin.calls import describing, is_occupied  # imported here: bounded reads need no messages about groups
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
