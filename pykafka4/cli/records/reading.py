@@ -94,7 +94,7 @@ class Extent:
 
 @contextlib.contextmanager
 def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[tuple[ConsumerSession, Reading]]:
-    """A `with` block with a session and what it reads. A group commits what is finished, after an error or Ctrl-C what was finished before the last list."""
+    """A `with` block with a session and what it reads. Of a group, the last list is finished if the block ends without an error."""
     extent.check()
     options: dict[str, Any] = {**decided}
     if extent.group is not None:
