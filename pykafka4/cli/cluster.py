@@ -40,7 +40,7 @@ for command in (up, down, status, reassign, elect_leaders):
     short_help="The brokers.",
     epilog="""\b
 Example:
-  pykafka4 cluster describe -b localhost:9092 --json | jq '.brokers[] | select(.is_fenced)'
+  pykafka4 cluster describe --json | jq '.brokers[] | select(.is_fenced)'
 """,
 )
 @as_json_option
@@ -97,7 +97,7 @@ def _replica_rows(found: QuorumDescription) -> Iterable[tuple[object, ...]]:
     epilog="""\b
 Examples:
   pykafka4 cluster features -b localhost:9092
-  pykafka4 cluster features -b localhost:9092 --set streams.version=1 --execute
+  pykafka4 cluster features --set streams.version=1 --execute
 """,
 )
 @click.option("--set", "levels", multiple=True, metavar="NAME=LEVEL", help="Set a level; 0 removes the feature. Can be repeated.")
@@ -151,7 +151,7 @@ def _show_features(found: Features, wanted: Mapping[str, int], json_: bool) -> N
     epilog="""\b
 Examples:
   pykafka4 cluster log-dirs -b localhost:9092
-  pykafka4 cluster log-dirs -b localhost:9092 --topic orders --json | jq -s 'map(.size) | add'
+  pykafka4 cluster log-dirs --topic orders --json | jq -s 'map(.size) | add'
 """,
 )
 @click.option("--broker", "brokers", multiple=True, type=click.IntRange(0), help="Only this broker. Can be repeated.")

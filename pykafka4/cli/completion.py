@@ -25,7 +25,7 @@ ANSWER_S: Final = 1.0
     epilog="""\b
 Examples:
   pykafka4 completion bash > ~/.local/share/bash-completion/completions/pykafka4
-  pykafka4 completion zsh > ~/.zfunc/_pykafka4       (with fpath+=~/.zfunc before compinit)
+  pykafka4 completion zsh > ~/.zfunc/_pykafka4   (fpath+=~/.zfunc before compinit)
   pykafka4 completion fish > ~/.config/fish/completions/pykafka4.fish
 """
 )

@@ -45,9 +45,9 @@ Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
     short_help="Move partitions to other brokers.",
     epilog="""\b
 Examples:
-  pykafka4 cluster reassign -b localhost:9092                               what is under way
+  pykafka4 cluster reassign   what is under way
   pykafka4 cluster reassign -b localhost:9092 orders:0=1,2,3 orders:1=2,3,1
-  pykafka4 cluster reassign -b localhost:9092 --from-file moves.json --execute --wait
+  pykafka4 cluster reassign --from-file moves.json --execute --wait
   pykafka4 cluster reassign -b localhost:9092 --cancel orders --execute
 """,
 )
@@ -240,7 +240,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
     epilog="""\b
 Examples:
   pykafka4 cluster elect-leaders -b localhost:9092 --all
-  pykafka4 cluster elect-leaders -b localhost:9092 orders payments:0,1 --execute
+  pykafka4 cluster elect-leaders orders payments:0,1 --execute
 """,
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC[:0,1,…]]…")

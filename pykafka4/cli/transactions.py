@@ -47,7 +47,7 @@ def transactions() -> None:
     epilog="""\b
 Examples:
   pykafka4 transactions list -b localhost:9092 --state Ongoing
-  pykafka4 transactions list -b localhost:9092 --longer-than 60 --json | jq -r .transactional_id
+  pykafka4 transactions list --longer-than 60 --json | jq -r .transactional_id
 """,
 )
 @click.option("--state", "states", multiple=True, help="Only those in this state: Ongoing, Empty, CompleteCommit, … Can be repeated.")
@@ -193,8 +193,8 @@ def _show_hanging(found: Iterable[HangingTransaction], json_: bool, **more: obje
     short_help="Abort hanging transactions.",
     epilog="""\b
 Examples:
-  pykafka4 transactions abort orders:3 -b localhost:9092                      shows what would be aborted
-  pykafka4 transactions abort orders:3 -b localhost:9092 --producer-id 4711 --execute
+  pykafka4 transactions abort orders:3   shows what would be aborted
+  pykafka4 transactions abort orders:3 --producer-id 4711 --execute
 """,
 )
 @click.argument("partition", metavar="TOPIC:PARTITION")

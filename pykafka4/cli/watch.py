@@ -40,7 +40,7 @@ class NoPage(OSError):
 @click.command(
     epilog="""\b
 Examples:
-  pykafka4 watch                                  the processes that serve a page
+  pykafka4 watch   the processes that serve a page
   pykafka4 watch --pid 4711
   pykafka4 watch --url http://127.0.0.1:8080/ --json | jq .headline
 """
