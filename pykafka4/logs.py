@@ -3,6 +3,9 @@
 Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. The few that concern the whole process are listed in
 `tests/source/test_log_lines.py`, which checks every call. Before there is a client, `config` and `wire.records.hot` use `logging` directly.
 
+Each record has fields beside its text, as attributes (what `extra=` sets): the client's id, from the beginning of the message, and what a
+call names: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists them all.
+
 A logging handler may block (a pipe, a slow disk), and one that produces to Kafka may wait for the loop itself. So `divert` is called first:
 `net.logs` installs it, and hands what the loop thread logs to a separate thread. On other threads a record is handled at once, as usual.
 Level checks take no lock; those of `logging` wait while another thread configures it.
@@ -12,10 +15,29 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
-__all__ = ["Entry", "Log", "get_log", "set_divert"]
+__all__ = ["Entry", "Log", "Subject", "get_log", "set_divert"]
+
+OF_CLIENT: Final = "%s: "  # begins the message of each line about a client
+
+
+class Subject(str):
+    """Begins log lines, as `pykafka4: group billing`. Has the fields that it stands for."""
+
+    __slots__ = ("fields",)
+    fields: Mapping[str, object]
+
+    @classmethod
+    def of(cls, client_id: str, text: str, **fields: object) -> Subject:
+        """The subject `text` of this client, with these fields in addition to the client's id."""
+        subject = cls(f"{client_id}: {text}")
+        subject.fields = {"client_id": client_id, **fields}
+        return subject
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
 
 
 class Entry(NamedTuple):
@@ -29,12 +51,16 @@ class Entry(NamedTuple):
     path: str
     line: int
     function: str
+    fields: Mapping[str, object] = {}
 
     def record(self) -> logging.LogRecord:
         """The LogRecord; its factory may be the application's."""
         error = self.error
         exc_info = None if error is None else (type(error), error, error.__traceback__)
-        return self.logger.makeRecord(self.logger.name, self.level, self.path, self.line, self.message, self.args, exc_info, self.function)
+        name, where = self.logger.name, (self.path, self.line)
+        record = self.logger.makeRecord(name, self.level, *where, self.message, self.args, exc_info, self.function)
+        record.__dict__.update(self.fields)  # as `extra` does, which raises if the application's factory has set one of them
+        return record
 
 
 Divert = Callable[[Entry], bool]
@@ -47,38 +73,49 @@ def set_divert(divert: Divert) -> None:
 
 
 class Log:
-    """The logger methods that this package uses."""
+    """The logger methods that this package uses. `fields` are for programs; None: it is not known. `tp` means topic and partition."""
 
     __slots__ = ("_logger",)
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
-    def info(self, message: str, *args: object) -> None:
+    def info(self, message: str, *args: object, **fields: object) -> None:
         """Normal changes: a broker connected, a group has a new generation."""
-        self._log(logging.INFO, message, args, None)
+        self._log(logging.INFO, message, args, None, fields)
 
-    def warning(self, message: str, *args: object) -> None:
+    def warning(self, message: str, *args: object, **fields: object) -> None:
         """Something to look at."""
-        self._log(logging.WARNING, message, args, None)
+        self._log(logging.WARNING, message, args, None, fields)
 
-    def exception(self, message: str, *args: object) -> None:
+    def exception(self, message: str, *args: object, **fields: object) -> None:
         """An error, with the traceback of the current exception."""
-        self._log(logging.ERROR, message, args, sys.exc_info()[1])
+        self._log(logging.ERROR, message, args, sys.exc_info()[1], fields)
 
-    def critical(self, message: str, *args: object, exc_info: BaseException | None = None) -> None:
+    def critical(self, message: str, *args: object, exc_info: BaseException | None = None, **fields: object) -> None:
         """Something has ended."""
-        self._log(logging.CRITICAL, message, args, exc_info)
+        self._log(logging.CRITICAL, message, args, exc_info, fields)
 
-    def _log(self, level: int, message: str, args: tuple[object, ...], error: BaseException | None) -> None:
+    def _log(self, level: int, message: str, args: tuple[object, ...], error: BaseException | None, fields: dict[str, Any]) -> None:
         logger = self._logger
         if logger.disabled or level <= logger.manager.disable or level < logger.getEffectiveLevel():
             return
         frame = sys._getframe(2)
         code = frame.f_code
-        entry = Entry(logger, level, message, args, error, code.co_filename, frame.f_lineno, code.co_name)
+        entry = Entry(logger, level, message, args, error, code.co_filename, frame.f_lineno, code.co_name, _fields(message, args, fields))
         if not any(divert(entry) for divert in _divert):
             logger.handle(entry.record())
+
+
+def _fields(message: str, args: tuple[object, ...], given: dict[str, Any]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if args and message.startswith(OF_CLIENT):
+        first = args[0]
+        found = {**first.fields} if isinstance(first, Subject) else {"client_id": first}
+    if (tp := given.pop("tp", None)) is not None:
+        found["topic"], found["partition"] = tp
+    found.update(given)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def get_log(name: str) -> Log:

@@ -116,7 +116,7 @@ class Client:
         if before is None or now - before >= _LOG_EVERY_S:
             self._logged[failure.loss] = now  # first, because a logging handler may send through this client
             where, count = self._channel.address.text, self._channel.lost[failure.loss]
-            log.warning("%s: message lost (%s, %d so far): %s", where, failure.loss.value, count, failure.text)
+            log.warning("%s: message lost (%s, %d so far): %s", where, failure.loss.value, count, failure.text, client_id=None)
 
     def close(self) -> None:
         """Close the socket. The rest of a message that a stream has taken in part may take a tenth of a second."""

@@ -84,7 +84,7 @@ class Commits:
 
     def _log_failure(self, promise: Promise[KafkaError | None]) -> None:
         if (error := _outcome(promise)) is not None:
-            log.warning("%s: group %s: commit_async without a callback failed: %s", self._config.client_id, self._config.group_id, error)
+            log.warning("%s: commit_async without a callback failed: %s", self._config.log_name, error)
 
     def _call_back(self, on_done: OnDone, places: dict[TopicPartition, OffsetAndMetadata], promise: Promise[KafkaError | None]) -> None:
         self._owed.pop()

@@ -14,6 +14,7 @@ import attrs
 
 from pykafka4.errors import ConfigError, shown
 from pykafka4.hooks import parse_consumer_hooks, parse_hooks
+from pykafka4.logs import Subject
 from pykafka4.options.fields import (
     KIB,
     MIB,
@@ -524,7 +525,8 @@ class ConsumerConfig(ClientConfig):
     @property
     def log_name(self) -> str:
         """Begins log lines: `pykafka4: group billing`, or only the client id without a group."""
-        return self.client_id if self.group_id is None else f"{self.client_id}: group {self.group_id}"
+        group = self.group_id
+        return self.client_id if group is None else Subject.of(self.client_id, f"group {group}", group=group)
 
     @property
     def reads_committed(self) -> bool:

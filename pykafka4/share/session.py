@@ -345,7 +345,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             return
         for error in report.results.values():
             if error is not None:
-                log.warning("%s: share group %s: %s", self.config.client_id, self.config.group, error)
+                log.warning("%s: share group %s: %s", self.config.client_id, self.config.group, error, group=self.config.group)
 
     def _check_owed(self) -> None:
         if len(self._owed) >= MOST_OWED:

@@ -221,7 +221,7 @@ class TableReader:
         try:
             self._on_change(key, old, new)
         except Exception:
-            log.exception("%s: on_change of the table of %s raised", self._session.config.client_id, self.topic)
+            log.exception("%s: on_change of the table of %s raised", self._session.config.client_id, self.topic, topic=self.topic)
 
     def _where(self, record: Record[Any, Any]) -> str:
         return f"{record.topic}-{record.partition} at offset {record.offset}"
@@ -233,7 +233,7 @@ class TableReader:
         known.add_note(f"pykafka4: this error has ended the table of {self.topic}; open it again")
         self.error = known
         self.rows, self.size = {}, 0
-        log.warning("%s: the table of %s has ended: %s", self._session.config.client_id, self.topic, known)
+        log.warning("%s: the table of %s has ended: %s", self._session.config.client_id, self.topic, known, topic=self.topic)
 
 
 def _left(until: float) -> float:

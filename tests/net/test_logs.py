@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from pykafka4 import Client
-from pykafka4.logs import Entry, get_log
+from pykafka4.logs import Entry, Subject, get_log
 from pykafka4.net import logs
 from pykafka4.net.loop import Loop
+from pykafka4.records import TopicPartition
 from tests.inspection import inspect, thread_of
 from tests.net.interrupts import PACKAGE, interrupts
 from tests.net.net_helpers import SECONDS, closed_port, python, until
@@ -370,3 +372,41 @@ def test_a_client_of_a_forked_child_logs_too(client: Client) -> None:
     said = os.read(reader, 1000).decode()
     os.close(reader)
     assert said == "['from the child']"
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, object]:
+    every = {*vars(logging.LogRecord("", 0, "", 0, "", (), None)), "message", "asctime"}
+    return {name: value for name, value in vars(record).items() if name not in every}
+
+
+def test_a_record_has_the_fields_of_its_subject_and_of_the_call(loop: Loop, notes: Notes) -> None:
+    """Whichever thread logs it. A field that is not known is left out."""
+    group = Subject.of("mine", "group g", group="g", transactional_id=None)
+
+    def act() -> None:
+        log.info("%s: %s: moved", group, "t-1", tp=TopicPartition("t", 1), broker=3, address=None)
+        log.warning("%s: connected", "mine", broker=1)
+        log.warning("%d lines were dropped", 5)
+
+    act()
+    on_loop(loop, act)
+    assert logs.current().flush(SECONDS)
+    assert notes.messages == ["mine: group g: t-1: moved", "mine: connected", "5 lines were dropped"] * 2
+    moved = {"client_id": "mine", "group": "g", "topic": "t", "partition": 1, "broker": 3}
+    assert [fields_of(record) for record in notes.records] == [moved, {"client_id": "mine", "broker": 1}, {}] * 2
+
+
+def test_a_field_that_the_applications_factory_sets_is_no_error(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(*args: object, **options: object) -> logging.LogRecord:
+        record = logging.LogRecord(*args, **options)  # type: ignore[arg-type]
+        record.topic = "theirs"
+        return record
+
+    monkeypatch.setattr(logging, "_logRecordFactory", make)
+    log.warning("%s: here", "mine", topic="ours")
+    assert fields_of(notes.records[0])["topic"] == "ours"
+
+
+def test_a_subject_is_a_plain_text_elsewhere() -> None:
+    group = Subject.of("mine", "group g", group="g")
+    assert pickle.loads(pickle.dumps(group)) == "mine: group g" == f"{group}"

@@ -553,6 +553,8 @@ class Reader(Arrivals):
             claim.tp,
             offset,
             max(0, (position or 0) - offset),
+            tp=claim.tp,
+            offset=offset,
         )
         if position is not None and position < offset:
             offset = position

@@ -80,7 +80,8 @@ class Followers:
             self._cluster.refresh(now, (tp.topic,))
             self._bind(now, position)
             return
-        log.info("%s: %s: reading from broker %d, a follower that leader %d chose", self._config.client_id, tp, node, leader.node)
+        where, leads = self._config.log_name, leader.node
+        log.info("%s: %s: reading from broker %d, a follower that leader %d chose", where, tp, node, leads, tp=tp, broker=node)
         chosen = position.follower = Follower(node, leader)
         self._positions.touch(tp)
         self._timers.at(now + self._config.metadata_max_age_ms / 1000, partial(self._expire, tp, chosen))
@@ -97,7 +98,8 @@ class Followers:
     def leave(self, now: float, position: Position, reason: KafkaError) -> None:
         """The follower failed: read from the leader."""
         assert position.follower is not None
-        log.info("%s: %s: back to the leader from follower %d: %s", self._config.client_id, position.tp, position.follower.node, reason)
+        tp, node = position.tp, position.follower.node
+        log.info("%s: %s: back to the leader from follower %d: %s", self._config.log_name, tp, node, reason, tp=tp, broker=node)
         self._cluster.refresh(now, (position.tp.topic,))
         position.follower = None
         self._bind(now, position)

@@ -48,6 +48,8 @@ class Losses:
                 position.tp,
                 gap.first,
                 until,
+                tp=position.tp,
+                offset=until,
             )
 
     def ended(self, position: Position, gap: Gap) -> None:
@@ -70,5 +72,7 @@ class Losses:
             max(lost.first, lost.until - 1),
             lost.until - lost.first,
             lost.reason.value,
+            tp=position.tp,
+            offset=lost.first,
         )
         self._events.emit(lost)

@@ -189,7 +189,7 @@ class ConsumerMachine:
     def _auto_committed(self, error: KafkaError | None) -> None:
         self._auto_under_way = False
         if error is not None:
-            log.warning("%s: group %s: auto-commit failed: %s", self._config.client_id, self._config.group_id, error)
+            log.warning("%s: auto-commit failed: %s", self._config.log_name, error)
             if isinstance(error, AuthorizationError):  # without a subscription there are no heartbeats, which would tell
                 self._reader.tell_denied(error)
 

@@ -60,7 +60,8 @@ class StartSearch(PositionSearch):
 
     def found(self, now: float, offset: int, epoch: int) -> None:
         """Read from there."""
-        log.info("%s: %s: reading from offset %d, the %s", self._owner.client_id, self.tp, offset, self.target.value)
+        what = self.target.value
+        log.info("%s: %s: reading from offset %d, the %s", self._owner.log_name, self.tp, offset, what, tp=self.tp, offset=offset)
         self._owner.continue_at(self._position, offset)
 
 
@@ -135,7 +136,7 @@ class StartOffsets:
         "_timers",
         "_unasked",
         "_wall_ms",
-        "client_id",
+        "log_name",
         "policy",
         "positions",
         "searches",
@@ -156,7 +157,7 @@ class StartOffsets:
         self._wall_ms, self._losses = wall_ms, losses
         self._config, self._cluster, self._offsets = config, cluster, offsets
         self.searches, self.positions, self._timers = searches, positions, timers
-        self.client_id = config.client_id
+        self.log_name = config.log_name
         self.policy = reset_policy(config.auto_offset_reset)
         self._unasked: list[Position] = []  # their committed offsets have not been requested yet
 
@@ -200,10 +201,12 @@ class StartOffsets:
         target = self.policy if first is None else Start.EARLIEST
         log.warning(
             "%s: %s: offset %d is out of range; continuing at the %s offset",
-            self.client_id,
+            self.log_name,
             position.tp,
             position.offset,
             target.value,
+            tp=position.tp,
+            offset=position.offset,
         )
         position.gap = Gap(position.offset, LossReason.REMOVED if target is Start.EARLIEST else LossReason.RESET)
         self.reset(position, target, first)
@@ -310,7 +313,8 @@ class StartOffsets:
         position.topic_id = known
         if before is None:
             return False
-        log.warning("%s: %s: the topic was recreated; offset %d is no longer valid", self.client_id, position.tp, position.offset)
+        tp, offset = position.tp, position.offset
+        log.warning("%s: %s: the topic was recreated; offset %d is no longer valid", self.log_name, tp, offset, tp=tp, offset=offset)
         position.claim.recreated += 1
         first = position.offset if position.gap is None else position.gap.first
         if first >= 0:

@@ -473,6 +473,7 @@ class Cluster(KnownMetadata):
                 self._config.client_id,
                 self.cluster_id,
                 cluster_id,
+                cluster_id=cluster_id,
             )
         self.cluster_id = cluster_id
 

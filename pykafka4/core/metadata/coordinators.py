@@ -17,7 +17,7 @@ from pykafka4.core.network.troubles import Troubles
 from pykafka4.core.outbox import Outbox
 from pykafka4.errors import BrokerError, KafkaError, broker_error
 from pykafka4.errors.codes import error_code
-from pykafka4.logs import get_log
+from pykafka4.logs import Subject, get_log
 from pykafka4.options.config import ClientConfig
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 
@@ -85,6 +85,12 @@ class Coordinator:
         return f"{NAMES[self._kind]} {self._key}"
 
     @property
+    def log_name(self) -> Subject:
+        """Begins log lines."""
+        group, transactional_id = (self._key, None) if self._kind == GROUP else (None, self._key)
+        return Subject.of(self._config.client_id, self.subject, group=group, transactional_id=transactional_id)
+
+    @property
     def address(self) -> int | None:
         """The node that requests go to; None while it is unknown."""
         return self.node
@@ -106,7 +112,7 @@ class Coordinator:
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
         """`node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
         if self.node == node:
-            log.info("%s: %s: lost coordinator %d (%s)", self._config.client_id, self.subject, node, reason)
+            log.info("%s: lost coordinator %d (%s)", self.log_name, node, reason, broker=node)
             self._network.avoid(now, node)  # frozen, it would not respond; cut off from the cluster, it would report itself
             if self._told_by is not None:
                 self._network.avoid(now, self._told_by)
@@ -156,7 +162,7 @@ class Coordinator:
         if node not in self._cluster.brokers:  # the metadata is older than this response
             self._cluster.refresh(now)
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
-        log.info("%s: %s: the coordinator is broker %d", self._config.client_id, self.subject, node)
+        log.info("%s: the coordinator is broker %d", self.log_name, node, broker=node)
         if node != self._before:  # it moved: what it refuses while it begins is asked again soon
             self._backoff.reset()
         self.node, self._told_by = node, told_by

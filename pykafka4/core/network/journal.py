@@ -31,29 +31,35 @@ class Journal:
 
     def connected(self, endpoint: Endpoint) -> None:
         """A broker's first connection is logged, further lanes are not."""
-        broker = broker_of(endpoint.node)
+        broker, address = broker_of(endpoint.node), endpoint.address
         if broker in self._unreachable or (broker >= 0 and not self._connections.is_connected(broker)):
             self._unreachable.discard(broker)
-            log.info("%s: connected to %s (%s)", self._client_id, _name(broker), endpoint.address)
+            log.info("%s: connected to %s (%s)", self._client_id, _name(broker), address, broker=_id(broker), address=address)
 
     def ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
         """The end of a broker's last connection is logged, and the first failed attempt to connect."""
-        broker = broker_of(endpoint.node)
+        broker, address = broker_of(endpoint.node), endpoint.address
+        name = _name(broker)
         if isinstance(reason.__cause__, DecodeError) and was_ready:
             if not endpoint.undecodable:  # requests are retried, perhaps forever, so the log has to show the reason
-                log.warning("%s: reconnecting to %s: %s", self._client_id, _name(broker), reason)
+                log.warning("%s: reconnecting to %s: %s", self._client_id, name, reason, broker=_id(broker), address=address)
             endpoint.undecodable = True
         elif was_ready and not self._connections.is_connected(broker):
-            log.info("%s: %s disconnected: %s", self._client_id, _name(broker), reason)
+            log.info("%s: %s disconnected: %s", self._client_id, name, reason, broker=_id(broker), address=address)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)
-            log.warning("%s: cannot reach %s: %s", self._client_id, _name(broker), reason)
+            log.warning("%s: cannot reach %s: %s", self._client_id, name, reason, broker=_id(broker), address=address)
 
     def moved(self, endpoint: Endpoint, host: str, port: int) -> None:
         """The metadata has another address."""
-        log.info("%s: broker %d moved from %s to %s:%d", self._client_id, broker_of(endpoint.node), endpoint.address, host, port)
+        broker, address = broker_of(endpoint.node), endpoint.address
+        log.info("%s: broker %d moved from %s to %s:%d", self._client_id, broker, address, host, port, broker=broker, address=address)
 
 
 def _name(broker: int) -> str:
     """The name for the log; a bootstrap server has no broker id yet."""
     return f"broker {broker}" if broker >= 0 else "bootstrap server"
+
+
+def _id(broker: int) -> int | None:
+    return broker if broker >= 0 else None

@@ -139,6 +139,7 @@ class ShareMember(HeartbeatMember):
                 self._config.client_id,
                 self._config.group,
                 self._config.max_poll_interval_ms,
+                group=self._config.group,
             )
             self.leave(now, now + self._config.request_timeout_ms / 1000, lambda: None)
         self._polled = False

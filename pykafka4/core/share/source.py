@@ -297,7 +297,8 @@ class Source:
         error = broker_error(row.code, f"{what} of group {self._config.group}", answer.error_message, what, group=self._config.group)
         self._broken(now, error, f"the share session with broker {self.node} has ended: {row.name}")
         if row.name in SESSION_OVER:
-            log.info("%s: the share session with broker %d has ended (%s); opening another", self._config.client_id, self.node, row.name)
+            where, node = self._config.client_id, self.node
+            log.info("%s: the share session with broker %d has ended (%s); opening another", where, node, row.name, broker=node)
         elif not row.retriable and row.name != TRANSIENT:
             self._context.mailbox.tell(error)
         return False

@@ -112,7 +112,7 @@ def drops_of(drops: dict[str, dict[str, dict[int, Any]]], topic: str, code: str,
     made: dict[int, Any] = {}
     known = reasons.setdefault(code, made)
     if known is made:
-        log.warning("%s: %s: records are dropped: %s (%s); stats() counts them", client_id, topic, code, cause)
+        log.warning("%s: %s: records are dropped: %s (%s); stats() counts them", client_id, topic, code, cause, topic=topic)
     return known
 
 

@@ -72,7 +72,7 @@ class ClassicProtocol(OfAssignee):
         self._came_back = False  # the last JoinGroup had no member id
         self._why = ""  # the reason for the next JoinGroup, as Java words it (KIP-800)
         self._why_leaving = ""
-        where = f"{config.client_id}: group {config.group_id}"
+        where = config.log_name
         self._strategies = Strategies(config, where, outbox)
         self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
         self.leadership = Leadership(cluster, where, self._strategies, outbox)
@@ -527,7 +527,7 @@ class ClassicProtocol(OfAssignee):
         if not self._cooperative:
             self._revoke(now, self._assignee.held, reason)
         elif self.state is MemberState.STABLE:  # a member that waits for the application joins after that
-            log.info("%s: group %s: joining again: %s", self._config.client_id, self._config.group_id, reason)
+            log.info("%s: joining again: %s", self._config.log_name, reason, generation=self.generation)
             self._move(MemberState.REJOINING)
 
     def _revoke(self, now: float, partitions: Collection[TopicPartition], reason: str) -> None:

@@ -239,10 +239,9 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             self._unknown_since, self._look_pause = now, LOOK_SELDOM
             self._look_at = now + LOOK_SELDOM
             log.warning(
-                "%s: group %s: cannot read the assigned topics with the ids %s: no topic of the subscription has such an id; "
+                "%s: cannot read the assigned topics with the ids %s: no topic of the subscription has such an id; "
                 "they were deleted, or the pattern has another meaning in RE2 than in Python",
-                self._config.client_id,
-                self._config.group_id,
+                self._config.log_name,
                 ", ".join(sorted(map(str, unknown))),
             )
 
@@ -362,7 +361,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         """Another member has the instance id, or an earlier join of this one whose response was lost."""
         if self._unreleased_since is None:
             self._unreleased_since = now
-            log.warning("%s: %s; trying again until its session is over", self._config.client_id, error)
+            log.warning("%s: %s; trying again until its session is over", self._config.log_name, error)
         if now >= self._unreleased_since + UNRELEASED_SECONDS:
             self.fail(error)
             return

@@ -212,7 +212,8 @@ class Membership:
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1
-        log.info("%s: generation %d, %d partitions", self._config.log_name, generation, len(claims))
+        where, count = self._config.log_name, len(claims)
+        log.info("%s: generation %d, %d partitions", where, generation, count, generation=generation, partitions=count)
         self._claims.update((claim.tp, claim) for claim in claims)
         self._partitions.adopt(claims, Start.COMMITTED, self.subscription.fallback)
         self._application.put(Assigned(claims))
@@ -222,7 +223,7 @@ class Membership:
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release these; records that it has not read will be read by the next owner."""
-        log.info("%s: revoking %d partitions: %s", self._config.log_name, len(partitions), reason)
+        log.info("%s: revoking %d partitions: %s", self._config.log_name, len(partitions), reason, partitions=len(partitions))
         claims = tuple(self._claims[tp] for tp in partitions)
         self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))  # without partitions nothing can be lost
 
@@ -231,7 +232,7 @@ class Membership:
         lost = set(partitions) - self.losses().keys()
         if not lost:
             return
-        log.warning("%s: lost %d partitions: %s", self._config.log_name, len(lost), reason)
+        log.warning("%s: lost %d partitions: %s", self._config.log_name, len(lost), reason, partitions=len(lost))
         for ended in self._ending:
             if any(claim.tp in lost for claim in ended.claims):
                 ended.ending, ended.reason, ended.deadline = Ending.LOST, reason, INFINITY

@@ -189,8 +189,8 @@ class Rewinds:
 
     def commit(self, now: float, identity: MemberIdentity | None, starts: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets of a rewind, in the generation that begins."""
-        where = f"{self._config.client_id}: group {self._group}"
-        log.info("%s: rewinding %d partitions", where, len(starts))
+        where = self._config.log_name
+        log.info("%s: rewinding %d partitions", where, len(starts), partitions=len(starts))
 
         def done(error: KafkaError | None) -> None:
             if error is not None:

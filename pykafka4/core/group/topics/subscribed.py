@@ -225,6 +225,7 @@ class SubscribedTopics:
                 "%s: subscribed topic %r does not exist; it will be consumed once it is created",
                 self._config.log_name,
                 topic,
+                topic=topic,
             )
         elif refusal is not None:
             self._sizes[topic] = 0

@@ -89,8 +89,9 @@ class TopicLimits:
         value = next((config.value for config in result.configs if config.name == OPTION), None) or ""
         self._settle(now, result.resource_name)
         if value.isdecimal():
-            log.info("%s: topic %s: brokers take batches of up to %s bytes (its %s)", self._client_id, result.resource_name, value, OPTION)
-            self._acc.limit_records(result.resource_name, int(value))
+            topic = result.resource_name
+            log.info("%s: topic %s: brokers take batches of up to %s bytes (its %s)", self._client_id, topic, value, OPTION, topic=topic)
+            self._acc.limit_records(topic, int(value))
 
     def _settle(self, now: float, topic: str) -> None:
         """No more requests for `topic` before the answer is old."""

@@ -337,7 +337,7 @@ class Transactions:
 
     def _complete(self) -> None:
         """The transaction has ended."""
-        log.info("%s: %s: transaction ended (%s)", self.config.client_id, self.id, self.state.value)
+        log.info("%s: %s: transaction ended (%s)", self.config.client_id, self.id, self.state.value, transactional_id=self.id)
         self.state = TABLE.move(self.state, S.READY)
         self._close_door("no transaction is open; call begin_transaction first")
         self._resolve(None)
@@ -354,7 +354,7 @@ class Transactions:
         if self.state in (S.ABORTABLE_ERROR, S.FATAL):
             return
         self._why = self._or_committed(caused_by(TransactionAborted(f"{self.id}: the transaction must be aborted: {error}"), error))
-        log.warning("%s: %s", self.config.client_id, self._why)
+        log.warning("%s: %s", self.config.client_id, self._why, transactional_id=self.id)
         self.state = TABLE.move(self.state, S.ABORTABLE_ERROR)
         self._records.admit(self._why)
         self._to_add.clear()
@@ -375,7 +375,7 @@ class Transactions:
             return
         fenced = isinstance(error, BrokerError) and error.code.name in ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
         self.fatal = self._or_committed(self._fenced() if fenced else error)
-        log.warning("%s: %s", self.config.client_id, self.fatal)
+        log.warning("%s: %s", self.config.client_id, self.fatal, transactional_id=self.id)
         self.state = TABLE.move(self.state, S.FATAL)
         self._offsets.fail(self.fatal)
         self._resolve(self.fatal)
@@ -448,7 +448,8 @@ class Transactions:
         if then is not None:
             then()
             return None
-        log.info("%s: %s: producer id %d, epoch %d", self.config.client_id, self.id, self.producer_id, self.epoch)
+        where = self.config.client_id
+        log.info("%s: %s: producer id %d, epoch %d", where, self.id, self.producer_id, self.epoch, transactional_id=self.id)
         self._look_at_version()
         self._complete()
         return None
