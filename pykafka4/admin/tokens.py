@@ -58,7 +58,8 @@ class TokenCalls(AdminCalls):
     def renew_token(self, token: DelegationToken | bytes, *, period: float | None = None, timeout: float | None = None) -> int:
         """Have a token, or the one with this `hmac`, expire so many seconds from now; None: after the period of the brokers (a day).
 
-        Returns when it expires, in milliseconds since 1970, at most its `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND,
+        Returns when it expires, in milliseconds since 1970, at most its `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND (also a
+        moment after the token was created),
         DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.
         """
         found = self._of_token(RenewToken(_hmac(token), _ms("period", period, USUAL)), self._begin(timeout))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 import re
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +32,7 @@ from pykafka4 import (
     BrokerError,
     DelegationToken,
     KafkaError,
+    KafkaTimeoutError,
     PartialFailure,
     QuotaEntity,
     QuotaFilter,
@@ -67,6 +73,18 @@ def alice(cluster: Cluster) -> Iterator[AdminClient]:
     """An admin client without any right."""
     with AdminClient(**options(cluster, "alice")) as it:
         yield it
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(admin: AdminClient) -> Iterator[None]:
+    """The next test begins without ACLs, quotas and tokens, whatever became of this one."""
+    yield
+    admin.delete_acls([AclFilter()])
+    if quotas := admin.describe_quotas():
+        admin.alter_quotas({entity: dict.fromkeys(rates) for entity, rates in quotas.items()})
+    for token in admin.describe_tokens():
+        admin.expire_token(token)
+    soon(lambda: (admin.describe_acls(), admin.describe_quotas(), admin.describe_tokens()), ((), {}, ()))
 
 
 @pytest.fixture
@@ -138,7 +156,7 @@ def test_users_get_passwords_log_in_with_them_and_lose_them(cluster: Cluster, ad
     admin.upsert_users({"bob": "bob's password", "carol": "größer"}, iterations=5000)
     soon(admin.list_users, {**known, **{name: tuple(ScramCredential(one, 5000) for one in BOTH) for name in ("bob", "carol")}})
     theirs = other.describe_user_scram_credentials(["bob"])["bob"].result(LONG)
-    assert [(one.mechanism.name, one.iterations) for one in theirs.scram_credential_infos] == [
+    assert sorted((one.mechanism.name, one.iterations) for one in theirs.scram_credential_infos) == [
         ("SCRAM_SHA_256", 5000),
         ("SCRAM_SHA_512", 5000),
     ]
@@ -230,7 +248,8 @@ def test_kafkas_own_admin_sees_what_was_made(cluster: Cluster, admin: AdminClien
     assert {
         Acl(who, what, kind, name, permission=p, host=host, pattern=pattern) for who, what, kind, name, p, host, pattern in found["acls"]
     } == {*ACLS}
-    assert found["users"] == {name: [[one.mechanism, one.iterations] for one in row] for name, row in admin.list_users().items()}
+    users = {name: sorted(rows) for name, rows in found["users"].items()}  # Kafka has them in no order
+    assert users == {name: [[one.mechanism, one.iterations] for one in row] for name, row in admin.list_users().items()}
     assert sorted(found["quotas"], key=str) == [
         {"entity": {"client-id": None, "user": "alice"}, "values": {"producer_byte_rate": 1e6}},
         {"entity": {"ip": "::1"}, "values": {"connection_creation_rate": 7.0}},
@@ -242,9 +261,6 @@ def test_kafkas_own_admin_sees_what_was_made(cluster: Cluster, admin: AdminClien
             "issued": token.issued_ms, "expires": token.expires_ms, "max": token.max_ms,
         }
     ]  # fmt: skip
-    admin.delete_acls([AclFilter()])
-    admin.alter_quotas({entity: dict.fromkeys(rates) for entity, rates in quotas.items()})
-    admin.expire_token(token)
 
 
 # -- refused
@@ -284,11 +300,12 @@ def test_tokens_of_others_cannot_be_seen_or_renewed(admin: AdminClient, alice: A
     for call in (alice.renew_token, alice.expire_token):
         with pytest.raises(KafkaError, match=r"DELEGATION_TOKEN_OWNER_MISMATCH \(only the owner of a token and its renewers"):
             call(token)
-    admin.expire_token(token)
 
 
-# -- the command line
+# -- the command line, and the guide
 
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "admin.md"
+BLOCKS = re.findall(r"^```py\n(.*?)^```$", GUIDE.read_text().partition("## Rights")[2], re.MULTILINE | re.DOTALL)
 TOOL = "org.apache.kafka.tools.AclCommand"
 
 
@@ -345,3 +362,43 @@ def test_commands_change_what_kafkas_tools_show(
     command("tokens", "renew", token["token_id"])
     command("tokens", "expire", token["token_id"], "--execute")
     soon(admin.describe_tokens, ())
+
+
+def test_the_code_of_the_guide_runs(cluster: Cluster, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "of alice")
+    monkeypatch.setattr(getpass, "getpass", lambda: "of bob")
+    known: dict[str, Any] = {"admin": admin, "KAFKA": options(cluster), "os": os, "getpass": getpass}
+    *begin, end = BLOCKS
+    for block in begin:
+        exec(block, known)
+    soon(lambda: ids(admin), [known["token"].token_id])
+    exec(end, known)
+    assert [len(found) for found in known["deleted"].values()] == [2]
+    soon(lambda: (len(admin.describe_acls()), len(admin.describe_quotas()), ids(admin)), (2, 4, []))
+    assert admin.describe_user("bob") == (ScramCredential(BOTH[1], 8192),)
+
+
+# -- the end, as a broker that replays deletions of users may lose others (see the guide)
+
+
+def test_while_the_controller_is_dead_calls_end_at_their_time(cluster: Cluster, admin: AdminClient) -> None:
+    ip = QuotaEntity(ip="::3")
+    calls: list[Callable[..., object]] = [
+        admin.describe_acls,
+        partial(admin.create_acls, ACLS),
+        admin.list_users,
+        partial(admin.upsert_users, {"bob": "b"}, mechanisms=BOTH[:1]),
+        admin.describe_quotas,
+        partial(admin.alter_quotas, {ip: {"connection_creation_rate": 1}}),
+        admin.create_token,
+        partial(admin.expire_token, b"unknown"),
+    ]
+    cluster.kill(1)
+    try:
+        began = time.monotonic()
+        with ThreadPoolExecutor(len(calls)) as threads:
+            errors = [future.exception() for future in [threads.submit(call, timeout=2) for call in calls]]
+        assert [type(error) for error in errors] == [KafkaTimeoutError] * len(calls)
+        assert 2 <= time.monotonic() - began < SECONDS
+    finally:
+        cluster.start(1)

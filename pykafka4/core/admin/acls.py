@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 from attrs.converters import optional
@@ -201,7 +201,13 @@ class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
 class OfPosition(Question[K, V], Generic[K, V]):
     """A change whose results have no names: they are in the order of the request. To the controller, so that no request is sent twice."""
 
+    about = "{}"
     changes = True
+    task: ClassVar[str]
+
+    def late(self, key: K) -> str:
+        """All of them, as they go in one request."""
+        return self.task
 
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
         """One result for each, or none at all."""
@@ -221,6 +227,7 @@ class CreateAcls(OfPosition[Acl, bool]):
     """Creates ACLs; one that exists already is created, too."""
 
     api = "CreateAcls"
+    task = "ACLs cannot be created"
 
     def message(self, keys: Sequence[Acl]) -> CreateAclsRequest:
         """All of them."""
@@ -236,7 +243,7 @@ class CreateAcls(OfPosition[Acl, bool]):
 
     def error(self, key: Acl, refusal: Refusal) -> BrokerError:
         """With the right that is missing, or that there are no ACLs."""
-        return _refused(refusal, self.api, "ACLs cannot be created", str(key))
+        return _refused(refusal, self.api, self.task, str(key))
 
 
 def _creation(acl: Acl) -> CreateAclsRequest.Creation:
@@ -255,6 +262,7 @@ class DeleteAcls(OfPosition["Acl | AclFilter", "tuple[Acl, ...]"]):
     """Deletes the ACLs that each filter finds; returns them."""
 
     api = "DeleteAcls"
+    task = "ACLs cannot be deleted"
 
     def message(self, keys: Sequence[Acl | AclFilter]) -> DeleteAclsRequest:
         """All filters."""
@@ -273,4 +281,4 @@ class DeleteAcls(OfPosition["Acl | AclFilter", "tuple[Acl, ...]"]):
 
     def error(self, key: Acl | AclFilter, refusal: Refusal) -> BrokerError:
         """With the right that is missing, or that there are no ACLs."""
-        return _refused(refusal, self.api, "ACLs cannot be deleted", str(key))
+        return _refused(refusal, self.api, self.task, str(key))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import attrs
 
@@ -62,7 +62,7 @@ class DelegationToken(Secret):
 class OfToken(OneAnswer[str, V], Generic[V]):
     """About one token, or all; the only key is TOKEN."""
 
-    task: str
+    task: ClassVar[str]
 
     def what(self, key: str) -> str:
         """Without the secret."""

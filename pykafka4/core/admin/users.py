@@ -6,7 +6,7 @@ What is sent is as good as the password for whoever wants to guess it, so nothin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -77,7 +77,7 @@ class ListUsers(OneAnswer[str, "dict[str, tuple[ScramCredential, ...]]"]):
 class OfUsers(Question[str, Any]):
     """The keys are users."""
 
-    task: str
+    task: ClassVar[str]
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
         """With the right that is missing; that is the same for all users."""
