@@ -15,7 +15,7 @@ FUZZ_AGENT ?= 1000000
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo demo-cluster demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-spark test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending bench-agent fuzz-agent options states messages metrics clean
+.PHONY: help base kafka demo demo-cluster demo-model test test-ci test-all unit some-schedules simulated controls plain portable main-job main-job-secured integration integration-portable secured test-secure test-long test-long-secured test-spark test-harness test-docker test-vagrant test-kerberos compat mutants check lint formatted types contracts documented docs format sim chaos chaos-secure storm fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-before bench-idle bench-first bench-groups bench-outage bench-scale bench-isolation bench-sending bench-agent bench-metrics fuzz-agent options states messages metrics clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -186,6 +186,9 @@ bench-before: base ## the same in relation to confluent-kafka: at most 5 % more 
 
 bench-idle: kafka ## what an idle producer and consumer cost, with brokers and without
 	$(PY) -m benchmarks.idle
+
+bench-metrics: kafka ## what a scrape of the metrics costs
+	$(PY) -m benchmarks.metrics
 
 bench-first: kafka ## first record of a fresh process, of 2,000 partitions and of 1,000 topics, idle members: beside confluent-kafka on the real cluster
 	$(PY) -m benchmarks.first
