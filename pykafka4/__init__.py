@@ -12,7 +12,7 @@ Modules; each line imports only from lines below it:
     share/          ShareConsumer: records of share groups
     messages        Kafka's requests and responses, for `Client.request`
     spark/          writes rows of Spark to Kafka
-    admin/          AdminClient: groups, their lag and their offsets
+    admin/          AdminClient: looks at a cluster and changes it
     consumer/       Consumer, on the application's threads; handlers and streams of records
     producer/       Producer, on the application's threads
     client/         Client: the runtime that producers and consumers share, and its status
@@ -44,6 +44,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pykafka4.admin import AdminClient as AdminClient
+    from pykafka4.admin.replicas import ReassignmentProgress as ReassignmentProgress
+    from pykafka4.admin.transactions import HangingTransaction as HangingTransaction
+    from pykafka4.admin.transactions import TransactionList as TransactionList
     from pykafka4.admin.values import GroupLag as GroupLag
     from pykafka4.admin.values import GroupList as GroupList
     from pykafka4.admin.values import OffsetPlan as OffsetPlan
@@ -66,12 +69,21 @@ if TYPE_CHECKING:
     from pykafka4.consumer.processing.streams import Streams as Streams
     from pykafka4.core.admin.acls import Acl as Acl
     from pykafka4.core.admin.acls import AclFilter as AclFilter
+    from pykafka4.core.admin.cluster import ClusterDescription as ClusterDescription
+    from pykafka4.core.admin.cluster import Features as Features
+    from pykafka4.core.admin.cluster import QuorumDescription as QuorumDescription
     from pykafka4.core.admin.configs import Append as Append
     from pykafka4.core.admin.configs import ConfigEntry as ConfigEntry
     from pykafka4.core.admin.configs import Subtract as Subtract
+    from pykafka4.core.admin.producers import ActiveProducer as ActiveProducer
+    from pykafka4.core.admin.producers import TransactionDescription as TransactionDescription
+    from pykafka4.core.admin.producers import TransactionListing as TransactionListing
     from pykafka4.core.admin.quotas import QuotaEntity as QuotaEntity
     from pykafka4.core.admin.quotas import QuotaFilter as QuotaFilter
     from pykafka4.core.admin.quotas import QuotaScope as QuotaScope
+    from pykafka4.core.admin.replicas import LogDir as LogDir
+    from pykafka4.core.admin.replicas import Reassignment as Reassignment
+    from pykafka4.core.admin.replicas import Replica as Replica
     from pykafka4.core.admin.tokens import DelegationToken as DelegationToken
     from pykafka4.core.admin.topic_looks import TopicDescription as TopicDescription
     from pykafka4.core.admin.topics import NewPartitions as NewPartitions
@@ -168,6 +180,8 @@ __version__ = "0.1.0"
 _HOMES = {  # the public names by module
     "pykafka4.admin": "AdminClient",
     "pykafka4.admin.values": "GroupLag GroupList OffsetPlan PartitionLag PlannedOffset",
+    "pykafka4.admin.replicas": "ReassignmentProgress",
+    "pykafka4.admin.transactions": "HangingTransaction TransactionList",
     "pykafka4.bounded.read": "Read read",
     "pykafka4.bounded.read_arrow": "ReadArrow read_arrow",
     "pykafka4.bounded.reading": "LostRange",
@@ -180,6 +194,9 @@ _HOMES = {  # the public names by module
     "pykafka4.client.targets": "ANY CONTROLLER Target coordinator leader",
     "pykafka4.core.admin.acls": "Acl AclFilter",
     "pykafka4.core.admin.configs": "Append ConfigEntry Subtract",
+    "pykafka4.core.admin.cluster": "ClusterDescription Features QuorumDescription",
+    "pykafka4.core.admin.producers": "ActiveProducer TransactionDescription TransactionListing",
+    "pykafka4.core.admin.replicas": "LogDir Reassignment Replica",
     "pykafka4.core.admin.quotas": "QuotaEntity QuotaFilter QuotaScope",
     "pykafka4.core.admin.tokens": "DelegationToken",
     "pykafka4.core.admin.topics": "NewPartitions NewTopic",

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import AdminClient, ConfigError, TopicPartition, UnsupportedVersion
+from pykafka4 import ActiveProducer, AdminClient, ConfigError, Replica, TopicPartition, UnsupportedVersion
 from pykafka4.admin.calls import raised
-from pykafka4.core.admin.producers import ActiveProducer
-from pykafka4.core.admin.replicas import Replica
 
 T0 = TopicPartition("t", 0)
 ENDED = ActiveProducer(4, 1, 2, 1_000, None, None)

@@ -10,15 +10,28 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import AdminClient, KafkaError, NewTopic, PartialFailure, TopicPartition
-from pykafka4.admin.replicas import ReassignmentProgress
-from pykafka4.admin.transactions import HangingTransaction, TransactionList
+from pykafka4 import (
+    ActiveProducer,
+    AdminClient,
+    Features,
+    HangingTransaction,
+    KafkaError,
+    LogDir,
+    NewTopic,
+    PartialFailure,
+    QuorumDescription,
+    Reassignment,
+    ReassignmentProgress,
+    TopicPartition,
+    TransactionDescription,
+    TransactionList,
+    TransactionListing,
+)
 from pykafka4.cli import replicas
 from pykafka4.cli.invocation import Invocation
 from pykafka4.cli.main import run
-from pykafka4.core.admin.cluster import Feature, Features, QuorumDescription, QuorumReplica
-from pykafka4.core.admin.producers import ActiveProducer, TransactionDescription, TransactionListing
-from pykafka4.core.admin.replicas import LogDir, Reassignment, ReplicaSize
+from pykafka4.core.admin.cluster import Feature, QuorumReplica
+from pykafka4.core.admin.replicas import ReplicaSize
 from pykafka4.core.admin.topic_looks import PartitionDescription, TopicDescription
 from pykafka4.testing import ModelServer
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from integration.access import Operation
-from pykafka4 import AdminClient, TopicPartition
+from pykafka4 import ActiveProducer, AdminClient, TopicPartition
 from pykafka4.admin.calls import raised
-from pykafka4.core.admin.producers import ActiveProducer
 
 Call = Callable[[AdminClient, str], Any]
 HANGS = ActiveProducer(1, 0, 0, 0, None, 0)

@@ -18,11 +18,10 @@ import pytest
 from integration.cluster import Cluster
 from integration.java.client import run_tool
 from integration.waiting import until
-from pykafka4 import LATEST, AdminClient, BrokerError, KafkaError, NewTopic, PartialFailure, Producer, TopicPartition, aio
+from pykafka4 import LATEST, AdminClient, BrokerError, KafkaError, LogDir, NewTopic, PartialFailure, Producer, Replica, TopicPartition, aio
 from pykafka4.admin.calls import raised
 from pykafka4.client.client import Client
 from pykafka4.client.targets import leader
-from pykafka4.core.admin.replicas import LogDir, Replica
 from pykafka4.messages import ProduceRequest
 from pykafka4.wire.records.batch import WireRecord, build_batch
 from tests.integration.reading import LONG, produce
