@@ -18,6 +18,7 @@ __all__ = ["acls"]
 F = TypeVar("F", bound=Callable[..., Any])
 Named = tuple[str, str | None]  # a type of resource, and a name
 COLUMNS: Final = ("principal", "permission", "operation", "resource_type", "resource_name", "pattern", "host")
+NAMES: Final = ("principal", "right", "operation", "on", "name", "pattern", "host")  # of the table, which has to fit 80 columns
 CLUSTER: Final[Named] = ("cluster", "kafka-cluster")
 # The options of resources; types as `Acl` has them.
 TYPES: Final = {
@@ -190,4 +191,4 @@ def _exactly(one: Acl | AclFilter) -> AclFilter:
 
 
 def _print(found: Iterable[Acl], json_: bool) -> None:
-    print_rows(COLUMNS, [{name: getattr(acl, name) for name in COLUMNS} for acl in found], json_)
+    print_rows(COLUMNS, [{name: getattr(acl, name) for name in COLUMNS} for acl in found], json_, NAMES)

@@ -15,10 +15,11 @@ as_json_option = click.option("--json", "json_", is_flag=True, help="One JSON ob
 execute_option = click.option("--execute", is_flag=True, help="Do it. Without, only what would be done is shown.")
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], json_: bool) -> None:
-    """Rows on standard output; in a table only these columns."""
+def print_rows(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], json_: bool, names: Sequence[str] = ()) -> None:
+    """Rows on standard output; in a table only these columns, under `names` if they have others."""
+    chosen = tuple(columns)
     if json_:
         for row in rows:
             click.echo(as_json(dict(row)))
     else:
-        console().print(table(columns, [[row[column] for column in columns] for row in rows]))
+        console().print(table(names or chosen, [[row[column] for column in chosen] for row in rows]))
