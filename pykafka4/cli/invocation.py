@@ -108,7 +108,7 @@ class Invocation:
         if "profile" not in place:
             return make(place.get("config", {}), **given)
         try:
-            return make(profile(place["profile"]), **given)
+            return make(_of(kind, profile(place["profile"])), **given)
         except ConfigError as error:
             raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{place['profile']}]", 1)) from None
 
@@ -128,6 +128,28 @@ class Invocation:
             f"which cluster? {command} --bootstrap localhost:9092, or --config FILE with {SERVERS} in it, or --profile NAME; "
             f"the variable {VARIABLES['bootstrap']}, or a profile [{DEFAULT}] in {profiles_file()}, saves the typing"
         )
+
+
+def _of(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of a profile without the ones for other commands, such as `compression.type` for one that produces nothing."""
+    from pykafka4.options.config import ConsumerConfig, ProducerConfig
+
+    others = [other for other in (ProducerConfig, ConsumerConfig) if other is not kind]
+    return {
+        name: value
+        for name, value in properties.items()
+        if _has(kind, name, value) or not any(_has(other, name, value) for other in others)
+    }
+
+
+def _has(kind: type[ClientConfig], name: str, value: str) -> bool:
+    from pykafka4.options.from_properties import translate
+
+    try:
+        translate(kind, {name: value}, {})
+    except ConfigError:
+        return False
+    return True
 
 
 def note(text: str) -> None:

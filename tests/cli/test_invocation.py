@@ -46,6 +46,8 @@ def test_a_profile_names_the_cluster(server: ModelServer, profiles: Path, monkey
 bootstrap.servers = ["{server.bootstrap_servers}", "{NOBODY}"]
 request.timeout.ms = 5000
 security.protocol = "PLAINTEXT"
+compression.type = "lz4"
+isolation.level = "read_committed"
 """,
     )
     assert run(["--profile", "model", *LIST]) == 0
