@@ -19,7 +19,7 @@ from pykafka4.consumer.reading.forms import ListForm
 
 __all__ = ["consume"]
 
-MOST: Final = 20_000  # records in a list
+MOST: Final = 2_000  # records in a list: more do not fit into caches
 
 
 @click.command(

@@ -16,7 +16,7 @@ import attrs
 __all__ = ["STDIN", "Block", "CutOff", "Split", "blocks", "by_lengths", "by_separator", "size_of", "whole"]
 
 STDIN: Final = "-"
-CHUNK: Final = 1 << 20
+CHUNK: Final = 1 << 18  # larger blocks do not fit into caches
 LENGTH: Final = struct.Struct(">i")
 NULL_LENGTH: Final = -1
 

@@ -1,4 +1,4 @@
-r"""The template of `--format`, with kcat's tokens. Rule: a template becomes one iterator for each of its parts, which run in C.
+r"""The template of `--format`, with kcat's tokens. Rule: a record costs one `%`, and its parts are found in C.
 
 `%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%K` its length, `%s` value, `%S` its length,
 `%R` its length as four bytes, `%h` headers, `%%`, and `\n`, `\r`, `\t`, `\\`, `\x41`. A length is -1 if there is a null.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain, repeat
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final
 
@@ -20,29 +20,29 @@ from pykafka4.wire.records.hot import Record
 __all__ = ["Form", "Records", "TOKENS", "literal", "template_form", "to_bytes"]
 
 Records = list[Record[Any, Any]]
-Column = Callable[[Records], Iterable[bytes]]
+Column = Callable[[Records], Iterable[Any]]
+Piece = tuple[bytes, Column | None]  # for `%`: of a token, with what it stands for, or of a text
 Form = Callable[[Records], bytes]
 
-PIECES: Final = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.?)|([^%\\]+)", re.DOTALL)
+PIECES: Final = re.compile(r"%(?P<token>.?)|\\(?P<escape>x[0-9a-fA-F]{2}|.?)|(?P<text>[^%\\]+)", re.DOTALL)
+ESCAPES: Final = re.compile(r"\\(?P<escape>x[0-9a-fA-F]{2}|.?)|(?P<text>[^\\]+)", re.DOTALL)
 ESCAPED: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\", "0": b"\0"}
 TOKENS: Final = r"%t %p %o %T %k %K %s %S %R %h %% \n \r \t \\ \0 \x41"
-KEYS, VALUES, HEADERS = attrgetter("key"), attrgetter("value"), attrgetter("headers")
-PLACES: Final = {"p": attrgetter("partition"), "o": attrgetter("offset"), "T": attrgetter("timestamp_ms")}
+TOPIC, PARTITION, OFFSET, TIMESTAMP = map(attrgetter, ("topic", "partition", "offset", "timestamp_ms"))
+KEY, VALUE = attrgetter("key"), attrgetter("value")
+LENGTH: Final = struct.Struct(">i")
 
 
 def template_form(text: str, null: bytes) -> Form:
     """Records as this template says. `null` is the text of a null key or value. Raises click.BadParameter for an unknown token."""
-    columns = _columns(text, null)
+    pieces = _pieces(text, null)
+    columns = [column for _, column in pieces if column is not None]
+    if len(pieces) == 2 and len(columns) == 1 and pieces[0][0] == b"%b":
+        return _lines(columns[0], pieces[1][0] % ())
+    line = b"".join(each for each, _ in pieces)
     if not columns:
-        return lambda records: b""
-    if len(columns) == 2 and columns[0] is not None and isinstance(columns[1], bytes) and not isinstance(columns[0], bytes):
-        return _lines(columns[0], columns[1])
-
-    def form(records: Records) -> bytes:
-        parts = [repeat(column, len(records)) if isinstance(column, bytes) else column(records) for column in columns]
-        return b"".join(chain.from_iterable(zip(*parts)))
-
-    return form
+        return lambda records: line % () * len(records)
+    return lambda records: b"".join(map(line.__mod__, zip(*[column(records) for column in columns])))
 
 
 def _lines(column: Column, end: bytes) -> Form:
@@ -59,51 +59,54 @@ def to_bytes(text: str) -> bytes:
 
 def literal(text: str, option: str) -> bytes:
     r"""The text of an option, in which `\n`, `\t` and so on stand for characters. Raises click.BadParameter for an unknown one."""
-    pieces = [_piece(match, {"%": b"%"}) for match in PIECES.finditer(text.replace("%", "%%"))]
+    pieces = [_between(match) for match in ESCAPES.finditer(text)]
     if not pieces or None in pieces:
         raise click.BadParameter(rf"{text!r}: takes a text, with \n \r \t \\ \0 \x41 for characters", param_hint=option)
-    return b"".join(piece for piece in pieces if isinstance(piece, bytes))
+    return b"".join(piece for piece in pieces if piece) % ()
 
 
-def _columns(text: str, null: bytes) -> list[Column | bytes]:
+def _pieces(text: str, null: bytes) -> list[Piece]:
+    """The template's tokens, and the texts between them."""
     known = _tokens(null)
-    found: list[Column | bytes] = []
+    found: list[Piece] = []
     for match in PIECES.finditer(text):
-        piece = _piece(match, known)
-        if piece is None:
+        token = known.get(match["token"]) if match["token"] is not None else None
+        between = _between(match)
+        if token is None and between is None:
             raise click.BadParameter(f"{match[0]!r} in {text!r} is none of {TOKENS}", param_hint="--format")
-        if isinstance(piece, bytes) and found and isinstance(found[-1], bytes):
-            found[-1] += piece
+        if token is not None:
+            found.append(token)
+        elif found and found[-1][1] is None:
+            found[-1] = found[-1][0] + (between or b""), None
         else:
-            found.append(piece)
+            found.append((between or b"", None))
     return found
 
 
-def _piece(match: re.Match[str], known: Mapping[str, Column | bytes]) -> Column | bytes | None:
-    token, escape, between = match.groups()
-    if token is not None:
-        return known.get(token)
-    if escape is not None:
-        return bytes.fromhex(escape[1:]) if len(escape) == 3 else ESCAPED.get(escape)
-    return to_bytes(between)
+def _between(match: re.Match[str]) -> bytes | None:
+    """The text that stands for itself, for `%`; None if there is none."""
+    if (escape := match["escape"]) is not None:
+        found = bytes.fromhex(escape[1:]) if len(escape) == 3 else ESCAPED.get(escape)
+    else:
+        found = None if match["text"] is None else to_bytes(match["text"])
+    return None if found is None else found.replace(b"%", b"%%")
 
 
-def _tokens(null: bytes) -> Mapping[str, Column | bytes]:
+def _tokens(null: bytes) -> Mapping[str, Piece]:
+    names = cache(str.encode)
     return {
-        **{token: _numbers(get) for token, get in PLACES.items()},
-        "t": lambda records: [record.topic.encode() for record in records],
-        "k": _bytes_of(KEYS, null),
-        "s": _bytes_of(VALUES, null),
-        "K": _sizes(KEYS, b"%d".__mod__),
-        "S": _sizes(VALUES, b"%d".__mod__),
-        "R": _sizes(VALUES, struct.Struct(">i").pack),
-        "h": lambda records: [_headers(record) for record in records],
-        "%": b"%",
+        "t": (b"%b", lambda records: map(names, map(TOPIC, records))),
+        "p": (b"%d", lambda records: map(PARTITION, records)),
+        "o": (b"%d", lambda records: map(OFFSET, records)),
+        "T": (b"%d", lambda records: map(TIMESTAMP, records)),
+        "k": (b"%b", _bytes_of(KEY, null)),
+        "s": (b"%b", _bytes_of(VALUE, null)),
+        "K": (b"%d", _sizes(KEY)),
+        "S": (b"%d", _sizes(VALUE)),
+        "R": (b"%b", lambda records: map(LENGTH.pack, _sizes(VALUE)(records))),
+        "h": (b"%b", lambda records: map(_headers, records)),
+        "%": (b"%%", None),
     }
-
-
-def _numbers(get: attrgetter[int]) -> Column:
-    return lambda records: map(b"%d".__mod__, map(get, records))
 
 
 def _bytes_of(get: attrgetter[bytes | None], null: bytes) -> Column:
@@ -116,8 +119,8 @@ def _bytes_of(get: attrgetter[bytes | None], null: bytes) -> Column:
     return column
 
 
-def _sizes(get: attrgetter[bytes | None], shown: Callable[[int], bytes]) -> Column:
-    return lambda records: [shown(-1 if each is None else len(each)) for each in map(get, records)]
+def _sizes(get: attrgetter[bytes | None]) -> Callable[[Records], Iterable[int]]:
+    return lambda records: [-1 if each is None else len(each) for each in map(get, records)]
 
 
 def _headers(record: Record[Any, Any]) -> bytes:
