@@ -35,6 +35,7 @@ as_json_option = click.option("--json", "json_", is_flag=True, help="JSON, one o
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
 LOOK_S: Final = 0.5
+SETTLING: Final = 10  # looks until brokers must know of the end of a move
 Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
@@ -136,11 +137,11 @@ def _carry_out(
         except PartialFailure as failure:  # the other moves have begun
             errors |= failure.errors
     _show_plan(plan, errors, execute, json_)
-    begun = [row for row in plan if row.partition not in errors]
+    moved = [row for row in plan if row.partition not in errors and row.new is not None]
     if not execute:
         note("nothing has been changed; --execute begins these moves")
-    elif wait:
-        errors |= _awaited(admin, [row for row in begun if row.new is not None], invocation.timeout)
+    elif wait and moved:
+        errors |= _awaited(admin, moved, invocation.timeout)
     return complain_of(errors)
 
 
@@ -214,7 +215,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
     try:
         with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
             task = progress.add_task("copying")
-            while found := admin.reassignment_progress(list(totals), timeout) if totals else {}:
+            while found := admin.reassignment_progress(list(totals), timeout):
                 totals |= {tp: one.total_bytes for tp, one in found.items() if one.total_bytes is not None}
                 done = sum(found[tp].copied_bytes or 0 if tp in found else total for tp, total in totals.items())
                 progress.update(task, description=f"{len(found)} of {len(plan)} moves", completed=done, total=sum(totals.values()))
@@ -222,13 +223,25 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
     except KeyboardInterrupt:
         note("the moves go on; `cluster reassign --wait` waits for them, --cancel cancels them")
         raise
-    parts, errors = find_partitions(admin, totals, timeout)
-    for row in plan:
-        if row.partition in parts and set(parts[row.partition].replicas) != set(row.new or ()):
-            has = _nodes(parts[row.partition].replicas)
-            errors[row.partition] = KafkaError(f"{row.partition} is on brokers {has} now: another move, or a cancel, came between")
+    errors = _elsewhere(admin, plan, timeout)
     note(f"{len(plan) - len(errors)} of {len(plan)} moves are done")
-    return dict(errors)
+    return errors
+
+
+def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
+    """An error for each partition that is not where it was moved to. Brokers know of the end of a move a moment later."""
+    errors: dict[Any, KafkaError] = {}
+    for _ in range(SETTLING):
+        parts, missing = find_partitions(admin, [row.partition for row in plan], timeout)
+        errors = dict(missing)
+        for row in plan:
+            if row.partition in parts and set(parts[row.partition].replicas) != set(row.new or ()):
+                has = _nodes(parts[row.partition].replicas)
+                errors[row.partition] = KafkaError(f"{row.partition} is on brokers {has} now: another move, or a cancel, came between")
+        if not errors:
+            break
+        time.sleep(LOOK_S)
+    return errors
 
 
 # ---- leaders

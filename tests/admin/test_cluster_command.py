@@ -195,7 +195,8 @@ def test_moves_are_planned_with_their_bytes_and_begun_with_execute(canned: Calla
 
 def test_moves_are_awaited_and_one_that_was_changed_meanwhile_is_told(canned: Callable[..., Canned], command: Run) -> None:
     move = ReassignmentProgress(Reassignment((3, 1), (3,), (1,)), 10, 1_000)
-    looks = InTurn([topic_of((1, (1,)), (1, (1,))), topic_of((3, (3,)), (1, (1,)))])
+    before, after = topic_of((1, (1,)), (1, (1,))), topic_of((3, (3,)), (1, (1,)))
+    looks = InTurn([before, before, *[after] * 9])  # a broker knows of the end later
     courses = InTurn([{T0: move, T1: move}, {T0: move}, {}])
     canned(describe_topics=looks, describe_log_dirs=SIZES, alter_reassignments={}, reassignment_progress=courses)
     code, _, err = command("cluster", "reassign", "t:0=3", "t:1=3", "--execute", "--wait")

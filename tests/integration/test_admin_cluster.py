@@ -161,7 +161,7 @@ def test_a_move_is_listed_cancelled_and_followed_to_its_end(cluster: Cluster, ad
         assert re.search(rf"{tp}: replicas: 3,2,1. adding: 3. removing: 1.", listed)
         assert admin.alter_reassignments({tp: None}) == {tp: True}
         assert admin.list_reassignments([tp]) == {}
-        assert [set(part.replicas) for part in admin.describe_topic(topic).partitions] == [{1, 2}, {1, 2}]
+        until(lambda: set(admin.describe_topic(topic).partitions[0].replicas) == {1, 2}, LONG, "brokers to know of the end")
         with pytest.raises(BrokerError, match="NO_REASSIGNMENT_IN_PROGRESS"):
             admin.alter_reassignments({tp: None})
         admin.alter_reassignments({tp: [3, 2]})
@@ -313,7 +313,7 @@ def test_the_command_moves_a_partition_and_ends_a_hanging_transaction(cluster: C
     (plan,) = command(cluster, "cluster", "reassign", f"{topic}:0=2,3")
     assert (plan["replicas"], plan["new"], plan["executed"]) == ([1, 2], [2, 3], False)
     command(cluster, "cluster", "reassign", f"{topic}:0=2,3", "--execute", "--wait")
-    assert admin.describe_topic(topic).partitions[0].replicas == (2, 3)
+    until(lambda: admin.describe_topic(topic).partitions[0].replicas == (2, 3), LONG, "brokers to know of the end")
     number = leave_hanging(cluster, admin, topic)
     (hanging,) = command(cluster, "transactions", "hanging", topic)
     assert (hanging["topic"], hanging["producer_id"], hanging["transaction_start"]) == (topic, number, 0)
