@@ -71,7 +71,7 @@ def reassign(
         if not wanted and not cancel:
             return _under_way(admin, invocation, wait, json_)
         stopped, errors = _to_cancel(admin, targets(cancel), invocation.timeout) if cancel else ({}, {})
-        return _carry_out(admin, invocation, {**wanted, **stopped}, errors, (wait, execute, json_))
+        return _carry_out(admin, invocation, {**wanted, **stopped}, errors, Wanting(wait=wait, execute=execute, json=json_))
 
 
 def _move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
@@ -123,24 +123,30 @@ class Planned:
         return *self.partition, _nodes(self.current), new, _nodes(self.adding), _size(self.bytes)
 
 
-def _carry_out(
-    admin: AdminClient, invocation: Invocation, wanted: Targets, errors: dict[Any, KafkaError], how: tuple[bool, bool, bool]
-) -> int:
-    wait, execute, json_ = how
+@attrs.frozen(kw_only=True)
+class Wanting:
+    """The flags of a command."""
+
+    wait: bool
+    execute: bool
+    json: bool
+
+
+def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, errors: dict[Any, KafkaError], wanting: Wanting) -> int:
     parts, missing = find_partitions(admin, wanted, invocation.timeout)
     sizes = _sizes(admin, parts, invocation.timeout)
     plan = [_planned(tp, part, wanted[tp], sizes) for tp, part in parts.items()]
     errors |= missing
-    if execute and plan:
+    if wanting.execute and plan:
         try:
             admin.alter_reassignments({row.partition: row.new for row in plan}, timeout=invocation.timeout)
         except PartialFailure as failure:  # the other moves have begun
             errors |= failure.errors
-    _show_plan(plan, errors, execute, json_)
+    _show_plan(plan, errors, wanting)
     moved = [row for row in plan if row.partition not in errors and row.new is not None]
-    if not execute:
+    if not wanting.execute:
         note("nothing has been changed; --execute begins these moves")
-    elif wait and moved:
+    elif wanting.wait and moved:
         errors |= _awaited(admin, moved, invocation.timeout)
     return complain_of(errors)
 
@@ -162,14 +168,14 @@ def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescripti
     return found
 
 
-def _show_plan(plan: Sequence[Planned], errors: Mapping[Any, KafkaError], execute: bool, json_: bool) -> None:
-    if json_:
+def _show_plan(plan: Sequence[Planned], errors: Mapping[Any, KafkaError], wanting: Wanting) -> None:
+    if wanting.json:
         for row in plan:
             error = error_json(errors[row.partition]) if row.partition in errors else {}
             shown = {"topic": row.partition.topic, "partition": row.partition.partition, "replicas": row.current, "new": row.new}
-            click.echo(as_json({**shown, "bytes": row.bytes, "executed": execute and not error, **error}))
+            click.echo(as_json({**shown, "bytes": row.bytes, "executed": wanting.execute and not error, **error}))
     elif plan:
-        outcomes = {False: ("would begin", "would be cancelled"), True: ("begun", "cancelled")}[execute]
+        outcomes = {False: ("would begin", "would be cancelled"), True: ("begun", "cancelled")}[wanting.execute]
         done = {row.partition: outcomes[row.new is None] for row in plan} | {tp: short_name(error) for tp, error in errors.items()}
         cells = [(*row.cells(), done[row.partition]) for row in plan]
         console().print(table(("topic", "partition", "from", "to", "copied to", "size", "outcome"), cells))
