@@ -17,6 +17,7 @@ from rich.text import Text
 
 from pykafka4.cli.invocation import DONE, FAILED, complain, note
 from pykafka4.cli.show import as_json, console, plain, table
+from pykafka4.net.transport import explain
 from pykafka4.pages.processes import Process, folder, serving
 
 __all__ = ["watch"]
@@ -91,10 +92,15 @@ class Page:
         except urllib.error.HTTPError as error:
             raise NoPage(f"{self._url}: {plain(error.read(500).decode(errors='replace').strip())}") from None
         except (OSError, ValueError) as error:
-            raise NoPage(f"{self._url}: no answer ({error}); the client is closed, or its process has ended") from None
+            raise NoPage(f"{self._url}: no answer ({_why(error)}); the client is closed, or its process has ended") from None
         if "headline" not in found:
             raise NoPage(f"{self._url}: is no status page of a client")
         return found
+
+
+def _why(error: OSError | ValueError) -> str:
+    reason = getattr(error, "reason", error)
+    return explain(reason) if isinstance(reason, OSError) else str(error)
 
 
 def _address_of(pid: int) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from pykafka4.admin.values import GroupLag, PartitionLag
 from pykafka4.client.targets import coordinator
 from pykafka4.core.admin.topic_looks import operations
-from pykafka4.core.admin.values import CONSUMER, GroupDescription
+from pykafka4.core.admin.values import CLASSIC, CONSUMER, GroupDescription
 from pykafka4.diagnosis.case import Case, failed
 from pykafka4.diagnosis.partitions import right
 from pykafka4.diagnosis.values import Finding, Outcome
@@ -17,6 +17,7 @@ from pykafka4.errors import KafkaError, UnsupportedVersion, listed, short_name
 __all__ = ["look_at_groups"]
 
 READ: Final = {"READ": "members cannot join or commit"}
+MISSING: Final = "GROUP_ID_NOT_FOUND"
 LOST: Final = "the log has lost records (an unclean election), or the offset is that of another topic: rewind the group"
 CHECK: Final = "check group_id; a group exists from its first member or commit on"
 STATES: Final = {  # that are no rest
@@ -30,18 +31,28 @@ STATES: Final = {  # that are no rest
 def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
     """Does the group exist, is it at rest, and does somebody read each partition that has records?"""
     for name, found in case.admin.group_lag(case.groups, seconds / 2).items():
+        if isinstance(found, KafkaError) and short_name(found) == MISSING:
+            found = _without_offsets(case, name, found, seconds / 4 / len(case.groups))
         if isinstance(found, KafkaError):
-            what = "does not exist" if short_name(found) == "GROUP_ID_NOT_FOUND" else "cannot be looked at"
+            what = "does not exist" if short_name(found) == MISSING else "cannot be looked at"
             yield failed("groups", f"group {name}", what, found, CHECK, Outcome.WRONG)
             continue
-        yield from _rights(case, found.description, seconds / 2 / len(case.groups))
+        yield from _rights(case, found.description, seconds / 4 / len(case.groups))
         yield from _group(found)
+
+
+def _without_offsets(case: Case, name: str, error: KafkaError, seconds: float) -> GroupLag | KafkaError:
+    """A share group commits no offsets, and so has no lag here."""
+    found = case.admin.describe_groups([name], seconds)[name]
+    return error if isinstance(found, KafkaError) else GroupLag(found, ())
 
 
 def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Finding]:
     from pykafka4.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest  # declaring all messages takes time
 
     about = f"group {group.group_id}"
+    if group.type not in (CLASSIC, CONSUMER):
+        return
     name, where = group.group_id, coordinator(group.group_id)
     try:
         if group.type == CONSUMER:
@@ -64,7 +75,8 @@ def _group(found: GroupLag) -> Iterator[Finding]:
         what, evidence = f"has committed an offset of {row.partition} that does not exist", f"{-(row.lag or 0)} behind the end of the log"
         yield Finding("groups", about, Outcome.WRONG, what, evidence, LOST)
     late = [row for row in found.partitions if row.lag]
-    evidence = f"state {group.state}, {len(group.members)} members, lag {found.lag}" + (f": {listed(late, _lag)}" if late else "")
+    lag = f", lag {found.lag}{': ' if late else ''}{listed(late, _lag)}" if found.partitions else ""
+    evidence = f"state {group.state}, {len(group.members)} members{lag}"
     if not group.members:
         outcome = Outcome.WRONG if late else Outcome.NOTICE
         yield Finding("groups", about, outcome, "has no members: nobody reads", evidence, "start a consumer of the group, and see its log")

@@ -70,7 +70,8 @@ def diagnose(
             if not getattr(case, step.needs):
                 yield Finding(step.name, "", Outcome.UNSEEN, NOT_LOOKED, way_out=BEFORE)
             elif left < LEAST_S:
-                yield Finding(step.name, "", Outcome.WRONG, "is too late", f"the {timeout:g} s are over", LATE)
+                yield Finding(step.name, "", Outcome.WRONG, "is too late, as is what follows", f"the {timeout:g} s are over", LATE)
+                return
             else:
                 yield from _carried_out(step, case, min(step.seconds, share))
     finally:

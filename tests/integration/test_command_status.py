@@ -15,7 +15,8 @@ from integration.cluster import Cluster
 from integration.local.cluster import LocalCluster
 from integration.security.certificates import Authority
 from integration.security.settings import Security
-from pykafka4 import AdminClient, Consumer, NewTopic, Producer
+from integration.waiting import until
+from pykafka4 import AdminClient, Consumer, GroupDescription, NewTopic, Producer, ShareConsumer
 from pykafka4.diagnosis import cluster as looks
 from pykafka4.diagnosis.values import Outcome
 from tests.diagnosis.looking import closed, findings, of, outcomes, wrong
@@ -40,15 +41,25 @@ def guarded() -> Iterator[LocalCluster]:
 
 def test_a_sound_cluster_is_fine_in_every_step(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1, 3)
+    shared = f"{topic}-share"
     with Producer(**cluster.client) as producer, Consumer(**cluster.client, group_id=topic, auto_offset_reset="earliest") as consumer:
         producer.send(topic, b"value").result(30)
         consumer.subscribe([topic])
         assert next(iter(consumer)).value == b"value"
         consumer.commit()
-        found = findings(cluster.bootstrap, 30.0, topics=[topic], groups=[topic], **security(cluster))
+        with ShareConsumer(**cluster.client, group_id=shared) as sharing:
+            sharing.subscribe([topic])
+            until(lambda: sharing.poll(0.5) or admitted(cluster, shared), 30.0, "a member of the share group")
+            found = findings(cluster.bootstrap, 30.0, topics=[topic], groups=[topic, shared], **security(cluster))
     assert {one.outcome for one in found} == {Outcome.FINE}, found
     assert [step for step in outcomes(found) if step != "tls"] == STEPS
-    assert "state Stable, 1 members" in of(found, "groups")[-1].evidence
+    assert [one.evidence.partition(", lag")[0] for one in of(found, "groups") if "members" in one.what] == ["state Stable, 1 members"] * 2
+
+
+def admitted(cluster: Cluster, group: str) -> bool:
+    with AdminClient(**cluster.client) as admin:
+        found = admin.describe_groups([group])[group]
+    return isinstance(found, GroupDescription) and bool(found.members)
 
 
 def security(cluster: Cluster) -> dict[str, Any]:
