@@ -47,6 +47,17 @@ def _as_java_reads(text: str) -> str:
     return "".join(c if " " <= c <= "~" and c != "\\" else f"\\u{ord(c):04x}" for c in text)
 
 
+def _command_line(pid: int) -> str:
+    """Of a running process; empty if it has ended. Small images of Linux have no `ps`, macOS has no /proc."""
+    if Path("/proc/self/cmdline").exists():
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")  # a zombie's is empty
+        except OSError:
+            return ""
+    done = subprocess.run(["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return "" if done.stdout.startswith("Z") else done.stdout
+
+
 @attrs.frozen
 class Broker:
     """One broker of the local cluster, which is its own controller."""
@@ -71,8 +82,7 @@ class Broker:
             pid = int((self.folder / "pid").read_text())
         except (OSError, ValueError):
             return None
-        done = subprocess.run(["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        return pid if str(self.config) in done.stdout and not done.stdout.startswith("Z") else None
+        return pid if str(self.config) in _command_line(pid) else None
 
     def settings(self, voters: str, brokers: int) -> str:
         """As `server.properties` has them."""
@@ -165,7 +175,7 @@ class Local:
     def _check(self, brokers: Sequence[Broker], limit: float) -> None:
         for each in brokers:
             if each.pid() is None:
-                raise KafkaError(f"broker {each.id} has ended; {each.log} says:\n{_tail(each.log)}")
+                raise _ended(each)
         if time.monotonic() > limit:
             raise KafkaError(f"the brokers are not up after {READY_S:.0f} s; see {brokers[0].log}")
 
@@ -196,12 +206,17 @@ def _launch(command: Sequence[str], broker: Broker) -> None:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=broker.folder, start_new_session=True,
         )  # fmt: skip  # a session of its own: Ctrl-C in this terminal does not end it
     (broker.folder / "pid").write_text(str(process.pid))
+    while not _command_line(process.pid) and process.poll() is None:  # until its program is loaded, it has none
+        time.sleep(0.01)
     process.returncode = 0  # it outlives this process: without, Python warns that nobody waits for it
 
 
-def _tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return "\n".join(lines[-8:])
+def _ended(broker: Broker) -> KafkaError:
+    """With the last lines of its log."""
+    error = KafkaError(f"broker {broker.id} has ended; the end of {broker.log}:")
+    for line in broker.log.read_text(errors="replace").strip().splitlines()[-8:]:
+        error.add_note(line)
+    return error
 
 
 def _listens(port: int) -> bool:
