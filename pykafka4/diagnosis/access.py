@@ -24,7 +24,7 @@ from pykafka4.diagnosis.addresses import (
 )
 from pykafka4.diagnosis.case import CLOSE_S, Case
 from pykafka4.diagnosis.values import Finding, Outcome
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["look_at", "look_at_logins", "look_at_names", "look_at_ports", "look_at_tls"]
 
@@ -102,21 +102,27 @@ def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
     """Do the brokers let this client in, and answer? Are they of one cluster?"""
     wanted = [server for server in case.servers if server in case.open or (case.config.proxy_url and case.open)]
     found = side_by_side(partial(_log_in, case), wanted, seconds)
-    ids = {login.cluster_id: address for address, login in found.items() if login is not None and not login.error}
+    ids: dict[str | None, Address] = {}
     for address, login in found.items():
-        if login is not None and not login.error:
-            case.entries.append(address)
-            yield Finding("login", shown_address(address), Outcome.FINE, "this client is let in", _as_whom(case))
-        else:
+        if isinstance(login, ConfigError):
+            raise login
+        if login is None or login.error:
             case.told.add(address)
             yield _refusal(address, login.error if login is not None else "", seconds)
+        else:
+            case.entries.append(address)
+            ids[login.cluster_id] = address
+            yield Finding("login", shown_address(address), Outcome.FINE, "this client is let in", _as_whom(case))
     if len(ids) > 1:
         evidence = "; ".join(f"{shown_address(address)} is of {name}" for name, address in ids.items())
         yield Finding("login", "", Outcome.WRONG, "the bootstrap servers are of different clusters", evidence, "mend bootstrap_servers")
 
 
-def _log_in(case: Case, address: Address, seconds: float) -> Login:
-    client = case.client_of([address], seconds)
+def _log_in(case: Case, address: Address, seconds: float) -> Login | ConfigError:
+    try:
+        client = case.client_of([address], seconds)
+    except ConfigError as error:  # an option that needs a package, for example
+        return error
     try:
         client.refresh_metadata([], seconds)
         return Login(client.status()["cluster_id"])

@@ -16,7 +16,7 @@ from pykafka4.diagnosis.cluster import look_at_brokers, look_at_controller, look
 from pykafka4.diagnosis.groups import look_at_groups
 from pykafka4.diagnosis.partitions import look_at_partitions
 from pykafka4.diagnosis.values import Finding, Outcome
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.native import monotonic
 
 __all__ = ["NOT_LOOKED", "STEPS", "Step", "diagnose"]
@@ -81,5 +81,7 @@ def diagnose(
 def _carried_out(step: Step, case: Case, seconds: float) -> Iterator[Finding]:
     try:
         yield from step.look(case, seconds)
+    except ConfigError:
+        raise
     except KafkaError as error:
         yield Finding(step.name, "", Outcome.WRONG, "cannot be looked at", str(error))

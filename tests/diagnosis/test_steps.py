@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,13 @@ def test_a_sound_cluster_is_fine_in_every_step(server: ModelServer) -> None:
 def test_options_that_no_client_takes_are_refused() -> None:
     with pytest.raises(ConfigError):
         findings("127.0.0.1:9092", security_protocol="SSL", ssl_cafile="/nowhere.pem")
+
+
+@pytest.mark.model(brokers=1)
+def test_an_option_that_needs_a_package_is_refused_when_a_client_is_made(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(ConfigError, match="gssapi"):
+        findings(server.bootstrap_servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism="GSSAPI")
 
 
 @THREE
