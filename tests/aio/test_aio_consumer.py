@@ -803,7 +803,8 @@ def test_it_has_the_methods_of_the_threaded_consumer_with_the_same_arguments() -
     awaited = {name for name, method in ours.items() if iscoroutinefunction(method)}
     assert ours.keys() - awaited - {"from_properties"} == PLAIN
     returns = {name: signature(method).return_annotation for name, method in ours.items()}
-    for name in ours.keys() - {"batches", "until_end", "from_properties"}:
+    assert returns["rewind_group"] == "dict[TopicPartition, int]"  # a thread gets a future of it: it has to poll meanwhile
+    for name in ours.keys() - {"batches", "until_end", "from_properties", "rewind_group"}:
         assert returns[name] == signature(getattr(Consumer, name)).return_annotation, name
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
+import attrs
 import pytest
 
 from pykafka4 import EARLIEST, LATEST, ConfigError, GroupError, KafkaError, KafkaTimeoutError, aio
+from pykafka4.assignors import GroupMember, RangeAssignor, Topics
 from pykafka4.consumer import Consumer
 from pykafka4.core.group.encoding import subscription_bytes
 from pykafka4.records import TopicPartition
@@ -27,8 +29,8 @@ TPS = [TopicPartition("t", partition) for partition in range(4)]
 class Reading:
     """A member that reads, and notes which offsets it got since the test asked last."""
 
-    def __init__(self, make: Maker, strategy: str, **options: Any) -> None:
-        self.told = Listener()
+    def __init__(self, make: Maker, strategy: Any, **options: Any) -> None:
+        self.told, self.strategy = Listener(), strategy
         self.consumer = make(group_id="g", partition_assignment_strategy=strategy, auto_commit_interval_ms=20, **options)
         self.consumer.subscribe(["t"], self.told)
         self.got: dict[TopicPartition, list[int]] = {}
@@ -80,7 +82,7 @@ def done(future: Future[Any], members: list[Reading]) -> Any:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_owner_goes_on_from_the_new_offset_and_commits_it(server: ModelServer, make: Maker, strategy: str) -> None:
     members = read_all(server, make, strategy)
-    wanted = {TPS[0]: 5, TPS[1]: EARLIEST, TPS[2]: 12}
+    wanted: dict[TopicPartition, Any] = {TPS[0]: 5, TPS[1]: EARLIEST, TPS[2]: 12}
     found = done(members[1].consumer.rewind_group(wanted, LONG), members)
     assert found == {TPS[0]: 5, TPS[1]: 0, TPS[2]: 12}
     expected = {tp: list(range(offset, RECORDS)) for tp, offset in found.items()}
@@ -98,6 +100,44 @@ def test_a_rewind_survives_the_death_of_the_leader(server: ModelServer, make: Ma
     others = [each for each in members if each is not leader]
     future = others[0].consumer.rewind_group(dict.fromkeys(TPS, EARLIEST), LONG)
     leader.consumer.close(0)
+    done(future, others)
+    turn_until(others, lambda: got(others) == {tp: list(range(RECORDS)) for tp in TPS})
+
+
+@attrs.define(eq=False)
+class Dies:
+    """Raises when it is told to, on which its member leaves: a leader that is gone between JoinGroup and SyncGroup."""
+
+    now: bool = False
+    name: str = "dies"
+    cooperative: bool = False
+
+    def assign(self, members: Sequence[GroupMember], topics: Topics) -> dict[str, list[TopicPartition]]:
+        if self.now:
+            raise RuntimeError("the leader dies")
+        return RangeAssignor().assign(members, topics)
+
+
+def test_a_rewind_survives_a_leader_that_dies_with_the_wish_in_its_hands(server: ModelServer, make: Maker) -> None:
+    topic(server, *[RECORDS] * len(TPS))
+    members = [Reading(make, Dies()) for _ in range(3)]
+    turn_until(members, lambda: all(member.consumer.assignment() for member in members) and places(server) == dict.fromkeys(TPS, RECORDS))
+    leader_id = server.do(lambda cluster: cluster.group("g").leader)
+    leader = next(each for each in members if each.consumer.status()["consumer"]["member_id"] == leader_id)
+    others = [each for each in members if each is not leader]
+    for each in others:
+        each.got.clear()
+    leader.strategy.now = True
+    future = others[0].consumer.rewind_group(dict.fromkeys(TPS, EARLIEST), LONG)
+
+    def died() -> bool:
+        try:
+            leader.turn()
+        except KafkaError as error:
+            return "the leader dies" in str(error)
+        return False
+
+    turn_until(others, died)
     done(future, others)
     turn_until(others, lambda: got(others) == {tp: list(range(RECORDS)) for tp in TPS})
 
