@@ -11,6 +11,7 @@ from pykafka4.diagnosis.steps import diagnose
 from pykafka4.diagnosis.values import Finding, Outcome
 
 SECONDS = 10.0
+SLACK_S = 1.0  # of a busy machine
 
 
 def findings(servers: str, timeout: float = SECONDS, **arguments: Any) -> list[Finding]:

@@ -18,7 +18,7 @@ pytest.importorskip("trustme")
 from integration.security.certificates import Authority, Certificate, self_signed
 from pykafka4.diagnosis.values import Finding, Outcome
 from pykafka4.testing import ModelServer
-from tests.diagnosis.looking import closed, findings, mute, of, wrong
+from tests.diagnosis.looking import SLACK_S, closed, findings, mute, of, wrong
 from tests.net.net_helpers import serving
 from tests.net.tls_peers import AUTHORITY, context, wrapping
 
@@ -55,7 +55,7 @@ def test_a_resolver_that_hangs_is_told_in_time(monkeypatch: pytest.MonkeyPatch) 
     began = time.monotonic()
     found = findings("kafka.invalid:9092", timeout=1.0)
     over.set()
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 1.0 + SLACK_S
     assert wrong(found) == [("names", "kafka.invalid")]
     assert "resolv.conf" in found[0].way_out
 
@@ -81,7 +81,7 @@ def test_dropped_packets_are_told_in_time() -> None:
         address = "{}:{}".format(*listener.getsockname())
         began = time.monotonic()
         found = findings(address, timeout=1.0)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 1.0 + SLACK_S
     assert wrong(found) == [("ports", address)]
     assert "firewalls" in of(found, "ports")[0].way_out
 
@@ -91,7 +91,7 @@ def test_a_frozen_broker_is_told_in_time(options: dict[str, Any]) -> None:
     began = time.monotonic()
     with mute() as frozen:
         found = findings(frozen, timeout=1.5, **options)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 1.5 + SLACK_S
     assert wrong(found) == [("tls" if options else "login", frozen)]
     (bad,) = [one for one in found if one.outcome is Outcome.WRONG]
     assert bad.what == "accepts connections, but does not respond"

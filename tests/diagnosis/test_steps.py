@@ -13,7 +13,7 @@ from pykafka4.diagnosis.steps import STEPS
 from pykafka4.diagnosis.values import Outcome
 from pykafka4.errors import ConfigError
 from pykafka4.testing import ModelCluster, ModelServer
-from tests.diagnosis.looking import closed, findings, of, outcomes, wrong
+from tests.diagnosis.looking import SLACK_S, closed, findings, of, outcomes, wrong
 
 THREE = pytest.mark.model(brokers=3, topics={"t": 3})
 
@@ -94,7 +94,7 @@ def test_a_diagnosis_ends_in_time_while_all_brokers_are_frozen(server: ModelServ
         server.do(lambda cluster, node=node: cluster.freeze(node, 60.0))
     began = time.monotonic()
     found = findings(server.bootstrap_servers, timeout=1.0)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 1.5 + SLACK_S
     assert wrong(found) == [("login", address) for address in server.bootstrap_servers.split(",")]
 
 
