@@ -21,7 +21,7 @@ from pykafka4.producer.raw import RawDelivery
 __all__ = ["copy"]
 
 BATCHES: Final = 500  # in a list
-COMMIT_S: Final = 30.0
+ANSWER_S: Final = 60.0
 
 
 @click.command(
@@ -97,7 +97,7 @@ class Copying:
         """Raises KafkaError if a topic to write to has fewer partitions: its batches would have no place."""
         for topic in topics:
             target = self.topic or topic
-            count, room = len(self.session.runtime.partitions_of(topic, COMMIT_S)), len(self.destination.partitions_for(target))
+            count, room = len(self.session.runtime.partitions_of(topic, ANSWER_S)), len(self.destination.partitions_for(target, ANSWER_S))
             if count > room:
                 raise KafkaError(
                     f"{topic} has {count} partitions, {target} only {room}: add {count - room} to it, or copy with consume and produce"
@@ -112,7 +112,7 @@ class Copying:
             while waiting and (self.commits or waiting[0].done()):
                 waiting.popleft().result()
             if batches and self.commits:
-                self.session.commits.commit(None, COMMIT_S)
+                self.session.commits.commit(None, ANSWER_S)
             records = sum(batch.count for batch in batches)
             meter.advance(
                 records, sum(batch.size for batch in batches), sum(batch.last_offset - batch.base_offset + 1 for batch in batches)

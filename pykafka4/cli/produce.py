@@ -28,6 +28,7 @@ FORMATS: Final[dict[str, Split | None]] = {"lines": None, "json": by_separator(b
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: Final = {"linger_ms": 20, "max_block_ms": 180_000}  # longer than delivery_timeout_ms: a full buffer is no error of a line
 TRANSACTION_MS: Final = 900_000  # the longest that brokers allow by default
+LOOKUP_S: Final = 60.0
 SLICE_S: Final = 0.1  # of a limited rate
 
 
@@ -75,7 +76,7 @@ def produce(
     meter = Meter(topic, size_of(sources), shows=True)
     run = Run(send, Outcomes(meter.complain), meter)
     with contextlib.nullcontext() if transactional else run.told(), meter, producer(invocation, defaults, **decided) as opened:
-        _check_partition(opened.partitions_for(topic, invocation.timeout), topic, how["partition"])
+        _check_partition(opened.partitions_for(topic, invocation.timeout or LOOKUP_S), topic, how["partition"])
         input_ = paced(blocks(sources, split), rate)
         if transactional:
             run.in_transaction(opened, input_)
@@ -170,7 +171,7 @@ class Run:
             yield
         finally:
             outcomes.settle()
-            if outcomes.failed or outcomes.open or sys.exception():
+            if outcomes.failed or outcomes.open or (outcomes.sent and sys.exception()):
                 acked = outcomes.sent - outcomes.lost - outcomes.open
                 note(f"{acked:,} records were acknowledged, {outcomes.failed + outcomes.open:,} were not")
 
