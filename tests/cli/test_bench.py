@@ -24,7 +24,7 @@ def test_each_phase_has_its_figures_and_the_topic_is_deleted(server: ModelServer
     phases = {line["phase"]: line for line in map(json.loads, out.splitlines())}
     assert (list(phases), err) == (["produce", "consume", "ack", "end to end"], "")
     assert phases["produce"]["records"] == 2500
-    assert phases["consume"]["records"] == 2501  # and the one that connected
+    assert phases["consume"]["records"] in {2500, 2501}  # the one that connected may be among the first
     for name in ("produce", "ack", "end to end"):
         latency = phases[name]["latency_ms"]
         assert 0 < latency["p50"] <= latency["p99"] <= latency["p99.9"]
