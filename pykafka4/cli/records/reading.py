@@ -98,9 +98,10 @@ def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[t
     extent.check()
     options: dict[str, Any] = {**decided}
     if extent.group is not None:
-        options |= {"group_id": extent.group, "auto_offset_reset": RESETS[extent.start or FIRST]}
+        options |= {"group_id": extent.group}
     elif not extent.follow:
         options |= {"auto_offset_reset": "none"}
+    options.setdefault("auto_offset_reset", RESETS.get(extent.start or FIRST, "earliest"))  # also of a log that was truncated
     session, failed = consumer_session(invocation, DEFAULTS, **options), True
     try:
         yield session, _reading(session, extent, invocation.timeout or LOOKUP_S)
@@ -110,8 +111,10 @@ def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[t
 
 
 def _reading(session: ConsumerSession, extent: Extent, timeout: float) -> Reading:
-    if extent.group is not None:
-        return (Member if extent.follow else MemberToEnd)(session, extent.topics)
+    if extent.group is not None and not extent.follow:
+        return MemberToEnd(session, extent.topics)
+    if extent.group is not None or (extent.follow and not extent.partitions and extent.start in (None, *RESETS)):
+        return Member(session, extent.topics)
     chosen: Selection = dict.fromkeys(extent.topics, tuple(dict.fromkeys(extent.partitions)) or None)
     if extent.follow:
         return Tail(session, chosen, extent.start or FIRST, timeout)
@@ -142,7 +145,7 @@ class Span(Reading):
 
 
 class Tail(Reading):
-    """From one place on, without an end and without a group."""
+    """From one place on in the partitions that there are, without an end and without a group."""
 
     def __init__(self, session: ConsumerSession, chosen: Selection, start: Place, timeout: float) -> None:
         self._session = session
@@ -157,7 +160,7 @@ class Tail(Reading):
 
 
 class Member(Tail):
-    """The partitions of a member of a group, without end."""
+    """All partitions of topics, later ones too, or those of a member of a group, without end."""
 
     def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:
         self._session = session

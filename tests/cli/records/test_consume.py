@@ -177,6 +177,30 @@ def test_ctrl_c_ends_a_follower_and_what_it_wrote_is_committed_but_perhaps_for_t
     assert server.committed("g") in ([{T0: 3}, {T0: 4}] if more else [{}])
 
 
+@pytest.mark.parametrize(
+    ("options", "out"), [(["--from", "-2", "-n", "3"], b"1\n2\n3\n"), (["--from", "1", "-p", "0", "-n", "3"], b"1\n2\n3\n")]
+)
+def test_a_follower_begins_at_any_place(server: ModelServer, options: list[str], out: bytes) -> None:
+    topic(server, 3)
+    with running(server, "consume", "t", "--follow", *options) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1\n"
+        fill(server, "t", 0, numbers(3, 5))
+        assert process.stdout.read() == out[2:]
+        assert process.wait(LONG) == 0
+
+
+def test_a_follower_reads_partitions_that_are_added(server: ModelServer) -> None:
+    topic(server, 1)
+    with running(server, "consume", "t", "--follow", "-X", "metadata.max.age.ms=100") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"0\n"
+        server.do(lambda cluster: cluster.add_partitions("t", 2))
+        fill(server, "t", 1, numbers(7, 8))
+        assert process.stdout.readline() == b"7\n"
+        process.kill()
+
+
 def test_an_idle_member_commits_what_it_wrote(server: ModelServer) -> None:
     topic(server, 3)
     with running(server, "-X", "auto.commit.interval.ms=100", "consume", "t", "--follow", "--group", "g") as process:
