@@ -137,7 +137,7 @@ class Telemetry:
     @property
     def wanted(self) -> bool:
         """Whether a last push is due when the client is closed."""
-        return self.state is S.WAITING and self.subscription is not None and bool(self.subscription.prefixes)
+        return self.state in (S.WAITING, S.PUSHING) and self.subscription is not None
 
     def poll(self, now: float) -> Effects:
         """Ask, or push, if that is due and a broker takes it."""
@@ -224,14 +224,14 @@ class Telemetry:
 
     def pushed(self, now: float, outcome: Outcome) -> None:
         """PushTelemetry has its outcome."""
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            ended()
         if self.state is S.ENDED or self.subscription is None:
+            self._tell_end()
             return
         interval = self.subscription.interval_s
         if not self._failed(now, outcome, interval):
             self._due = now + interval
+        if self._ended is not None:
+            self._finish(now)
 
     def _failed(self, now: float, outcome: Outcome, seconds: float) -> bool:
         """Whether there is no useful response; the state is WAITING then, or ENDED. `seconds`: until the next attempt."""
@@ -253,19 +253,32 @@ class Telemetry:
         return True
 
     def end(self, now: float, ended: Callable[[], None]) -> None:
-        """Push once more if brokers want metrics; `ended` is called when that has an outcome, or at once. No other push follows."""
+        """Push once more if brokers want metrics, behind a push that is in flight. No other push follows.
+
+        `ended` is called when the last push has an outcome, or at once if there is none.
+        """
+        self._ended = ended
+        if self.state is not S.PUSHING:
+            self._finish(now)
+
+    def _finish(self, now: float) -> None:
         subscription = self.subscription
-        if self.wanted and subscription is not None and self._find_broker():
-            self._ended = ended
+        pushes = self.state is S.WAITING and subscription is not None and self._find_broker()
+        if pushes and subscription is not None:
             self._push(now, subscription, terminating=True)
-        else:
-            ended()
         self.state = S.ENDED
+        if not pushes:
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
 
     def crash(self, reason: Any) -> tuple[Callable[[], None], ...]:
         """Nobody waits, except for a close."""
-        ended, self._ended = self._ended, None
-        return () if ended is None else (ended,)
+        self._tell_end()
+        return ()
 
     def gone(self) -> None:
         """The client is closed."""

@@ -215,6 +215,19 @@ def test_the_last_push_ends_with_its_response() -> None:
     assert harness.poll(harness.now + 1_000) == []
 
 
+def test_the_last_push_is_behind_one_that_is_in_flight() -> None:
+    harness, ended = Harness(1), list[str]()
+    harness.until_push()
+    harness.machine.end(harness.now, lambda: ended.append("ended"))
+    assert harness.poll() == []
+    harness.pushed()
+    assert harness.poll() == [PUSH]
+    assert harness.sent[0].message.terminating
+    assert not ended
+    harness.pushed()
+    assert ended == ["ended"]
+
+
 def test_the_end_waits_for_nothing_if_no_broker_wants_metrics() -> None:
     harness, ended = Harness(1), list[str]()
     assert harness.poll() == [ASK]
