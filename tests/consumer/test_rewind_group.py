@@ -79,16 +79,33 @@ def done(future: Future[Any], members: list[Reading]) -> Any:
     return future.result(0)
 
 
+def turn_until_read_from(server: ModelServer, members: list[Reading], offsets: dict[TopicPartition, int]) -> None:
+    """Each record from there on is read once more, no other is, and all are committed again."""
+    expected = {tp: list(range(offset, RECORDS)) for tp, offset in offsets.items()}
+    turn_until(members, lambda: got(members) == expected and places(server) == dict.fromkeys(TPS, RECORDS))
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_owner_goes_on_from_the_new_offset_and_commits_it(server: ModelServer, make: Maker, strategy: str) -> None:
     members = read_all(server, make, strategy)
     wanted: dict[TopicPartition, Any] = {TPS[0]: 5, TPS[1]: EARLIEST, TPS[2]: 12}
     found = done(members[1].consumer.rewind_group(wanted, LONG), members)
     assert found == {TPS[0]: 5, TPS[1]: 0, TPS[2]: 12}
-    expected = {tp: list(range(offset, RECORDS)) for tp, offset in found.items()}
-    turn_until(members, lambda: got(members) == expected and places(server) == dict.fromkeys(TPS, RECORDS))
+    turn_until_read_from(server, members, found)
     assigned = [tp for member in members for kind, tps in member.told.told if kind == "assigned" for tp in tps]
     assert set(found) <= set(assigned)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_static_members_rewind_as_well_and_a_second_rewind_follows(server: ModelServer, make: Maker, strategy: str) -> None:
+    topic(server, *[RECORDS] * len(TPS))
+    members = [Reading(make, strategy, group_instance_id=name) for name in ("a", "b")]
+    turn_until(members, lambda: all(member.consumer.assignment() for member in members) and places(server) == dict.fromkeys(TPS, RECORDS))
+    for offset, asker in ((5, members[0]), (9, members[1])):
+        for member in members:
+            member.got.clear()
+        done(asker.consumer.rewind_group(dict.fromkeys(TPS, offset), LONG), members)
+        turn_until_read_from(server, members, dict.fromkeys(TPS, offset))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
