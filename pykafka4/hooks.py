@@ -132,8 +132,10 @@ class ProducerHooks:
         """A request was sent. Events may be left out, as in `on_batch_sealed`."""
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """A batch has its outcome: exactly once for each, after the callbacks of its records. Its memory is not free before this returns,
-        so that slow hooks slow down `send` instead of using more memory; `flush` and `close` wait for it.
+        """A batch has its outcome: exactly once for each, after the callbacks of its records; perhaps before them if `partition` is None.
+
+        Its memory is not free before this returns, so that slow hooks slow down `send` instead of using more memory; `flush` and `close`
+        wait for it.
         """
 
     def on_close(self) -> None:
