@@ -1,7 +1,8 @@
-"""Notes that members of a group send to each other. Invariant: a client that does not know them reads the same bytes as without them.
+"""Notes that members of a group send to each other. Rule: whatever a note has in it, reading it raises DecodeError at most.
 
-A note stands behind the last field of a subscription (JoinGroup) or an assignment (SyncGroup). Every Kafka client ignores bytes there,
-because later versions of both only add fields; the user data of an assignor, which Java's sticky one reads strictly, stays as it is.
+A note stands behind the last field of a subscription (JoinGroup) or an assignment (SyncGroup). Java, librdkafka and franz-go ignore bytes
+there, because later versions of both only add fields; the user data of an assignor, which Java's sticky one reads strictly, stays as it is.
+Sarama refuses them: none of its members can lead a group that this client's members are in.
 Each subscription of this client has one, if only an empty one: so the others know that this member reads notes.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any, Final
 
 import attrs
@@ -21,6 +23,8 @@ __all__ = ["NO_NOTE", "Note", "Rewind", "note_bytes", "read_note"]
 MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the very last is its version
 SIZE: Final = 4  # bytes for the length of the note, before the mark
 TAIL: Final = SIZE + len(MARK)
+MOST_PARTITION: Final = 2**31 - 1
+MOST_OFFSET: Final = 2**63 - 1
 
 
 @attrs.frozen
@@ -79,8 +83,8 @@ def _as_json(note: Note) -> dict[str, Any]:
 def _from_json(found: Any) -> Note:
     rewind = found["rewind"]
     return Note(
-        None if rewind is None else Rewind(str(rewind[0]), {_tp(topic, p): int(offset) for topic, p, offset in rewind[1]}),
-        int(found["generation"]),
+        None if rewind is None else Rewind(str(rewind[0]), {_tp(topic, p): _count(offset, MOST_OFFSET) for topic, p, offset in rewind[1]}),
+        index(found["generation"]),
         {str(rewind_id): frozenset(_tps(tps)) for rewind_id, tps in found["done"].items()},
         str(found["refusal"]),
     )
@@ -91,4 +95,13 @@ def _tps(rows: Iterable[Any]) -> Iterable[TopicPartition]:
 
 
 def _tp(topic: Any, partition: Any) -> TopicPartition:
-    return TopicPartition(str(topic), int(partition))
+    name = str(topic)
+    name.encode()  # a lone surrogate would raise later, when the offsets are committed
+    return TopicPartition(name, _count(partition, MOST_PARTITION))
+
+
+def _count(value: Any, most: int) -> int:
+    """A number that a request can carry: with another one, a member could end the others."""
+    if not 0 <= index(value) <= most:
+        raise ValueError(f"{value} is not from 0 to {most}")
+    return index(value)

@@ -46,3 +46,20 @@ def test_other_clients_send_no_note() -> None:
 def test_a_note_that_cannot_be_read_is_an_error(text: bytes) -> None:
     with pytest.raises(DecodeError, match="the note of a group member"):
         read_note(text + len(text).to_bytes(4, "big") + MARK)
+
+
+ROWS = ['"t",0,Infinity', '"t",0,-5', '"t",0,9223372036854775808', '"t",0,5.5', '"t",-1,5', '"t",2147483648,5', '"\\ud800",0,5']
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_note_that_no_request_could_carry_is_an_error(row: str) -> None:
+    """Otherwise a member could end all others: at the commit of the rewind."""
+    text = f'{{"rewind":["id",[[{row}]]],"generation":1,"done":{{}},"refusal":""}}'.encode()
+    with pytest.raises(DecodeError, match="the note of a group member"):
+        read_note(text + len(text).to_bytes(4, "big") + MARK)
+
+
+def test_a_generation_that_is_no_number_is_an_error() -> None:
+    text = b'{"rewind":null,"generation":Infinity,"done":{},"refusal":""}'
+    with pytest.raises(DecodeError, match="the note of a group member"):
+        read_note(text + len(text).to_bytes(4, "big") + MARK)
