@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pykafka4.client.answers import Answers
+from pykafka4.client.answers import Answers, Deadline
 from pykafka4.client.attachment import SHORT, Attachment
 from pykafka4.consumer.arguments import as_timestamp
 from pykafka4.consumer.lookups import Lookups
@@ -47,7 +47,7 @@ class GroupRewinding:
         """See aio.Consumer.rewind_group."""
         answers = yield from self._asking(offsets, timeout)
         try:
-            yield from self._waits.result(answers.promise, timeout + SHORT)
+            yield from self._waits.result(answers.promise, answers.seconds + SHORT)
             return answers.result()
         finally:
             answers.end()
@@ -56,7 +56,8 @@ class GroupRewinding:
         self._attachment.check()
         numbers, times = _as_places(offsets)
         self._check_group()
-        return self._ask((yield from self._resolved(numbers, times, timeout)), timeout)
+        deadline = Deadline(timeout)
+        return self._ask((yield from self._resolved(numbers, times, deadline)), deadline.left)
 
     def _check_group(self) -> None:
         if self._config.group_id is None:
@@ -69,18 +70,18 @@ class GroupRewinding:
         if not self._selection.subscribed:
             raise ConfigError("rewind_group: this consumer is no member of the group; call subscribe first")
 
-    def _resolved(self, numbers: Mapping[TopicPartition, int], times: Times, timeout: float) -> Steps[dict[TopicPartition, int]]:
+    def _resolved(self, numbers: Mapping[TopicPartition, int], times: Times, deadline: Deadline) -> Steps[dict[TopicPartition, int]]:
         from pykafka4.core.admin.values import LATEST
 
         if numbers:
-            starts = yield from self._lookups.beginnings(list(numbers), timeout)
-            ends = yield from self._lookups.high_watermarks(list(numbers), timeout)
+            starts = yield from self._lookups.beginnings(list(numbers), deadline.left)
+            ends = yield from self._lookups.high_watermarks(list(numbers), deadline.left)
             for tp, offset in numbers.items():
                 if not starts[tp] <= offset <= ends[tp]:
                     raise ConfigError(f"rewind_group: {tp} has no offset {offset}: its log is from {starts[tp]} to {ends[tp]}")
-        found = yield from self._lookups.specs("rewind_group", times, timeout)
+        found = yield from self._lookups.specs("rewind_group", times, deadline.left)
         behind = [tp for tp, offset in found.items() if offset is None]
-        found |= yield from self._lookups.specs("rewind_group", dict.fromkeys(behind, LATEST), timeout)
+        found |= yield from self._lookups.specs("rewind_group", dict.fromkeys(behind, LATEST), deadline.left)
         return {**numbers, **{tp: offset for tp, offset in found.items() if offset is not None}}
 
     def _ask(self, places: dict[TopicPartition, int], timeout: float) -> Answers[dict[TopicPartition, int]]:

@@ -222,6 +222,15 @@ def test_a_rewind_ends_at_its_timeout_and_when_the_consumer_leaves(server: Model
         future.result(LONG)
 
 
+def test_all_look_ups_share_the_time_of_the_call(server: ModelServer, make: Maker) -> None:
+    (member,) = read_all(server, make, "range", 1)
+    server.delay("ListOffsets", 0.4, times=9)
+    began = time.monotonic()
+    with pytest.raises(KafkaTimeoutError):
+        member.consumer.rewind_group({TPS[0]: 0, TPS[1]: datetime(2020, 1, 1, tzinfo=UTC)}, 0.6)  # three look-ups
+    assert time.monotonic() - began < 1.1
+
+
 def test_a_task_waits_while_another_polls(server: ModelServer, make: Maker) -> None:
     read_all(server, make, "range", 1)[0].consumer.close()
 
