@@ -79,7 +79,7 @@ def read_row(line: bytes) -> Row:
     """The record of a line. Raises NotSendable."""
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: thousands of brackets
         raise NotSendable(f"is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise NotSendable('must be an object: {"value": "…"}, and perhaps key, headers, timestamp, partition')

@@ -38,9 +38,11 @@ class Plain:
             how = self.more if keys is None else {**self.more, "keys": keys[at:] if at else keys}
             try:
                 deliveries = producer.send_many(self.topic, values[at:] if at else values, **how)
-            except REFUSALS as error:
+            except BaseException as error:  # of any kind: the records before it were accepted
                 accepted: list[Delivery] = getattr(error, "accepted", [])
                 outcomes.add(block, at, accepted)
+                if not isinstance(error, REFUSALS):
+                    raise
                 at += len(accepted)
                 outcomes.fail(block, at, error)
                 at += 1
@@ -73,16 +75,21 @@ def send_rows(topic: str) -> Send:
     """Sends lines of JSON."""
 
     def send(producer: Producer, block: Block, outcomes: Outcomes) -> None:
-        sent: list[Delivery] = []
-        for index, line in enumerate(block.items):
-            try:
-                row = read_row(line or b"")
-                how: dict[str, Any] = {"key": row.key, "headers": row.headers, "partition": row.partition, "timestamp_ms": row.timestamp_ms}
-                sent.append(producer.send(topic, row.value, **how))
-            except REFUSALS as error:
-                outcomes.add(block, index - len(sent), sent)
-                sent = []
-                outcomes.fail(block, index, error)
-        outcomes.add(block, len(block.items) - len(sent), sent)
+        first, sent = 0, list[Delivery]()
+        try:
+            for index, line in enumerate(block.items):
+                try:
+                    sent.append(_send_row(producer, topic, line or b""))
+                except REFUSALS as error:
+                    outcomes.add(block, first, sent)
+                    first, sent = index + 1, []
+                    outcomes.fail(block, index, error)
+        finally:  # also if another error, or Ctrl-C, ends the command
+            outcomes.add(block, first, sent)
 
     return send
+
+
+def _send_row(producer: Producer, topic: str, line: bytes) -> Delivery:
+    row = read_row(line)
+    return producer.send(topic, row.value, key=row.key, headers=row.headers, partition=row.partition, timestamp_ms=row.timestamp_ms)
