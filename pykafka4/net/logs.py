@@ -143,11 +143,12 @@ class LogThread:
     def _run(self, queue: SimpleQueue[Waiting | Callable[[], object] | None]) -> None:
         look_at = monotonic() + LOOK_S
         while True:
+            if (now := monotonic()) >= look_at:  # also while entries come and come
+                _attempt(partial(self._hangs.look, now))
+                look_at = monotonic() + LOOK_S
             try:
                 waiting = queue.get(timeout=max(0.0, look_at - monotonic()))
             except Empty:
-                _attempt(partial(self._hangs.look, monotonic()))
-                look_at = monotonic() + LOOK_S
                 continue
             if waiting is None:
                 return

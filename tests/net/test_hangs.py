@@ -97,3 +97,19 @@ def test_a_real_loop_that_hangs_is_found(client: Client, caplog: pytest.LogCaptu
     go_on.set()
     until(lambda: any("hung: the loop goes on" in message for message in caplog.messages))
     assert sum("the loop hangs" in message for message in caplog.messages) == 1
+
+
+def test_a_hang_is_found_while_log_entries_come_and_come(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "pykafka4.loop")
+    go_on, thread = threading.Event(), logs.current()
+
+    def flood() -> None:
+        if not go_on.is_set():
+            thread._queue.put(flood)
+
+    inspect(client).loop.call(lambda now: go_on.wait(SECONDS))
+    thread._queue.put(flood)
+    try:
+        until(lambda: any("hung: the loop hangs" in message for message in caplog.messages))
+    finally:
+        go_on.set()
