@@ -35,7 +35,7 @@ def test_a_group_with_members_refuses_and_names_them(server: ModelServer, admin:
             change()
         assert (caught.value.group, caught.value.members) == ("g", (member,))
         assert f"{member.member_id} (client me, host 127.0.0.1) with t-0, t-1; stop them first" in str(caught.value)
-        assert "`seek`" in str(caught.value)
+        assert "`rewind_group`" in str(caught.value)
     assert server.committed("g") == {}
     with pytest.raises(GroupNotEmpty, match=r"group g cannot be deleted.*client me"):
         admin.delete_groups(["g"])
