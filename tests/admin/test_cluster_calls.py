@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import ActiveProducer, AdminClient, ConfigError, Replica, TopicPartition, UnsupportedVersion
+from pykafka4 import ActiveProducer, AdminClient, ConfigError, Reassignment, Replica, TopicPartition, UnsupportedVersion
 from pykafka4.admin.calls import raised
+from pykafka4.messages import DescribeLogDirsResponse
+from pykafka4.testing import ModelServer
 
 T0 = TopicPartition("t", 0)
 ENDED = ActiveProducer(4, 1, 2, 1_000, None, None)
@@ -80,3 +82,25 @@ def test_nothing_to_ask_asks_nothing(admin: AdminClient) -> None:
     assert admin.alter_reassignments({}) == {}
     assert admin.describe_transactions([]) == {}
     assert admin.describe_producers([]) == {}
+
+
+# node: the size of its replica in each log directory, and whether that is a copy which will replace the other one
+SIZES = {1: [(100, False), (30, True)], 2: [(40, False)]}
+
+
+def test_a_copy_in_another_log_directory_does_not_count_as_the_replica(
+    server: ModelServer, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = DescribeLogDirsResponse.Result
+
+    def answer(call: Any) -> Any:
+        parts = [
+            kind.Topic.Partition(partition_index=0, partition_size=size, is_future_key=future) for size, future in SIZES[call.broker.node]
+        ]
+        return DescribeLogDirsResponse(results=[kind(log_dir="/d", topics=[kind.Topic(name="t", partitions=[part])]) for part in parts])
+
+    move = Reassignment(replicas=(1, 2), adding=(2,), removing=())
+    monkeypatch.setattr(AdminClient, "_reassignments", lambda *_: {T0: move})  # model brokers do not move replicas
+    server.do(lambda cluster: cluster.control("DescribeLogDirs", answer, keep=True))
+    progress = admin.reassignment_progress()[T0]
+    assert (progress.copied_bytes, progress.total_bytes) == (40, 100)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pykafka4 import AdminClient, TopicPartition
+from pykafka4.core.group.encoding import assignment_bytes
 from pykafka4.diagnosis.values import Finding, Outcome
+from pykafka4.messages import DescribeGroupsResponse
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import Maker, poll_until, topic
 from tests.diagnosis.looking import findings, of
@@ -51,3 +55,18 @@ def test_an_offset_behind_the_end_of_the_log_is_wrong(server: ModelServer, admin
     admin.set_offsets("g", {T0: 9})
     found = of(findings(server.bootstrap_servers, groups=["g"]), "groups")
     assert "has committed an offset of t-0 that does not exist" in [one.what for one in found if one.outcome is Outcome.WRONG]
+
+
+@pytest.mark.parametrize(("assignment", "is_told"), [(assignment_bytes([]), True), (b"in a format of its own", False)])
+def test_a_partition_without_owner_is_told_if_the_assignments_can_be_read(
+    server: ModelServer, admin: AdminClient, assignment: bytes, *, is_told: bool
+) -> None:
+    topic(server, 3)
+    admin.set_offsets("g", {T0: 1})
+    kind = DescribeGroupsResponse.Group
+    member = kind.Member(member_id="m", client_id="c", client_host="/h", member_metadata=b"", member_assignment=assignment)
+    answer = DescribeGroupsResponse(groups=[kind(group_id="g", group_state="Stable", protocol_type="consumer", members=[member])])
+    server.do(lambda cluster: cluster.control("DescribeGroups", lambda call: answer, keep=True))
+    found = of(findings(server.bootstrap_servers, groups=["g"]), "groups")
+    assert ("1 partitions have records and no owner" in [one.what for one in found]) is is_told
+    assert found[-1].what == "has 1 members"

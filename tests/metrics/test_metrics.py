@@ -58,6 +58,16 @@ def test_figures_of_a_producer_equal_its_stats(kafka: dict[str, Any], kafka_serv
 
 
 @pytest.mark.parametrize("by", BY)
+def test_a_record_that_may_be_in_the_log_twice_counts_once(kafka: dict[str, Any], kafka_server: ModelServer, by: By) -> None:
+    kafka_server.fail("Metadata", "TOPIC_AUTHORIZATION_FAILED", topic="orders")
+    with Producer(**kafka, enable_idempotence=False) as producer:
+        assert producer.send("orders", b"refused before it had a partition").exception(timeout=10)
+        kafka_server.disconnect("Produce", after=True)
+        assert producer.send("orders", b"a value").result(timeout=10).maybe_repeated
+        assert total(producer, "pykafka4.producer.messages.repeated", by) == 1
+
+
+@pytest.mark.parametrize("by", BY)
 def test_figures_of_a_consumer_count_what_polls_returned_and_its_lag(kafka: dict[str, Any], kafka_server: ModelServer, by: By) -> None:
     for partition in range(3):
         kafka_server.produce("orders", *"abcd", partition=partition)

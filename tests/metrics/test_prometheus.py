@@ -74,6 +74,17 @@ def test_a_shared_client_is_shown_once(kafka: dict[str, Any]) -> None:
         assert ids(registry, "pykafka4_consumer_polls_total") == ids(registry, "pykafka4_producer_requests_total") == ["pykafka4"]
 
 
+def test_a_client_that_is_added_again_is_shown_with_its_new_labels(kafka: dict[str, Any]) -> None:
+    registry, shown = CollectorRegistry(), ClientCollector()
+    registry.register(shown)
+    with Producer(**kafka) as producer:
+        shown.add(producer, by="client")
+        shown.add(producer, by="topic")
+        producer.send("orders", b"a value").result(timeout=10)
+        sent = [dict(labels) for name, labels in samples(registry) if name == "messaging_client_sent_messages_total"]
+        assert [labels["messaging_destination_name"] for labels in sent] == ["orders"]
+
+
 def test_a_client_that_is_collected_is_gone(kafka: dict[str, Any]) -> None:
     registry, shown = CollectorRegistry(), ClientCollector()
     registry.register(shown)

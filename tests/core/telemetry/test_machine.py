@@ -111,6 +111,16 @@ def test_the_first_push_comes_after_half_an_interval_to_one_and_a_half() -> None
     assert found == set(range(5, 16))
 
 
+def test_after_a_new_subscription_the_push_comes_after_a_whole_interval() -> None:
+    harness = Harness(1)
+    harness.until_push()
+    harness.pushed("UNKNOWN_SUBSCRIPTION_ID")
+    assert harness.poll() == [ASK]
+    harness.subscribe("")
+    assert harness.poll() == []
+    assert harness.wake_at == harness.now + 10
+
+
 def test_pushes_go_on_at_the_interval_to_the_same_broker() -> None:
     harness = Harness(1, 2)
     message = harness.until_push()
@@ -226,6 +236,17 @@ def test_the_last_push_is_behind_one_that_is_in_flight() -> None:
     assert not ended
     harness.pushed()
     assert ended == ["ended"]
+
+
+def test_a_last_push_of_nothing_names_no_codec() -> None:
+    harness = Harness(1)
+    harness.until_push("", codecs=(4,))
+    harness.pushed()
+    harness.figures = b""
+    harness.machine.end(harness.now, lambda: None)
+    assert harness.poll() == [PUSH]
+    message = harness.sent[0].message
+    assert (message.terminating, message.metrics, message.compression_type) == (True, b"", 0)
 
 
 def test_the_end_waits_for_nothing_if_no_broker_wants_metrics() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import pytest
+
 from pykafka4.core.telemetry.otlp import DELTA, Gauge, Sum, encode
 
 Fields = dict[int, list[Any]]
@@ -58,3 +60,10 @@ def test_metrics_are_encoded_as_opentelemetry_defines() -> None:
     summed = fields(total[7][0])
     assert (summed[2], summed[3]) == ([DELTA], [1])  # temporality, monotonic
     assert struct.unpack("<Q", fields(summed[1][0])[2][0]) == (5,)
+
+
+@pytest.mark.parametrize("size", [127, 128, 129, 16_383, 16_384])
+def test_lengths_at_the_limits_of_a_byte_are_read_back(size: int) -> None:
+    (resource_metrics,) = fields(encode([Gauge("n" * size, 1.0)], {}, 5, 6))[1]
+    (scope_metrics,) = fields(resource_metrics)[2]
+    assert fields(fields(scope_metrics)[2][0])[1] == [b"n" * size]

@@ -241,6 +241,20 @@ def test_a_rewind_that_comes_twice_is_carried_out_once(eager: Member) -> None:
     assert eager.commits() == {tp(2): 7}
 
 
+def test_a_member_remembers_the_latest_rewinds(eager: Member) -> None:
+    """One of them may come again; a leader that was told of older ones would be told more and more."""
+    for number in range(1, 6):
+        eager.machine.membership.subscribe(("t", f"u{number}"))
+        eager.run()
+        release(eager)
+        eager.assign_with([tp(0)], Rewind(str(number), {tp(0): number}), generation=number + 1)
+        assert eager.commits() == {tp(0): number}
+    eager.machine.membership.subscribe(("t",))
+    eager.run()
+    release(eager)
+    assert set(eager.join_with().done) == {"2", "3", "4", "5"}
+
+
 def test_a_member_that_leaves_ends_its_wish_and_one_wish_at_a_time(eager: Member) -> None:
     eager.ask()
     eager.ask()

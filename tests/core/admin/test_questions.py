@@ -1,0 +1,32 @@
+"""Questions by themselves: what is sent, and what a response means."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.producers import AbortTransaction, ActiveProducer
+from pykafka4.core.admin.topic_looks import Change, KnowChanges
+from pykafka4.core.admin.work import Refusal
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_cluster import MetadataResponse
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(("known", "sent"), [(3, 3), (None, 0)])
+def test_an_abort_has_the_epoch_of_the_last_coordinator(known: int | None, sent: int) -> None:
+    """A leader refuses an older one: TRANSACTION_COORDINATOR_FENCED."""
+    producer = ActiveProducer(4, 1, 2, 1_000, known, 7)
+    (marker,) = AbortTransaction(producer).message([T0]).markers
+    assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (4, 1, sent, False)
+    assert [(topic.name, topic.partition_indexes) for topic in marker.topics] == [("t", [0])]
+
+
+@pytest.mark.parametrize(("leaders", "is_known"), [([1], False), ([1, -1], False), ([1, 2], True)])
+def test_a_change_is_known_to_a_broker_that_knows_a_leader_of_each_partition(leaders: list[int], *, is_known: bool) -> None:
+    parts = [MetadataResponse.Topic.Partition(partition_index=number, leader_id=leader) for number, leader in enumerate(leaders)]
+    answer = MetadataResponse(topics=[MetadataResponse.Topic(name="t", partitions=parts)])
+    late = Refusal(BY_NAME["LEADER_NOT_AVAILABLE"].code, "t")
+    assert KnowChanges({"t": Change(2)}).read([1], Reply(answer, 12, 1)) == {1: True if is_known else late}
