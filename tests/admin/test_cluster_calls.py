@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import ActiveProducer, AdminClient, ConfigError, Reassignment, Replica, TopicPartition, UnsupportedVersion
+from pykafka4 import (
+    ActiveProducer,
+    AdminClient,
+    ConfigError,
+    HangingTransaction,
+    Reassignment,
+    Replica,
+    TopicPartition,
+    TransactionDescription,
+    TransactionList,
+    TransactionListing,
+    UnsupportedVersion,
+)
 from pykafka4.admin.calls import raised
 from pykafka4.messages import DescribeLogDirsResponse
 from pykafka4.testing import ModelServer
@@ -82,6 +94,20 @@ def test_nothing_to_ask_asks_nothing(admin: AdminClient) -> None:
     assert admin.alter_reassignments({}) == {}
     assert admin.describe_transactions([]) == {}
     assert admin.describe_producers([]) == {}
+
+
+def test_a_transaction_hangs_where_its_coordinator_does_not_know_of_it(admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The producer has gone on to its next transaction, in another partition."""
+    producer, t1 = ActiveProducer(4, 1, 2, 1_000, None, 7), TopicPartition("t", 1)
+    known = TransactionDescription("x", "Ongoing", 1, 4, 1, 60_000, 1_000, (T0,))
+    looks = {  # model brokers know none of these requests
+        "_open": [(T0, producer), (t1, producer)],
+        "_listed": TransactionList((TransactionListing("x", 4, "Ongoing", 1),), {}),
+        "_transactions_described": {"x": known},
+    }
+    for name, found in looks.items():
+        monkeypatch.setattr(AdminClient, name, lambda *_, found=found: found)
+    assert admin.find_hanging_transactions(["t"]) == [HangingTransaction(t1, producer, "x")]
 
 
 # node: the size of its replica in each log directory, and whether that is a copy which will replace the other one

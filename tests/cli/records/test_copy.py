@@ -43,11 +43,12 @@ def test_a_group_copies_only_what_is_new(server: ModelServer, command: Run, tmp_
         assert sorted(command("consume", "t", "--bootstrap", other.bootstrap_servers).out.split()) == sorted(numbers(0, 5) + numbers(0, 2))
 
 
-def test_nothing_is_committed_of_what_was_refused(server: ModelServer, command: Run) -> None:
+@pytest.mark.parametrize("group", [["--group", "g"], []])
+def test_what_was_refused_is_told_and_not_committed(server: ModelServer, command: Run, group: list[str]) -> None:
     topic(server, 4)
     server.create_topic("u", 1)
     server.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", topic="u")
-    ran = command("copy", "t", "--to-topic", "u", "--group", "g")
+    ran = command("copy", "t", "--to-topic", "u", *group)
     assert (ran.code, "TOPIC_AUTHORIZATION_FAILED" in ran.err) == (1, True)
     assert server.committed("g") == {}
 

@@ -6,10 +6,12 @@ import pytest
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.producers import AbortTransaction, ActiveProducer
+from pykafka4.core.admin.replicas import DescribeLogDirs, LogDir
 from pykafka4.core.admin.topic_looks import Change, KnowChanges
 from pykafka4.core.admin.work import Refusal
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_admin import DescribeLogDirsResponse
 from pykafka4.wire.protocol.messages_cluster import MetadataResponse
 
 T0 = TopicPartition("t", 0)
@@ -30,3 +32,10 @@ def test_a_change_is_known_to_a_broker_that_knows_a_leader_of_each_partition(lea
     answer = MetadataResponse(topics=[MetadataResponse.Topic(name="t", partitions=parts)])
     late = Refusal(BY_NAME["LEADER_NOT_AVAILABLE"].code, "t")
     assert KnowChanges({"t": Change(2)}).read([1], Reply(answer, 12, 1)) == {1: True if is_known else late}
+
+
+@pytest.mark.parametrize(("version", "space"), [(3, (None, None)), (4, (100, 40))])
+def test_the_space_of_a_volume_is_known_from_version_4_on(version: int, space: tuple[int | None, int | None]) -> None:
+    row = DescribeLogDirsResponse.Result(log_dir="/d", topics=[], total_bytes=100, usable_bytes=40)
+    answer = DescribeLogDirsResponse(results=[row])
+    assert DescribeLogDirs().read([1], Reply(answer, version, 1)) == {1: (LogDir("/d", {}, *space),)}
