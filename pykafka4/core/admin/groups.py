@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -26,6 +26,7 @@ from pykafka4.wire.protocol.messages_share import ShareGroupDescribeRequest, Sha
 __all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare", "ListGroups", "Unknown"]
 
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
+TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # of a group: the broker takes the request, but the protocol is turned off
 DEAD: Final = "Dead"  # what DescribeGroups says up to v5 of a group that does not exist, or is of another protocol
 MEMBERS: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
 
@@ -116,16 +117,15 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
     return MemberDescription(member.member_id, member.client_id, host, member.group_instance_id, partitions, is_readable=readable)
 
 
-class DescribeConsumer(OfGroups):
-    """State and members of groups of the consumer protocol (KIP-848); Unknown for a group that it does not know."""
+class OfNewerGroups(OfGroups):
+    """Groups of one of the newer protocols. A broker may know its requests and have the protocol turned off."""
 
-    api = "ConsumerGroupDescribe"
+    kind: ClassVar[str]
+    protocol_type: ClassVar[str]
 
-    def message(self, keys: Sequence[str]) -> ConsumerGroupDescribeRequest:
-        """About all."""
-        return ConsumerGroupDescribeRequest(group_ids=list(keys))
-
-    def _described(self, row: ConsumerGroupDescribeResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
+    def _described(self, row: Any, node: int) -> GroupDescription | Refusal | Unknown:
+        if row.error_code == TURNED_OFF:
+            return Unknown()
         if row.error_code == NOT_FOUND:
             return Unknown(row.error_message)
         if row.error_code:
@@ -133,27 +133,40 @@ class DescribeConsumer(OfGroups):
         return GroupDescription(
             row.group_id,
             row.group_state,
-            CONSUMER,
-            MEMBERS,
+            self.kind,
+            self.protocol_type,
             row.assignor_name,
             node,
             self._address(node),
-            tuple(map(_consumer_member, row.members)),
+            tuple(map(self._member, row.members)),
             row.group_epoch,
             row.assignment_epoch,
         )
 
+    def _member(self, member: Any) -> MemberDescription:
+        raise NotImplementedError
 
-def _consumer_member(member: ConsumerGroupDescribeResponse.Group.Member) -> MemberDescription:
-    return MemberDescription(
-        member.member_id,
-        member.client_id,
-        member.client_host.removeprefix("/"),
-        member.instance_id,
-        _partitions(member.assignment),
-        _partitions(member.target_assignment),
-        member.member_epoch,
-    )
+
+class DescribeConsumer(OfNewerGroups):
+    """State and members of groups of the consumer protocol (KIP-848); Unknown for a group that it does not know."""
+
+    api = "ConsumerGroupDescribe"
+    kind, protocol_type = CONSUMER, MEMBERS
+
+    def message(self, keys: Sequence[str]) -> ConsumerGroupDescribeRequest:
+        """About all."""
+        return ConsumerGroupDescribeRequest(group_ids=list(keys))
+
+    def _member(self, member: ConsumerGroupDescribeResponse.Group.Member) -> MemberDescription:
+        return MemberDescription(
+            member.member_id,
+            member.client_id,
+            member.client_host.removeprefix("/"),
+            member.instance_id,
+            _partitions(member.assignment),
+            _partitions(member.target_assignment),
+            member.member_epoch,
+        )
 
 
 def _partitions(
@@ -162,37 +175,19 @@ def _partitions(
     return tuple(sorted(TopicPartition(topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions))
 
 
-class DescribeShare(OfGroups):
+class DescribeShare(OfNewerGroups):
     """State and members of share groups (KIP-932); Unknown for a group that is none."""
 
     api = "ShareGroupDescribe"
+    kind = protocol_type = SHARE
 
     def message(self, keys: Sequence[str]) -> ShareGroupDescribeRequest:
         """About all."""
         return ShareGroupDescribeRequest(group_ids=list(keys))
 
-    def _described(self, row: ShareGroupDescribeResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
-        if row.error_code == NOT_FOUND:
-            return Unknown(row.error_message)
-        if row.error_code:
-            return Refusal(row.error_code, row.error_message)
-        return GroupDescription(
-            row.group_id,
-            row.group_state,
-            SHARE,
-            SHARE,
-            row.assignor_name,
-            node,
-            self._address(node),
-            tuple(map(_share_member, row.members)),
-            row.group_epoch,
-            row.assignment_epoch,
-        )
-
-
-def _share_member(member: ShareGroupDescribeResponse.Group.Member) -> MemberDescription:
-    host, partitions = member.client_host.removeprefix("/"), _partitions(member.assignment)
-    return MemberDescription(member.member_id, member.client_id, host, partitions=partitions, epoch=member.member_epoch)
+    def _member(self, member: ShareGroupDescribeResponse.Group.Member) -> MemberDescription:
+        host, partitions = member.client_host.removeprefix("/"), _partitions(member.assignment)
+        return MemberDescription(member.member_id, member.client_id, host, partitions=partitions, epoch=member.member_epoch)
 
 
 class DeleteGroups(Question[str, bool]):

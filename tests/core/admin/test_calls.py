@@ -22,6 +22,7 @@ from pykafka4.wire.protocol.messages_admin import (
 )
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetFetchRequest, OffsetFetchResponse
+from pykafka4.wire.protocol.messages_share import ShareGroupDescribeResponse
 from tests.core.scripted_admin import Harness, coordinators, groups, make, offsets_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -245,6 +246,18 @@ def test_a_group_that_is_not_there_after_an_error_is_an_error(harness: Harness) 
     harness.script["DeleteGroups"] = deletion("GROUP_ID_NOT_FOUND")
     harness.run(SECONDS - 1.0)
     assert "GROUP_ID_NOT_FOUND" in str(outcomes[0]["a"])
+
+
+@pytest.mark.parametrize("begin", [calls.described(["m"]), calls.described_with_shares(["m"])])
+def test_protocols_that_are_turned_off_know_no_group(harness: Harness, begin: calls.Begin) -> None:
+    """Kafka before 4.0 has the consumer protocol off by default, 4.1 has share groups off: both name an error for each group."""
+    off = BY_NAME["UNSUPPORTED_VERSION"].code
+    consumer, share = ConsumerGroupDescribeResponse, ShareGroupDescribeResponse
+    harness.script["ConsumerGroupDescribe"] = lambda message, host: consumer(groups=[consumer.Group(group_id="m", error_code=off)])
+    harness.script["ShareGroupDescribe"] = lambda message, host: share(groups=[share.Group(group_id="m", error_code=off)])
+    outcomes = call(harness, begin)
+    harness.run(SECONDS - 1.0)
+    assert "GROUP_ID_NOT_FOUND" in str(outcomes[0]["m"])
 
 
 def test_offsets_that_are_gone_after_a_lost_response_were_deleted(harness: Harness) -> None:
