@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pykafka4.core.telemetry.machine import Subscription, Telemetry
-from pykafka4.errors import KafkaError
 
 if TYPE_CHECKING:
     from pykafka4.client.runtime import Runtime
@@ -60,14 +59,7 @@ class MetricsPush:
         loop, machine = self._runtime.loop, self._machine
         if machine.wanted and loop.alive and not loop.on_loop():
             promise = loop.promise(machine)
-
-            def end(now: float) -> Any:
-                machine.end(now, lambda: promise.set_result(None))
-                return promise
-
-            try:
-                loop.ask(end, PATIENCE_S, "the last push of metrics")
-            except KafkaError:  # the figures are lost; the close goes on
-                pass
+            loop.call(lambda now: machine.end(now, lambda: promise.set_result(None)), machine)
+            promise.wait(PATIENCE_S)  # whatever becomes of it: without these figures, the close goes on
         loop.call(lambda _: self._runtime.engine.remove(machine))
         loop.call(lambda _: machine.gone())
