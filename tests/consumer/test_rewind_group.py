@@ -16,10 +16,12 @@ from pykafka4 import EARLIEST, LATEST, ConfigError, GroupError, KafkaError, Kafk
 from pykafka4.assignors import GroupMember, RangeAssignor, Topics
 from pykafka4.consumer import Consumer
 from pykafka4.core.group.encoding import subscription_bytes
+from pykafka4.core.group.membership.classic import ClassicProtocol
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.testing.groups.group import JoinRequest
 from tests.consumer.consuming import LONG, Listener, Maker, fill, numbers, read, topic
+from tests.inspection import inspect
 
 STRATEGIES = ["range", "cooperative-sticky"]
 RECORDS = 20
@@ -119,6 +121,29 @@ def test_a_rewind_survives_the_death_of_the_leader(server: ModelServer, make: Ma
     leader.consumer.close(0)
     done(future, others)
     turn_until(others, lambda: got(others) == {tp: list(range(RECORDS)) for tp in TPS})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_owner_that_gets_its_assignment_late_is_rewound_although_the_asker_has_left(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """The asker leaves when its own assignment has the rewind: the group rebalances before the owner has asked for its own."""
+    members = read_all(server, make, strategy)
+    leader_id = server.do(lambda cluster: cluster.group("g").leader)
+    leader = next(each for each in members if each.consumer.status()["consumer"]["member_id"] == leader_id)
+    late, asker = [each for each in members if each is not leader]
+    sync, protocol = ClassicProtocol._sync, inspect(late.consumer).machine.membership.protocol
+
+    def sync_late(self: ClassicProtocol, now: float, shares: Any) -> None:
+        time.sleep(0.5 if self is protocol else 0)
+        sync(self, now, shares)
+
+    monkeypatch.setattr(ClassicProtocol, "_sync", sync_late)
+    done(asker.consumer.rewind_group(dict.fromkeys(TPS, EARLIEST), LONG), members)
+    asker.consumer.close()
+    turn_until([leader, late], lambda: {tp for tp, offsets in got(members).items() if offsets[-1] == RECORDS - 1} == set(TPS))
+    of_asker = set(asker.got)
+    assert all(offsets == list(range(RECORDS)) for tp, offsets in got(members).items() if tp not in of_asker)
 
 
 @attrs.define(eq=False)

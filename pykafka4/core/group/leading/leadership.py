@@ -20,7 +20,7 @@ from pykafka4.assignors.interface import Assignor, GroupMember
 from pykafka4.core import INFINITY, Failed, Job, Outcome
 from pykafka4.core.group.encoding import assigned_partitions, group_members
 from pykafka4.core.group.leading.dealing import Deal, Placement
-from pykafka4.core.group.leading.rewinds import Wish, wish_of, with_rewind
+from pykafka4.core.group.leading.rewinds import Wish, missed, wish_of, with_rewind
 from pykafka4.core.group.leading.strategies import AssignorCalls, Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
@@ -55,6 +55,7 @@ class Leadership:
         "_deals",
         "_dealt",
         "_different",
+        "_issued",
         "_look_up_by",
         "_members",
         "_outbox",
@@ -96,6 +97,7 @@ class Leadership:
         self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
         self._racks: dict[str, list[frozenset[str]]] = {}  # of the partitions in the last assignment; empty unless this member has a rack
         self._wish: Wish | None = None  # of a member, to rewind the group
+        self._issued: Mapping[str, bytes] = {}  # the last assignment, if it had a rewind
         self._deals = True  # False: a static leader that rejoined keeps the assignment
         self._topics: list[str] = []  # all topics that members are subscribed to
         self._silent: set[str] = set()  # those of them that were not looked up yet
@@ -113,7 +115,10 @@ class Leadership:
         if self._assignor is None:
             return visible(response.protocol_name or "(none)")
         self._deals = not response.skip_assignment
-        self._wish = wish_of(response.members, response.generation_id, self._where)
+        rows, where = response.members, self._where
+        self._wish = wish_of(rows, response.generation_id, where) or missed(rows, self._issued, where)
+        if self._wish is None:
+            self._issued = {}
         if self._changes is None:
             self._changes = TopicChanges(self._cluster)
         self.due, self._look_up_by, self._assign_by = due, due, assign_by
@@ -235,7 +240,9 @@ class Leadership:
             raise deal.refusal("did not return in time (session_timeout_ms limits it)")
         if isinstance(shares, KafkaError):
             raise shares
-        return shares if self._wish is None else with_rewind(self._wish, shares, self._members)
+        if self._wish is not None:
+            shares = self._issued = with_rewind(self._wish, shares, self._members)
+        return shares
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
         """The request for the current assignment; `learn` takes the response."""
@@ -268,7 +275,7 @@ class Leadership:
         for topic in sorted(self._wanted):
             self._cluster.forget(topic, self)
         self._wanted.clear()
-        self.holds, self._members, self._topics, self.ask_at = False, (), [], INFINITY
+        self.holds, self._members, self._topics, self.ask_at, self._issued = False, (), [], INFINITY, {}
         if self._changes is not None:
             self._changes.end()
             self._changes = None
