@@ -36,10 +36,13 @@ def main() -> int:
 
 
 def _fill_closed() -> None:
-    """What is written to a stream that was closed by the caller (`>&-`) is lost, as in /dev/null, and fails no command."""
-    for name in ("stdout", "stderr"):
+    """A stream that was closed by the caller (`>&-`, `<&-`) is /dev/null: what is written to it is lost, and it has nothing to read.
+
+    In this order, each gets the number that a stream of its name has, which else the first socket would get.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives
 
 
 def _run() -> int:

@@ -66,7 +66,7 @@ def copy(
         Meter(" ".join(topics), reading.total, shows=True) as meter,
     ):
         copying = Copying(session, destination, to["to_topic"], group is not None)
-        copying.check(topics)
+        copying.check(topics, invocation.timeout or ANSWER_S)
         copying.run(reading, meter)
     for loss in reading.losses:
         complain(str(loss))
@@ -93,11 +93,11 @@ class Copying:
     topic: str | None
     commits: bool
 
-    def check(self, topics: tuple[str, ...]) -> None:
+    def check(self, topics: tuple[str, ...], timeout: float) -> None:
         """Raises KafkaError if a topic to write to has fewer partitions: its batches would have no place."""
         for topic in topics:
             target = self.topic or topic
-            count, room = len(self.session.runtime.partitions_of(topic, ANSWER_S)), len(self.destination.partitions_for(target, ANSWER_S))
+            count, room = len(self.session.runtime.partitions_of(topic, timeout)), len(self.destination.partitions_for(target, timeout))
             if count > room:
                 raise KafkaError(
                     f"{topic} has {count} partitions, {target} only {room}: add {count - room} to it, or copy with consume and produce"

@@ -21,6 +21,7 @@ from pykafka4.cli.invocation import Invocation
 __all__ = ["Frame", "Row", "Seconds", "connection_options"]
 
 Row = tuple[str, str, str]  # module, attribute, a line of help
+LONGEST: Final = 200  # characters of a command's line of help
 ALONE: Final = frozenset({"completion", "watch", "cluster up", "cluster down", "cluster status"})  # commands that need no other cluster
 
 
@@ -116,6 +117,8 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
     invocation = context.ensure_object(Invocation)
     if option.name == "properties":
         invocation.add_properties(value)
+    elif value == "":
+        raise click.BadParameter("is empty; is the shell's variable behind it set?")
     elif value is not None:
         setattr(invocation, str(option.name), value)
 
@@ -138,6 +141,7 @@ def _connect(command: click.Command, path: str) -> None:
             param.type = NAMES[param.name]
     if isinstance(command, click.Group):
         for name, each in command.commands.items():
+            each.short_help = each.get_short_help_str(LONGEST)  # the list of commands folds it: click would cut it off
             _connect(each, f"{path} {name}")
 
 

@@ -6,6 +6,7 @@ PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFK
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -34,6 +35,8 @@ VARIABLES: Final = {"bootstrap": "PYKAFKA4_BOOTSTRAP", "config": "PYKAFKA4_CONFI
 SERVERS: Final = "bootstrap.servers"
 # Other users of the machine can read a command line, and the shell keeps it.
 SECRET_NAME: Final = re.compile(r"password|passphrase|secret|jaas|pem$|(private|keystore)[._]key$", re.IGNORECASE)
+WAYS_OUT: Final = {"UNKNOWN_TOPIC_OR_PARTITION": "; `pykafka4 topics list` shows the topics that there are and that you may describe"}
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # without a file's name: of a command's only output
 SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # of a proxy, for example
 
 K = TypeVar("K")
@@ -106,7 +109,7 @@ class Invocation:
         except ConfigError as error:
             raise click.UsageError(str(error).removeprefix("the mapping: ")) from None
         if "profile" not in place:
-            return make(place.get("config", {}), **given)
+            return _from_file(make, place.get("config", {}), given)
         try:
             return make(_of(kind, profile(place["profile"])), **given)
         except ConfigError as error:
@@ -128,6 +131,15 @@ class Invocation:
             f"which cluster? {command} --bootstrap localhost:9092, or --config FILE with {SERVERS} in it, or --profile NAME; "
             f"the variable {VARIABLES['bootstrap']}, or a profile [{DEFAULT}] in {profiles_file()}, saves the typing"
         )
+
+
+def _from_file(make: Callable[..., T], source: str | Mapping[str, str], given: Mapping[str, Any]) -> T:
+    try:
+        return make(source, **given)
+    except OSError as error:  # also of --config "", which is no file
+        if isinstance(source, str) and error.filename == source:
+            raise click.UsageError(f"the file of --config or {VARIABLES['config']} cannot be read: {_text(error)}") from None
+        raise
 
 
 def _of(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
@@ -159,9 +171,18 @@ def note(text: str) -> None:
 
 def complain(error: BaseException | str) -> int:
     """Show an error; returns the exit code."""
-    for line in (f"error: {error}", *getattr(error, "__notes__", ())):
+    for line in (f"error: {_text(error)}", *getattr(error, "__notes__", ())):
         note(line)
     return FAILED
+
+
+def _text(error: BaseException | str) -> str:
+    """An error's text; one of the operating system without its number, and with the thing that it is about."""
+    if isinstance(error, KafkaError) or not isinstance(error, OSError) or error.strerror is None:
+        text = str(error)
+        return text + next((way for ending, way in WAYS_OUT.items() if text.endswith(ending)), "")
+    thing = error.filename or ("standard output" if error.errno in NO_ROOM else "")
+    return f"{thing}: {error.strerror}" if thing else error.strerror
 
 
 def complain_of(errors: Mapping[Any, KafkaError]) -> int:

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TextIO
+from typing import Final, TextIO
 
 import attrs
 
@@ -171,9 +171,15 @@ def increasing(numbers: Sequence[int]) -> bool:
     return all(a < b for a, b in itertools.pairwise(numbers))
 
 
+ABOUT: Final = (
+    "Show the client at work without a Kafka: three model brokers in this process, a producer, a group of three consumers, and a broker "
+    "that is killed on the way. At the end the brokers' log and the consumers' records are compared with the numbers that were sent."
+)
+
+
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:
     """Run the demo; returns 0 when every check holds, else 1."""
-    parser = argparse.ArgumentParser("python -m pykafka4 demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser("pykafka4 demo", description=ABOUT, epilog="example: pykafka4 demo --records 10000")
     parser.add_argument(
         "--records", type=int, default=RECORDS, metavar="N", help=f"how many records the producer sends (default {RECORDS:,})"
     )

@@ -77,6 +77,14 @@ def test_each_command_of_the_table_exists_and_has_the_connection(name: str) -> N
         assert {"--bootstrap", "--config", "--profile", "-X", "--timeout"} <= names, path
 
 
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in OWN])
+def test_the_list_of_commands_cuts_off_no_line(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([name, "--help"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.endswith("...")] == []
+
+
 def test_a_commands_own_option_of_the_same_name_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, object]] = []
 

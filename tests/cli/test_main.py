@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,44 @@ def test_wrong_usage_is_code_2(line: list[str], capsys: pytest.CaptureFixture[st
 def test_a_misspelt_command_is_answered_with_the_one_that_may_be_meant(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["gruops", "list"]) == 2
     assert "No such command 'gruops'; did you mean 'groups'?" in capsys.readouterr().err
+
+
+def test_an_error_of_the_system_names_the_thing(
+    server: ModelServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = str(tmp_path / "missing.properties")
+    assert run(["groups", "list", "--config", missing]) == 2
+    assert f"cannot be read: {missing}: No such file or directory" in capsys.readouterr().err
+    monkeypatch.setenv("PYKAFKA4_CONFIG", str(tmp_path))
+    assert run(["groups", "list"]) == 2
+    assert f"PYKAFKA4_CONFIG cannot be read: {tmp_path}: Is a directory" in capsys.readouterr().err
+    server.create_topic("t")
+    monkeypatch.setenv("PYKAFKA4_CONFIG", "")
+    assert run(["produce", "t", "-b", server.bootstrap_servers, str(tmp_path)]) == 1
+    assert f"error: {tmp_path}: Is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_is_told_with_what_could_not_be_written(server: ModelServer) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, "groups", "list", "-b", server.bootstrap_servers], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"error: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("option", ["-b", "--config", "--profile"])
+def test_an_empty_option_of_the_connection_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["groups", "list", option, ""]) == 2
+    assert "is empty" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that closes streams")
+def test_closed_streams_are_empty_and_lose_what_is_written(server: ModelServer) -> None:
+    server.create_topic("t")
+    command = f"exec {sys.executable} -m pykafka4 produce t -b {server.bootstrap_servers} <&- >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("line", ["--help", "groups list", "groups list --json"])

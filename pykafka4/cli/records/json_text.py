@@ -79,6 +79,8 @@ def read_row(line: bytes) -> Row:
     """The record of a line. Raises NotSendable."""
     try:
         found = json.loads(line)
+    except json.JSONDecodeError as error:  # its own text begins with the line of the line
+        raise NotSendable(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
     except (ValueError, RecursionError) as error:  # RecursionError: thousands of brackets
         raise NotSendable(f"is not JSON: {error}") from None
     if not isinstance(found, dict):

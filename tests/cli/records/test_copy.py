@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykafka4 import Producer, TopicPartition
+from pykafka4.cli.main import run
 from pykafka4.testing import ModelServer
 from tests.cli.records.conftest import Run
 from tests.consumer.consuming import fill, numbers, topic
@@ -51,6 +52,12 @@ def test_what_was_refused_is_told_and_not_committed(server: ModelServer, command
     ran = command("copy", "t", "--to-topic", "u", *group)
     assert (ran.code, "TOPIC_AUTHORIZATION_FAILED" in ran.err) == (1, True)
     assert server.committed("g") == {}
+
+
+def test_a_destination_that_cannot_be_reached_ends_it_within_its_limit(server: ModelServer, capsys: pytest.CaptureFixture[str]) -> None:
+    topic(server, 1)
+    assert run(["copy", "t", "-b", server.bootstrap_servers, "--to-bootstrap", "127.0.0.1:1", "--timeout", "1"]) == 1
+    assert "error: looking up topic t: not done within 1 s; no broker reachable: 127.0.0.1:1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,10 @@ def test_lines_that_fail_are_told_and_the_others_are_sent(server: ModelServer, c
     assert [value for _, value in pairs(server)] == [b"a", b"c"]
     lines.write_bytes(b'{"value":"d","partition":0}\n{\n{"value":"e","partition":0}\n')
     ran = command("produce", "t", "--format", "json", str(lines))
-    assert (ran.code, f"error: {lines} line 2: is not JSON" in ran.err) == (1, True)
+    assert (
+        ran.code,
+        f"error: {lines} line 2: is not JSON: Expecting property name enclosed in double quotes at character 2\n" in ran.err,
+    ) == (1, True)
     assert [value for _, value in pairs(server)] == [b"a", b"c", b"d", b"e"]
 
 
