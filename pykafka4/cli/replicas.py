@@ -136,7 +136,7 @@ def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, erro
     parts, missing = find_partitions(admin, wanted, invocation.timeout)
     sizes = _sizes(admin, parts, invocation.timeout)
     plan = [_planned(tp, part, wanted[tp], sizes) for tp, part in parts.items()]
-    errors |= missing
+    errors |= missing | ({} if wanting.execute else _unplaced(admin, plan, invocation.timeout))
     if wanting.execute and plan:
         try:
             admin.alter_reassignments({row.partition: row.new for row in plan}, timeout=invocation.timeout)
@@ -144,11 +144,21 @@ def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, erro
             errors |= failure.errors
     _show_plan(plan, errors, wanting)
     moved = [row for row in plan if row.partition not in errors and row.new is not None]
-    if not wanting.execute:
+    if not wanting.execute and plan:
         note("nothing has been changed; --execute begins these moves")
     elif wanting.wait and moved:
         errors |= _awaited(admin, moved, invocation.timeout)
     return complain_of(errors)
+
+
+def _unplaced(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
+    """An error for each move to a broker that there is not: the controller would refuse it."""
+    nodes = sorted(one.id for one in admin.describe_cluster(timeout=timeout).brokers)
+    return {
+        row.partition: KafkaError(f"{row.partition}: the cluster has no broker {_nodes(strange)}; its brokers are {_nodes(nodes)}")
+        for row in plan
+        if (strange := [node for node in row.new or () if node not in nodes])
+    }
 
 
 def _planned(tp: TopicPartition, part: PartitionDescription, new: tuple[int, ...] | None, sizes: Mapping[TopicPartition, int]) -> Planned:

@@ -249,7 +249,7 @@ def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_:
             if isinstance(one, TopicDescription) and not isinstance(outcome[key], KafkaError)
         ]
         console().print(table(("topic", "partitions", "records", "id", "outcome"), rows))
-    if not execute:
+    if not execute and records:
         note("nothing has been changed; --execute deletes these topics, and their records cannot be brought back")
     return complain_of({key: one for key, one in outcome.items() if isinstance(one, KafkaError)})
 

@@ -77,7 +77,8 @@ def delete(invocation: Invocation, user: tuple[str, ...], mechanisms: tuple[str,
         if execute and chosen:
             admin.delete_users(chosen, mechanisms=mechanisms or None, timeout=invocation.timeout)
     code = _print(gone, json_)
-    note("these passwords are deleted" if execute else "nothing has been changed; --execute deletes these passwords")
+    if chosen:
+        note("these passwords are deleted" if execute else "nothing has been changed; --execute deletes these passwords")
     return code
 
 

@@ -30,7 +30,7 @@ from pykafka4 import (
 from pykafka4.cli import replicas
 from pykafka4.cli.invocation import Invocation
 from pykafka4.cli.main import run
-from pykafka4.core.admin.cluster import Feature, QuorumReplica
+from pykafka4.core.admin.cluster import Broker, ClusterDescription, Feature, QuorumReplica
 from pykafka4.core.admin.replicas import ReplicaSize
 from pykafka4.core.admin.topic_looks import PartitionDescription, TopicDescription
 from pykafka4.testing import ModelServer
@@ -130,6 +130,8 @@ def test_log_directories_and_the_replicas_of_a_topic(server: ModelServer, admin:
     code, out, _ = command("cluster", "log-dirs", "--topic", "t:1", "--json", bootstrap=server.bootstrap_servers)
     assert (code, {row["partition"] for row in lines(out)}) == (0, {1})
     assert {"topic", "partition", "broker", "path", "size", "lag", "is_future"} == lines(out)[0].keys()
+    code, _, err = command("cluster", "log-dirs", "--topic", "t", "--topic", "none", bootstrap=server.bootstrap_servers)
+    assert (code, err) == (1, "error: none: these brokers have no replica of it; `topics describe` shows who has\n")
 
 
 def test_a_broker_that_refuses_and_a_directory_with_an_error_are_told(canned: Callable[..., Canned], command: Run) -> None:
@@ -180,7 +182,12 @@ SIZES = {1: (LogDir("/d", {T0: ReplicaSize(1_000, 0), T1: ReplicaSize(10, 0)}),)
 
 def test_moves_are_planned_with_their_bytes_and_begun_with_execute(canned: Callable[..., Canned], command: Run, tmp_path: Path) -> None:
     failure = PartialFailure.of("some", {T1: KafkaError("INVALID_REPLICA_ASSIGNMENT")}, {T0: True})
-    admin = canned(describe_topics=topic_of((1, (1, 2)), (2, (2, 1))), describe_log_dirs=SIZES, alter_reassignments=failure)
+    brokers = ClusterDescription("c", 1, tuple(Broker(node, "h", 9092) for node in (1, 2, 3, 4)))
+    admin = canned(
+        describe_topics=topic_of((1, (1, 2)), (2, (2, 1))), describe_log_dirs=SIZES, alter_reassignments=failure, describe_cluster=brokers
+    )
+    code, _, err = command("cluster", "reassign", "t:0=3,9")
+    assert (code, "error: t-0: the cluster has no broker 9; its brokers are 1,2,3,4\n" in err) == (1, True)
     code, out, err = command("cluster", "reassign", "t:0=3,4,1", "none:0=1")
     assert rows(out)[1] == ["t", "0", "1,2", "3,4,1", "3,4", "2.0", "kB", "would", "begin"]
     assert (code, "--execute begins" in err, "error: none-0" in err) == (1, True, True)

@@ -83,7 +83,9 @@ def test_a_topic_is_described_by_name_and_id(server: ModelServer, topics: Run) -
     assert (code, [row[:2] for row in rows(out)]) == (0, [["TOPIC", "PARTITION"], ["a", "0"], ["a", "1"]])
     code, out, err = topics("describe", "none", "a")
     assert (code, len(rows(out))) == (1, 3)
-    assert err.startswith("error: topic none: UNKNOWN_TOPIC_OR_PARTITION")
+    assert err.startswith("error: topic none: UNKNOWN_TOPIC_OR_PARTITION; `pykafka4 topics list` shows")
+    code, out, err = topics("delete", "none")
+    assert (code, "--execute" in err) == (1, False)
 
 
 def test_partitions_that_are_not_in_sync_are_found(server: ModelServer, topics: Run) -> None:

@@ -73,3 +73,4 @@ def test_nobody_is_deleted_without_execute(admin: RecordingAdmin, monkeypatch: p
     assert [name for name, *_ in admin.calls] == ["describe_users"]
     ran(users, admin, [*line, "--execute"], monkeypatch)
     assert admin.calls[-1] == ("delete_users", (["alice"],), {"mechanisms": (BOTH[0],)})
+    assert "deleted" not in ran(users, admin, ["delete", "bob", "--execute"], monkeypatch).stderr
