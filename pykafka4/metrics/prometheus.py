@@ -9,10 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.core import Metric as Family
-from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    from prometheus_client.core import Metric as Family
+    from prometheus_client.registry import Collector
+    from prometheus_client.utils import floatToGoString
+except ModuleNotFoundError as missing:
+    missing.add_note("pip install 'pykafka4[prometheus]'")
+    raise
 
 from pykafka4.metrics.catalogue import CLIENT_ID, DEFINITIONS
 from pykafka4.metrics.naming import family_name, label_name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -165,3 +167,11 @@ def test_a_value_at_a_bound_is_in_the_bucket_of_that_bound() -> None:
     found = counts.snapshot()
     assert (found.counts, found.sum, found.count) == ((2, 2, 1), 23.5, 5)
     assert found.plus(found).counts == (4, 4, 2)
+
+
+@pytest.mark.parametrize(("extra", "package"), [("prometheus", "prometheus_client"), ("opentelemetry", "opentelemetry")])
+def test_a_missing_package_is_told_with_the_command_that_installs_it(extra: str, package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; import pykafka4.metrics.{extra}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"\npip install 'pykafka4[{extra}]'\n")

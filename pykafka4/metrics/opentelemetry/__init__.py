@@ -8,7 +8,11 @@ Modules:
     tracing      spans of sent, received and processed records; their contexts in headers
 """
 
-from pykafka4.metrics.opentelemetry.instruments import instrument as instrument
-from pykafka4.metrics.opentelemetry.tracing import Tracing as Tracing
+try:
+    from pykafka4.metrics.opentelemetry.instruments import instrument as instrument
+    from pykafka4.metrics.opentelemetry.tracing import Tracing as Tracing
+except ModuleNotFoundError as missing:
+    missing.add_note("pip install 'pykafka4[opentelemetry]'")
+    raise
 
 __all__ = ["Tracing", "instrument"]
