@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Final
 
 from pykafka4.assignors.interface import GroupMember
+from pykafka4.core.group.notes import without_note
 from pykafka4.errors import ConfigError, DecodeError
 from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
@@ -66,7 +67,7 @@ def group_member(member_id: str, instance_id: str | None, metadata: bytes, where
         tuple(dict.fromkeys(TopicPartition(t.topic, p) for t in sent.owned_partitions for p in t.partitions)),
         max(sent.generation_id, -1),
         sent.rack_id or None,
-        sent.user_data,
+        without_note(sent.user_data),
     )
 
 

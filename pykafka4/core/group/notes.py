@@ -1,9 +1,10 @@
 """Notes that members of a group send to each other. Rule: whatever a note has in it, reading it raises DecodeError at most.
 
-A note stands behind the last field of a subscription (JoinGroup) or an assignment (SyncGroup). Java, librdkafka and franz-go ignore bytes
-there, because later versions of both only add fields; the user data of an assignor, which Java's sticky one reads strictly, stays as it is.
-Sarama refuses them: none of its members can lead a group that this client's members are in.
-Each subscription of this client has one, if only an empty one: so the others know that this member reads notes.
+In a subscription (JoinGroup) a note stands at the end of the assignor's user data, which the leaders of other clients ignore: `range` and
+`roundrobin` have none there, `cooperative-sticky` a number at its beginning. The user data of `sticky` is read strictly, and has no note.
+Behind the last field it would be in the way of a leader of Sarama, which refuses bytes there. In an assignment (SyncGroup) a note stands
+behind the last field, but only once all members are known to read notes.
+Each of these subscriptions of this client has one, if only an empty one: so the others know that this member reads notes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import attrs
 from pykafka4.errors import DecodeError
 from pykafka4.records import TopicPartition
 
-__all__ = ["NO_NOTE", "Note", "Rewind", "note_bytes", "read_note"]
+__all__ = ["NO_NOTE", "WITHOUT_NOTES", "Note", "Rewind", "note_bytes", "read_note", "without_note"]
 
 MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the very last is its version
+WITHOUT_NOTES: Final = "sticky"  # the assignor whose user data ends where its schema does
 SIZE: Final = 4  # bytes for the length of the note, before the mark
 TAIL: Final = SIZE + len(MARK)
 MOST_PARTITION: Final = 2**31 - 1
@@ -52,22 +54,31 @@ NO_NOTE: Final = Note()
 
 
 def note_bytes(note: Note) -> bytes:
-    """What follows the subscription or assignment."""
+    """What follows the user data of a subscription, or an assignment."""
     text = b"" if note == NO_NOTE else json.dumps(_as_json(note), separators=(",", ":")).encode()
     return text + len(text).to_bytes(SIZE, "big") + MARK
 
 
 def read_note(data: bytes) -> Note | None:
-    """The note at the end of a subscription or assignment; None: its sender does not know notes. Raises DecodeError."""
-    if not data.endswith(MARK):
+    """The note in a subscription or assignment; None: its sender does not know notes. Raises DecodeError."""
+    end = data.rfind(MARK) - SIZE
+    if end < 0:
         return None
-    size = int.from_bytes(data[-TAIL : -len(MARK)], "big")
+    size = int.from_bytes(data[end : end + SIZE], "big")
     if not size:
         return NO_NOTE
     try:
-        return _from_json(json.loads(data[-TAIL - size : -TAIL]))
+        return _from_json(json.loads(data[max(end - size, 0) : end]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise DecodeError(f"the note of a group member cannot be read: {error}") from error
+
+
+def without_note(user_data: bytes | None) -> bytes | None:
+    """The user data that the assignor returned."""
+    if not user_data or not user_data.endswith(MARK):
+        return user_data
+    size = int.from_bytes(user_data[-TAIL : -len(MARK)], "big")
+    return user_data[: max(len(user_data) - TAIL - size, 0)] or None
 
 
 def _as_json(note: Note) -> dict[str, Any]:

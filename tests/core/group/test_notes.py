@@ -9,7 +9,7 @@ from pykafka4.core.group.notes import MARK, NO_NOTE, Note, Rewind, note_bytes, r
 from pykafka4.errors import DecodeError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from pykafka4.wire.protocol.schema import encode_data
+from pykafka4.wire.protocol.schema import decode_data, encode_data
 
 TP = TopicPartition("t", 3)
 NOTES = [
@@ -21,19 +21,21 @@ NOTES = [
 
 
 @pytest.mark.parametrize("note", NOTES)
-def test_a_note_survives_its_bytes_behind_both(note: Note) -> None:
+def test_a_note_survives_its_bytes_in_both(note: Note) -> None:
     sent = note_bytes(note)
-    assert read_note(subscription_bytes(["t"]) + sent) == note
+    assert read_note(subscription_bytes(["t"], [TP], 3, "rack", b"user data" + sent)) == note
     assert read_note(assignment_bytes([TP]) + sent) == note
 
 
 @pytest.mark.parametrize("note", NOTES)
 @pytest.mark.parametrize("version", range(4))
 def test_who_does_not_know_notes_reads_the_same_as_without(note: Note, version: int) -> None:
-    """Every version of both may be followed by more bytes."""
+    """A subscription keeps its length, which strict readers (Sarama) check; an assignment may be followed by more bytes."""
     subscription = encode_data(ConsumerProtocolSubscription(topics=["t"], user_data=b"u"), version)
+    noted = encode_data(ConsumerProtocolSubscription(topics=["t"], user_data=b"u" + note_bytes(note)), version)
     assignment = encode_data(ConsumerProtocolAssignment(assigned_partitions=[]), version)
-    assert group_member("m", None, subscription + note_bytes(note), "c") == group_member("m", None, subscription, "c")
+    assert encode_data(decode_data(ConsumerProtocolSubscription, noted), version) == noted
+    assert group_member("m", None, noted, "c") == group_member("m", None, subscription, "c")
     assert assigned_partitions(assignment + note_bytes(note)) == []
 
 

@@ -272,10 +272,10 @@ class ClassicProtocol(OfAssignee):
             self._cannot_assign(now, data)
             return
         self._asked, self._came_back = True, not self.member_id
+        data = self.rewinds.with_note(data, self.generation)
         message = requests.join_request(
             self._config, self.member_id, self._joined_with, self._assignee.held, self._held_since, data, self._why
         )
-        self.rewinds.add_note(message, self.generation)
         deadline = now + requests.join_patience(self._config)
         self._attempt_with(now, node, message, deadline, GroupRequest.JOIN)
 

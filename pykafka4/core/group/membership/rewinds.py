@@ -17,7 +17,7 @@ from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.group.committing.offsets import Commit, names_of
 from pykafka4.core.group.leading.rewinds import strangers_refusal
 from pykafka4.core.group.membership.protocol import CommitsInFlight
-from pykafka4.core.group.notes import Note, Rewind, note_bytes, read_note
+from pykafka4.core.group.notes import WITHOUT_NOTES, Note, Rewind, note_bytes, read_note
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import DecodeError, KafkaError, KafkaTimeoutError, broker_error
@@ -26,7 +26,7 @@ from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupRequest
+from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse
 
 __all__ = ["Done", "Rewinds"]
 
@@ -154,14 +154,13 @@ class Rewinds:
 
     # ---------------------------------------------------------------- notes
 
-    def add_note(self, message: JoinGroupRequest, generation: int) -> None:
-        """Add the note to the subscriptions of this member, which is in `generation`."""
+    def with_note(self, user_data: Mapping[str, bytes | None], generation: int) -> dict[str, bytes | None]:
+        """The user data of assignors, by name, with the note of this member, which is in `generation`."""
         rewind = None
         if self._wish is not None and self.ready:
             rewind, self._wish.sent = self._wish.rewind, True
         note = note_bytes(Note(rewind, -1 if rewind is None else generation, self._done))
-        for protocol in message.protocols:
-            protocol.metadata += note
+        return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
 
     def take(self, assignment: bytes) -> Mapping[TopicPartition, int]:
         """The offsets in an assignment of partitions that were not rewound before. The wish is over, or made again.

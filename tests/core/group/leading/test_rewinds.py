@@ -18,7 +18,7 @@ WANTED = Rewind("1", {tp(0): 5, tp(1): 6, tp(2): 7})
 
 
 def row(name: str, note: Note | None = NO_NOTE, instance: str | None = None) -> JoinGroupResponse.Member:
-    metadata = subscription_bytes(["t"]) + (b"" if note is None else note_bytes(note))
+    metadata = subscription_bytes(["t"], user_data=None if note is None else note_bytes(note))
     return JoinGroupResponse.Member(member_id=name, group_instance_id=instance, metadata=metadata)
 
 
@@ -81,7 +81,7 @@ def test_a_partition_without_an_owner_is_named() -> None:
 
 
 def test_a_note_that_cannot_be_read_asks_for_nothing() -> None:
-    broken = JoinGroupResponse.Member(member_id="a", metadata=subscription_bytes(["t"]) + b"{\0\0\0\1\0pykafka4\1")
+    broken = JoinGroupResponse.Member(member_id="a", metadata=subscription_bytes(["t"], user_data=b"{\0\0\0\1\0pykafka4\1"))
     assert wish_of([broken], 5, "c") is None
 
 

@@ -197,7 +197,7 @@ def test_a_changed_subscription_is_a_rebalance(harness: ConsumerHarness) -> None
     assert state(harness) is MemberState.REVOKING
     release(harness)
     request = harness.one(JoinGroupRequest)
-    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"], (), 1) + note_bytes(NO_NOTE)
+    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"], (), 1, user_data=note_bytes(NO_NOTE))
 
 
 def test_the_order_of_the_topics_is_no_change(harness: ConsumerHarness) -> None:

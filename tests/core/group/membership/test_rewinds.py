@@ -64,7 +64,7 @@ class Member(ConsumerHarness):
 
 
 def described(name: str, note: Note | None = NO_NOTE) -> DescribeGroupsResponse.Group.Member:
-    metadata = subscription_bytes(["t"]) + (b"" if note is None else note_bytes(note))
+    metadata = subscription_bytes(["t"], user_data=None if note is None else note_bytes(note))
     return DescribeGroupsResponse.Group.Member(
         member_id=name, client_id=f"client-{name}", client_host="/1.2.3.4", member_metadata=metadata, member_assignment=b""
     )
@@ -146,6 +146,15 @@ def test_a_new_member_joins_with_its_wish_at_once() -> None:
     harness.answer(harness.one(DescribeGroupsRequest), DescribeGroupsResponse(groups=[group]))
     note = read_note(harness.one(JoinGroupRequest).message.protocols[0].metadata)
     assert note == Note(WANTED, generation=-1)
+
+
+def test_the_user_data_of_sticky_is_read_strictly_and_has_no_note() -> None:
+    harness = ConsumerHarness(group_id="g", partition_assignment_strategy=("sticky", "cooperative-sticky"))
+    harness.cluster.set("t", [1])
+    harness.subscribe()
+    sticky, cooperative = harness.one(JoinGroupRequest).message.protocols
+    assert read_note(sticky.metadata) is None
+    assert read_note(cooperative.metadata) == NO_NOTE
 
 
 def test_it_asks_again_until_an_assignment_has_the_id(eager: Member) -> None:
