@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from integration.cluster import Cluster
 from integration.java.client import JavaRecord, java_consume
 from integration.waiting import Deadline, until
-from pykafka4 import Consumer, Producer, Record, TopicPartition
+from pykafka4 import AdminClient, Consumer, Producer, Record, TopicPartition
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest
 
 LONG = 60.0  # seconds for what takes as long as the brokers take
@@ -33,6 +33,12 @@ class Polls(Protocol[R]):
 
     def status(self) -> dict[str, Any]:
         """See its status."""
+
+
+def delete_topics_of(cluster: Cluster, prefix: str) -> None:
+    """Delete the topics whose names begin like this."""
+    with AdminClient(**cluster.client) as admin:
+        admin.delete_topics([name for name in admin.list_topics() if name.startswith(prefix)], wait=True)
 
 
 def produce(cluster: Cluster, topic: str, first: int, last: int, partition: int | None = None, size: int = 0) -> None:

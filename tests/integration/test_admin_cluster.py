@@ -24,7 +24,7 @@ from pykafka4.client.client import Client
 from pykafka4.client.targets import leader
 from pykafka4.messages import ProduceRequest
 from pykafka4.wire.records.batch import WireRecord, build_batch
-from tests.integration.reading import LONG, produce
+from tests.integration.reading import LONG, delete_topics_of, produce
 
 pytestmark = pytest.mark.cluster
 
@@ -36,6 +36,13 @@ Settings = dict[tuple[str, str | int | None], dict[str, Any]]
 THROTTLE: Settings = {
     ("broker", node): {f"{role}.replication.throttled.rate": 200_000 for role in ("leader", "follower")} for node in (1, 2, 3)
 }
+
+
+@pytest.fixture
+def topic(cluster: Cluster, topic: str) -> Iterator[str]:
+    """Deleted at the end: with few replicas it would be without a leader when a later test kills a broker."""
+    yield topic
+    delete_topics_of(cluster, topic)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from pykafka4 import (
     TopicDescription,
     TopicPartition,
 )
-from tests.integration.reading import LONG, produce
+from tests.integration.reading import LONG, delete_topics_of, produce
 from tests.integration.sharing import configure, share, take_explicitly
 
 pytestmark = pytest.mark.cluster
@@ -36,6 +36,13 @@ pytestmark = pytest.mark.cluster
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+
+
+@pytest.fixture
+def topic(cluster: Cluster, topic: str) -> Iterator[str]:
+    """Deleted at the end: with few replicas it would be without a leader when a later test kills a broker."""
+    yield topic
+    delete_topics_of(cluster, topic)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from pykafka4 import AdminClient, Consumer, GroupDescription, NewTopic, Producer
 from pykafka4.diagnosis import cluster as looks
 from pykafka4.diagnosis.values import Outcome
 from tests.diagnosis.looking import closed, findings, of, outcomes, wrong
+from tests.integration.reading import delete_topics_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
 
@@ -37,6 +38,13 @@ def guarded() -> Iterator[LocalCluster]:
 
 
 # ---- three brokers
+
+
+@pytest.fixture
+def topic(cluster: Cluster, topic: str) -> Iterator[str]:
+    """Deleted at the end: with few replicas it would be without a leader when a later test kills a broker."""
+    yield topic
+    delete_topics_of(cluster, topic)
 
 
 def test_a_sound_cluster_is_fine_in_every_step(cluster: Cluster, topic: str) -> None:

@@ -249,7 +249,8 @@ class Telemetry:
         self._due = now + seconds
         if reaction is Reaction.ASK:
             self._packs = self._packs and name != "UNSUPPORTED_COMPRESSION_TYPE"
-            self.subscription, self._due = None, now
+            if self.subscription is not None:  # a broker that answers the question with this error is not asked again at once
+                self.subscription, self._due = None, now
         return True
 
     def end(self, now: float, ended: Callable[[], None]) -> None:

@@ -173,6 +173,15 @@ def test_after_an_outdated_subscription_brokers_are_asked_at_once(error: str) ->
     assert harness.poll() == [ASK]
 
 
+@pytest.mark.parametrize("error", ["UNKNOWN_SUBSCRIPTION_ID", "UNSUPPORTED_COMPRESSION_TYPE"])
+def test_a_broker_that_answers_the_question_with_such_an_error_is_asked_again_minutes_later(error: str) -> None:
+    harness = Harness(1)
+    assert harness.poll() == [ASK]
+    harness.subscribe(error=error)
+    assert harness.poll(harness.now + 299) == []
+    assert harness.poll(harness.now + 1) == [ASK]
+
+
 @pytest.mark.parametrize("error", ["TELEMETRY_TOO_LARGE", "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_SERVER_ERROR"])
 def test_after_other_errors_the_next_push_comes_at_the_interval(error: str) -> None:
     harness = Harness(1)

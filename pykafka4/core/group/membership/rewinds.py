@@ -36,7 +36,8 @@ CHECK_AGAIN: Final = 0.3  # seconds after a look at the group while it rebalance
 COMMITTED_IN: Final = 60.0  # seconds, until the commit of a rewind is given up
 KEPT: Final = 4  # rewinds that a member remembers: those that may still be asked for again
 STABLE: Final = "Stable"  # the state of a group in which DescribeGroups has the members' notes
-VACANT: Final = ("Empty", "Dead")
+EMPTY: Final = "Empty"  # also of a group whose last members were frozen for too long: they join again
+DEAD: Final = "Dead"  # the classic protocol has no such group
 
 Done = Callable[[KafkaError | None], None]
 
@@ -118,13 +119,13 @@ class Rewinds:
         if not groups:
             return
         group = groups[0]
-        if group.group_state == STABLE or (group.group_state in VACANT and not is_member):
+        if group.group_state == STABLE or (group.group_state in (EMPTY, DEAD) and not is_member):
             refusal = strangers_refusal([_named(member) for member in group.members if not _can_rewind(member)])
             if refusal:
                 self._refuse(refusal)
             else:
                 wish.step = Step.READY
-        elif group.group_state in VACANT or error_code(group.error_code).name == "GROUP_ID_NOT_FOUND":
+        elif group.group_state == DEAD or error_code(group.error_code).name == "GROUP_ID_NOT_FOUND":
             self._refuse("it has members of the consumer protocol (KIP-848), whose partitions the coordinator assigns")
         elif group.error_code and reaction(group.error_code) in (Reaction.DENIED, Reaction.FATAL):
             self.end(broker_error(group.error_code, f"looking at group {self._group}", None, "DescribeGroups", group=self._group))

@@ -120,7 +120,7 @@ def test_a_missing_right_ends_the_wish(eager: Member) -> None:
     assert "GROUP_AUTHORIZATION_FAILED" in str(eager.outcomes[0])
 
 
-@pytest.mark.parametrize("answer", ["PreparingRebalance", "lost", "COORDINATOR_LOAD_IN_PROGRESS"])
+@pytest.mark.parametrize("answer", ["PreparingRebalance", "Empty", "lost", "COORDINATOR_LOAD_IN_PROGRESS"])
 def test_it_looks_again_when_a_look_says_nothing(eager: Member, answer: str) -> None:
     eager.ask()
     if answer == "lost":
