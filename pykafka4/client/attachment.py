@@ -98,10 +98,17 @@ class Attachment(ABC, Generic[M]):
             self._push = MetricsPush(self.runtime, kind, self, labels)
 
     def disconnect(self) -> None:
-        """Remove the machine from the loop and detach from the client."""
-        push, self._push = self._push, None
-        if push is not None:
-            push.end()
-        self.runtime.loop.call(lambda _: self.runtime.engine.remove(self.machine))  # also if it has failed
-        self.runtime.loop.call(lambda _: self.machine.gone())
-        self.runtime.detach(self)
+        """Remove the machines from the loop and detach from the client, also if Ctrl-C ends the wait for the last push."""
+        try:
+            if self._push is not None:
+                self._push.end()
+        finally:
+            self.runtime.loop.call(self.withdraw)
+            self.runtime.detach(self)
+
+    def withdraw(self, now: float) -> None:
+        """Take the machines off the loop, also one that has failed, or as many as there are after an interrupted start. Loop thread."""
+        for machine in (getattr(self, "machine", None), None if self._push is None else self._push.machine):
+            if machine is not None:
+                self.runtime.engine.remove(machine)
+                machine.gone()

@@ -51,15 +51,13 @@ class MetricsPush:
         """`session` is the implementation behind the handle. Loop thread."""
         engine = runtime.engine
         self._runtime = runtime
-        self._machine = Telemetry(runtime.config, engine.network, engine.random, Figures(kind, session, labels))
-        engine.add(self._machine, "push of metrics")
+        self.machine = Telemetry(runtime.config, engine.network, engine.random, Figures(kind, session, labels))
+        engine.add(self.machine, "push of metrics")
 
     def end(self) -> None:
         """Push once more if brokers want metrics, and wait for that up to PATIENCE_S."""
-        loop, machine = self._runtime.loop, self._machine
+        loop, machine = self._runtime.loop, self.machine
         if machine.wanted and loop.alive and not loop.on_loop():
             promise = loop.promise(machine)
             loop.call(lambda now: machine.end(now, lambda: promise.set_result(None)), machine)
             promise.wait(PATIENCE_S)  # whatever becomes of it: without these figures, the close goes on
-        loop.call(lambda _: self._runtime.engine.remove(machine))
-        loop.call(lambda _: machine.gone())

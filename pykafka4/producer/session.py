@@ -129,13 +129,8 @@ class ProducerSession(Attachment[Sender]):
                 runtime.close(0)
             return
         self.undelivered = []
-        runtime.loop.call(self._withdraw)  # after `_start`
+        runtime.loop.call(self.withdraw)  # after `_start`
         runtime.detach(self)
-
-    def _withdraw(self, now: float) -> None:
-        if hasattr(self, "machine"):
-            self.runtime.engine.remove(self.machine)
-            self.machine.gone()
 
     def _start(self, now: float) -> None:
         engine = self.runtime.engine

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pykafka4 import Client
-from pykafka4.client.push import PATIENCE_S, MetricsPush, Pushing
+from pykafka4 import Client, Producer
+from pykafka4.client.push import PATIENCE_S
 from pykafka4.core.telemetry.machine import Telemetry
 from tests.inspection import inspect
 from tests.net.net_helpers import closed_port
@@ -28,9 +27,10 @@ def test_a_last_push_that_fails_or_hangs_lets_the_close_go_on(monkeypatch: pytes
     monkeypatch.setattr(Telemetry, "wanted", True)
     monkeypatch.setattr(Telemetry, "end", end)
     with Client(bootstrap_servers=f"127.0.0.1:{closed_port()}") as client:
+        producer = Producer(client=client)
         runtime = inspect(client).runtime
-        push = runtime.loop.ask(lambda _: MetricsPush(runtime, Pushing.PRODUCER, SimpleNamespace(), dict), 5, "the push")
+        assert len(runtime.loop.ask(lambda _: [*runtime.engine._all], 5, "the machines")) == 2
         began = time.monotonic()
-        push.end()
+        producer.close(0)
         assert time.monotonic() - began < PATIENCE_S + 1
-        assert runtime.loop.ask(lambda _: push._machine not in runtime.engine._all, 5, "the look")
+        assert runtime.loop.ask(lambda _: [*runtime.engine._all], 5, "the machines") == []
