@@ -122,7 +122,7 @@ def test_settings_of_brokers_groups_and_client_metrics_change(cluster: Cluster, 
     finally:
         admin.alter_configs({resource: dict.fromkeys(settings) for resource, settings in changes.items()})
     until(lambda: ("client-metrics", topic) not in admin.list_config_resources(), LONG, "the subscription to be gone")
-    assert given(admin, "broker", 1) == {}
+    until(lambda: given(admin, "broker", 1) == {}, LONG, "the broker to have its own setting no more")
 
 
 def test_the_command_line_does_the_same(cluster: Cluster, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
