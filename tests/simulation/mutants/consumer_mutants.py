@@ -475,7 +475,7 @@ MUTANTS: dict[Patch, Hunt] = {
         {SKIP, "progress", UNFINISHED},
         {"auto_offset_reset": "earliest"},
         ("unclean election",),
-        every=0.5,
+        every=0.3,
         says=", cut at ",
         plan={"release": "2.1", "protocol": "classic", "static": False, "topics": {"t": 1}},
     ),
