@@ -140,7 +140,7 @@ def _replicas(case: Case, parts: list[Part], up: set[int], seconds: float) -> It
     down = sorted({node for part in behind for node in part.replicas if node not in part.isr} - up)
     way = f"start broker {_numbers(down)}" if down else "see the logs of the followers: disks, network, and replica.lag.time.max.ms"
     least, error = _minimum(case, sorted({part.tp.topic for part in behind}), seconds)
-    refused = [part for part in behind if len(part.isr) < min(least.get(part.tp.topic, 0), len(part.replicas))]  # as `effectiveMinIsr`
+    refused = [part for part in behind if len(part.isr) < least.get(part.tp.topic, 0)]
     if error is not None:
         yield failed("replicas", "", "min.insync.replicas of some topics is not known", error)
     if refused:
