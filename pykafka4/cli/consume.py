@@ -9,12 +9,12 @@ import attrs
 import click
 
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain
+from pykafka4.cli.records.extents import Extent, extent_options
 from pykafka4.cli.records.filters import Chosen, chosen_by
 from pykafka4.cli.records.forms import Form, Records, form_of
 from pykafka4.cli.records.output import standard_output
-from pykafka4.cli.records.places import Place, PlaceType
 from pykafka4.cli.records.progress import Meter
-from pykafka4.cli.records.reading import Extent, Reading, opened
+from pykafka4.cli.records.reading import Reading, opened
 from pykafka4.consumer.reading.forms import ListForm
 
 __all__ = ["consume"]
@@ -33,17 +33,7 @@ Examples:
   pykafka4 consume orders --group billing >> log      goes on where it stands
 """,
 )
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
-@click.option(
-    "--from",
-    "start",
-    type=PlaceType(),
-    metavar="PLACE",
-    help="earliest (default), latest, -100 (the last of each partition), an offset, -1h, a time.",
-)
-@click.option("--until", type=PlaceType(), metavar="PLACE", help="now (default), an offset, -5m, a time: the first that is not read.")
-@click.option("-F", "--follow", is_flag=True, help="Do not end: wait for new records.")
-@click.option("-G", "--group", metavar="ID", help="Read as a member of this group, and commit what has been written.")
+@extent_options(done="read", group="Read as a member of this group, and commit what has been written.")
 @click.option("-f", "--format", "template", metavar="TEMPLATE", help=r"As kcat: %t %p %o %T %k %K %s %S %R %h %% \n \t \x41.")
 @click.option("-J", "--json", "json_", is_flag=True, help="One object a line; bytes that are not UTF-8 as base64.")
 @click.option("--hex", "hex_", is_flag=True, help="A dump for people.")
@@ -52,21 +42,13 @@ Examples:
 @click.option("-Z", "--null", is_flag=True, help="Write NULL for a null key or value.")
 @click.option("-k", "--key", "keys", multiple=True, metavar="KEY", help="Only records with this key. Can be repeated.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header. Can be repeated.")
-@click.option(
-    "-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), metavar="N", help="Only this partition. Can be repeated."
-)
 @click.option("-n", "--limit", type=click.IntRange(0), metavar="N", help="At most so many records.")
 @click.pass_obj
 def consume(
     invocation: Invocation,
     /,
-    topics: tuple[str, ...],
-    start: Place | None,
-    until: Place | None,
-    follow: bool,
-    group: str | None,
+    extent: Extent,
     limit: int | None,
-    partitions: tuple[int, ...],
     keys: tuple[str, ...],
     headers: tuple[str, ...],
     **forms: Any,
@@ -79,8 +61,8 @@ def consume(
     form = form_of(wanted, forms["template"], forms["key_separator"], forms["null"])
     writing = Writing(chosen_by(keys, headers), form, limit)
     with (
-        opened(invocation, Extent(topics, partitions, start, until, follow, group)) as (session, reading),
-        Meter(" ".join(topics), reading.total, shows=not sys.stdout.isatty()) as meter,
+        opened(invocation, extent) as (session, reading),
+        Meter(" ".join(extent.topics), reading.total, shows=not sys.stdout.isatty()) as meter,
     ):
         writing.run(session.records, reading, meter)
     for loss in reading.losses:

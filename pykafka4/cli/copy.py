@@ -10,9 +10,9 @@ import click
 
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain
 from pykafka4.cli.records.clients import producer
-from pykafka4.cli.records.places import Place, PlaceType
+from pykafka4.cli.records.extents import Extent, extent_options
 from pykafka4.cli.records.progress import Meter
-from pykafka4.cli.records.reading import Extent, Reading, opened
+from pykafka4.cli.records.reading import Reading, opened
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.errors import KafkaError
 from pykafka4.producer import Producer
@@ -33,40 +33,29 @@ Examples:
   pykafka4 copy orders --to-config other.properties --group mirror --follow
 """,
 )
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
 @click.option("--to-bootstrap", metavar="SERVERS", help="Brokers of the cluster to write to. Without it and --to-config: the same cluster.")
 @click.option("--to-config", metavar="FILE", help="A .properties file for the cluster to write to.")
 @click.option("--to-topic", metavar="NAME", help="The topic to write to, if it has another name.")
-@click.option("--from", "start", type=PlaceType(), metavar="PLACE", help="earliest (default), latest, -100, an offset, -1h, a time.")
-@click.option("--until", type=PlaceType(), metavar="PLACE", help="now (default), an offset, -5m, a time: the first that is not copied.")
-@click.option("-F", "--follow", is_flag=True, help="Do not end: wait for new records.")
-@click.option("-G", "--group", metavar="ID", help="This group's offsets say how far the copy has come: the next run goes on there.")
-@click.option("-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), metavar="N", help="Only this one. Can be repeated.")
+@extent_options(done="copied", group="This group's offsets say how far the copy has come: the next run goes on there.")
 @click.pass_obj
 def copy(
     invocation: Invocation,
     /,
-    topics: tuple[str, ...],
-    start: Place | None,
-    until: Place | None,
-    follow: bool,
-    group: str | None,
-    partitions: tuple[int, ...],
+    extent: Extent,
     **to: str | None,
 ) -> int:
     """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
 
     The topic to write to needs as many partitions. What was copied is not copied again with --group, except for a moment before a kill.
     """
-    target = _target(invocation, topics, **to)
-    extent = Extent(topics, partitions, start, until, follow, group)
+    target = _target(invocation, extent.topics, **to)
     with (
         opened(invocation, extent, enable_auto_commit=False) as (session, reading),
         producer(target, {}) as destination,
-        Meter(" ".join(topics), reading.total, shows=True) as meter,
+        Meter(" ".join(extent.topics), reading.total, shows=True) as meter,
     ):
-        copying = Copying(session, destination, to["to_topic"], group is not None)
-        copying.check(topics, invocation.timeout or ANSWER_S)
+        copying = Copying(session, destination, to["to_topic"], extent.group is not None)
+        copying.check(extent.topics, invocation.timeout or ANSWER_S)
         copying.run(reading, meter)
     for loss in reading.losses:
         complain(str(loss))

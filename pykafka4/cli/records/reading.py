@@ -9,14 +9,12 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import attrs
-import click
-
 from pykafka4.bounded import extent as bounded
 from pykafka4.bounded.progress import Silence
 from pykafka4.bounded.reading import BoundedRead
 from pykafka4.bounds import Selection
 from pykafka4.cli.records.clients import consumer_session
+from pykafka4.cli.records.extents import RESETS, Extent
 from pykafka4.cli.records.places import FIRST, LAST, Place, spans, timestamps
 from pykafka4.client.steps import at_once
 from pykafka4.consumer.guard import Iteration
@@ -36,7 +34,6 @@ TICK_S: Final = 0.5  # without records: for the progress
 CLOSE_S: Final = 10.0  # for the last commit, and to leave the group
 LOOKUP_S: Final = 60.0
 DEFAULTS: Final = {"isolation_level": "read_committed"}
-RESETS: Final = {FIRST: "earliest", LAST: "latest"}
 
 
 class Reading:
@@ -64,32 +61,6 @@ class Reading:
     def losses(self) -> Collection[object]:
         """What could not be read, as texts."""
         return ()
-
-
-@attrs.frozen
-class Extent:
-    """What is to be read. `group` None: without a group, and all of `start` and `until` is possible."""
-
-    topics: tuple[str, ...]
-    partitions: tuple[int, ...]
-    start: Place | None
-    until: Place | None
-    follow: bool
-    group: str | None
-
-    def check(self) -> None:
-        """Raises click.UsageError for options that do not go together."""
-        if self.follow and self.until is not None:
-            raise click.UsageError("--follow has no end: leave out --until")
-        if self.start == LAST and not self.follow:
-            raise click.UsageError("--from latest without --follow reads nothing: add --follow, or give --from -10 for the last records")
-        if self.group is None:
-            return
-        if self.partitions or self.start not in (None, *RESETS) or self.until not in (None, LAST):
-            raise click.UsageError(
-                "--group reads the partitions that it is given, from its committed offsets to the end or with --follow: leave out "
-                "--partition, --until, and a --from other than earliest and latest; `groups rewind` moves a group"
-            )
 
 
 @contextlib.contextmanager

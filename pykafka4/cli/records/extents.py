@@ -1,0 +1,71 @@
+"""Which records a command reads. Invariant: options that do not go together are refused before anything is read."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+import click
+
+from pykafka4.cli.records.places import FIRST, LAST, Place, PlaceType
+
+__all__ = ["RESETS", "Extent", "extent_options"]
+
+RESETS: Final = {FIRST: "earliest", LAST: "latest"}
+
+
+@attrs.frozen
+class Extent:
+    """What is to be read. `group` None: without a group, and all of `start` and `until` is possible."""
+
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...]
+    start: Place | None
+    until: Place | None
+    follow: bool
+    group: str | None
+
+    def check(self) -> None:
+        """Raises click.UsageError for options that do not go together."""
+        if self.follow and self.until is not None:
+            raise click.UsageError("--follow has no end: leave out --until")
+        if self.start == LAST and not self.follow:
+            raise click.UsageError("--from latest without --follow reads nothing: add --follow, or give --from -10 for the last records")
+        if self.group is None:
+            return
+        if self.partitions or self.start not in (None, *RESETS) or self.until not in (None, LAST):
+            raise click.UsageError(
+                "--group reads the partitions that it is given, from its committed offsets to the end or with --follow: leave out "
+                "--partition, --until, and a --from other than earliest and latest; `groups rewind` moves a group"
+            )
+
+
+def extent_options(*, done: str, group: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """The options that say what a command reads, which gets them as `extent`. `done` (such as "read") and `group` are for the help."""
+    places = "earliest (default), latest, -100 (the last of each partition), an offset, -1h, a time."
+    options = (
+        click.argument("topics", nargs=-1, required=True, metavar="TOPIC…"),
+        click.option("--from", "start", type=PlaceType(), metavar="PLACE", help=places),
+        click.option(
+            "--until", type=PlaceType(), metavar="PLACE", help=f"now (default), an offset, -5m, a time: the first that is not {done}."
+        ),
+        click.option("-F", "--follow", is_flag=True, help="Do not end: wait for new records."),
+        click.option("-G", "--group", metavar="ID", help=group),
+        click.option(
+            "-p", "--partition", "partitions", multiple=True, type=click.IntRange(0), metavar="N", help="Only this one. Can be repeated."
+        ),
+    )
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def with_extent(**given: Any) -> int:
+            extent = Extent(**{field.name: given.pop(field.name) for field in attrs.fields(Extent)})
+            return command(extent=extent, **given)
+
+        for option in reversed(options):
+            option(with_extent)
+        return with_extent
+
+    return decorate
