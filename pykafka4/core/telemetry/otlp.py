@@ -12,6 +12,8 @@ from typing import Final
 
 import attrs
 
+from pykafka4.wire.protocol.emitted import uvarint
+
 __all__ = ["DELTA", "TOTAL", "Gauge", "Sum", "encode"]
 
 VARINT, FIXED64, BYTES = 0, 1, 2  # kinds of fields
@@ -59,25 +61,16 @@ def _attributes(field: int, attributes: Mapping[str, str]) -> bytes:
     return b"".join(_bytes(field, _text(1, name) + _bytes(2, _text(1, value))) for name, value in attributes.items())
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _tag(field: int, kind: int) -> bytes:
-    return _varint(field << 3 | kind)
+    return uvarint(field << 3 | kind)
 
 
 def _number(field: int, value: int) -> bytes:
-    return _tag(field, VARINT) + _varint(value)
+    return _tag(field, VARINT) + uvarint(value)
 
 
 def _bytes(field: int, value: bytes) -> bytes:
-    return _tag(field, BYTES) + _varint(len(value)) + value
+    return _tag(field, BYTES) + uvarint(len(value)) + value
 
 
 def _text(field: int, value: str) -> bytes:

@@ -14,7 +14,7 @@ from uuid import UUID
 from pykafka4.errors import DecodeError, UnsupportedVersion
 from pykafka4.wire.protocol.weight import LIST, MAX_DECODED, NUMBER, REMEMBERED
 
-__all__ = ["MAX_ELEMENTS", "MAX_TAGS", "NAMES", "NUMBERS", "PACKERS", "TABLE", "read_uvarint"]
+__all__ = ["MAX_ELEMENTS", "MAX_TAGS", "NAMES", "NUMBERS", "PACKERS", "TABLE", "read_uvarint", "uvarint"]
 
 MAX_ELEMENTS: Final = 1_000_000  # Kafka 4.4 has the same limit
 MAX_TAGS: Final = 10_000
@@ -22,7 +22,8 @@ TABLE: Final = 32  # arrays shorter than this have a prepared struct
 _MAX_STRING: Final = 0x7FFF
 
 
-def _uvarint(n: int) -> bytes:
+def uvarint(n: int) -> bytes:
+    """A number from 0 on as an unsigned varint, as Kafka and protocol buffers have it."""
     if n < 0x80:
         return _ONE_BYTE[n]
     if n < 0x4000:
@@ -40,7 +41,7 @@ def _uvarint(n: int) -> bytes:
 def _string_prefix(n: int) -> bytes:
     if n > _MAX_STRING + 1:
         raise ValueError(f"a string of {n - 1} bytes; at most {_MAX_STRING} are allowed")
-    return _uvarint(n)
+    return uvarint(n)
 
 
 def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
@@ -178,7 +179,7 @@ PACKERS = {fmt: _packers(fmt) for fmt in "bhiq"}
 _UNPACKERS = {fmt: _unpackers(fmt) for fmt in "bhiq"}
 NUMBERS = {(fmt, flexible): _numbers_reader(fmt, flexible=flexible) for fmt in "bhiq" for flexible in (False, True)}
 NAMES: dict[str, Any] = {
-    "uvarint": _uvarint,
+    "uvarint": uvarint,
     "string_prefix": _string_prefix,
     "one": _ONE_BYTE,
     "more": _more,
