@@ -17,11 +17,12 @@ from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ConsumerConfig, ProducerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/guide/security.md").read_text()
-RECIPES = PAGE[PAGE.index("## Recipes") : PAGE.index("## When it does not work")]
+GUIDE = ROOT / "docs/guide"
+PAGE = (GUIDE / "security.md").read_text()
+RECIPES = (GUIDE / "security-recipes.md").read_text()
 SIGNER = "aws_msk_iam_sasl_signer"
+OWN = "Your own cluster"  # on the page about security itself
 CLUSTERS = (
-    "Your own cluster",
     "Confluent Cloud",
     "Amazon MSK with SCRAM",
     "Amazon MSK with IAM",
@@ -32,12 +33,12 @@ CLUSTERS = (
 
 
 def code_of(cluster: str) -> list[str]:
-    """The Python blocks of its recipe."""
-    text = RECIPES.partition(f"### {cluster}\n")[2].partition("\n### ")[0]
-    return re.findall(r"^```py(?:thon)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    """The Python blocks of its recipe that have options."""
+    text = f"{RECIPES}\n{PAGE}".partition(f"## {cluster}\n")[2].partition("\n## ")[0]
+    return [code for code in re.findall(r"^```py(?:thon)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "KAFKA:" in code]
 
 
-BLOCKS = [pytest.param(code, id=f"{cluster} {number}") for cluster in CLUSTERS for number, code in enumerate(code_of(cluster), 1)]
+BLOCKS = [pytest.param(code, id=f"{cluster} {number}") for cluster in (OWN, *CLUSTERS) for number, code in enumerate(code_of(cluster), 1)]
 
 
 def run(code: str) -> dict[str, Any]:
@@ -49,8 +50,8 @@ def run(code: str) -> dict[str, Any]:
 
 
 def test_there_is_a_recipe_for_each_kind_of_cluster() -> None:
-    assert re.findall(r"^### (.*)$", RECIPES, re.MULTILINE) == list(CLUSTERS)
-    assert [cluster for cluster in CLUSTERS if not code_of(cluster)] == []
+    assert re.findall(r"^## (.*)$", RECIPES, re.MULTILINE) == list(CLUSTERS)
+    assert [cluster for cluster in (OWN, *CLUSTERS) if not code_of(cluster)] == []
 
 
 @pytest.mark.parametrize("code", BLOCKS)
