@@ -36,7 +36,7 @@ def commands() -> Iterator[click.Command]:
 
 def lines(text: str) -> Iterator[list[str]]:
     """The arguments of each call of the program; what follows a pipe, a redirection, a comment or a wide space is not its own."""
-    for found in PROGRAM.findall(text.replace("\\\n", " ")):
+    for found in PROGRAM.findall(re.sub(r"\\\n\s*", "", text)):
         words = shlex.split(re.sub(r"\s{2,}.*", "", found), comments=True)
         ends = [place for place, word in enumerate(words) if word[0:1] in ("|", ">", "<", ";", "…") or word in ("&&", "2>")]
         words = words[: min(ends, default=len(words))]
@@ -81,7 +81,7 @@ def test_command_lines_of_the_documentation_are_accepted(nothing_runs: Path, cap
 
 
 def test_commands_and_options_of_the_table_for_users_of_other_tools_exist() -> None:
-    text = (ROOT / "docs" / "guide" / "command-line.md").read_text().partition("## Coming from")[2]
+    text = (ROOT / "docs" / "guide" / "command-line-tools.md").read_text()
     cells = [row.split(" | ")[1] for row in text.splitlines() if row.startswith("| ") and " | here" not in row]
     named = [code.split() for cell in cells for code in re.findall(r"`([^`]+)`", cell) if code.split()[0] in COMMANDS]
     assert len(named) > 30
