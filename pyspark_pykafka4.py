@@ -18,7 +18,7 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):
-    """Topics of Kafka as tables: batch and stream, reading and writing. docs/guide/spark.md describes its options."""
+    """Topics of Kafka as tables: batch and stream, reading and writing. docs/guide/spark-options.md has its options."""
 
     @classmethod
     def name(cls) -> str:
