@@ -11,8 +11,8 @@ import pytest
 from pykafka4.agent.settings.file import parse_settings, read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
-GUIDE = ROOT / "docs" / "guide" / "agent.md"
-BLOCKS = re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+GUIDE = "".join(page.read_text() for page in sorted((ROOT / "docs" / "guide").glob("agent*.md")))
+BLOCKS = re.findall(r"^```toml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 NEEDED = {"inputs": '[inputs]\nunix_datagram = "/run/agent.sock"\n', "kafka": '[kafka]\nbootstrap_servers = "localhost:9092"\n'}
 
 
