@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from integration.java.client import JVM, classes, java
-from integration.kafka.jars import classpath, kafka_jars
+from integration.java.client import JVM, java, with_program
 
 __all__ = ["java_assign"]
 
@@ -26,5 +25,5 @@ TIMEOUT = 600.0
 def java_assign(groups: Iterable[dict[str, Any]], jvm: Iterable[str] = JVM) -> list[dict[str, Any]]:
     """What Kafka's assignors make of each group."""
     lines = "".join(json.dumps(group) + "\n" for group in groups)
-    told = java([*jvm, "-cp", f"{classes(PROGRAM)}:{classpath(kafka_jars())}", "Assignors"], lines, TIMEOUT)
+    told = java([*jvm, *with_program(PROGRAM), "Assignors"], lines, TIMEOUT)
     return [json.loads(line) for line in told.splitlines()]

@@ -16,9 +16,23 @@ from typing import Any, NamedTuple
 
 from integration.host import prerequisites
 from integration.host.cache import cache, install
+from integration.kafka.class_archive import mapped_classes
 from integration.kafka.jars import KAFKA, classpath, kafka_jars, tools_jars
 
-__all__ = ["JVM", "TIMEOUT", "JavaAck", "JavaRecord", "classes", "java_consume", "java_produce", "java_rights", "run_tool"]
+__all__ = [
+    "JVM",
+    "TIMEOUT",
+    "JavaAck",
+    "JavaRecord",
+    "classes",
+    "java",
+    "java_consume",
+    "java_produce",
+    "java_rights",
+    "run_tool",
+    "with_program",
+    "with_tools",
+]
 
 PROGRAM = Path(__file__).with_name("Interop.java")
 RIGHTS = Path(__file__).with_name("Rights.java")
@@ -86,15 +100,23 @@ def java_consume(
 
 def java_rights(properties: Mapping[str, str], timeout: float = TIMEOUT) -> dict[str, Any]:
     """The ACLs, users, quotas and delegation tokens that Java's Admin finds."""
-    found: dict[str, Any] = json.loads(
-        java([*JVM, "-cp", f"{classes(RIGHTS)}:{classpath(kafka_jars())}", "Rights"], json.dumps(dict(properties)), timeout)
-    )
+    found: dict[str, Any] = json.loads(java([*JVM, *with_program(RIGHTS), "Rights"], json.dumps(dict(properties)), timeout))
     return found
 
 
 def run_tool(main: str, *arguments: str, jvm: Iterable[str] = JVM, stdin: str | None = None, timeout: float = TIMEOUT) -> str:
     """The output of one of Kafka's tools, `org.apache.kafka.tools.ProducerPerformance` for example; an error when it fails."""
-    return java([*jvm, "-cp", classpath(tools_jars()), main, *arguments], stdin, timeout)
+    return java([*jvm, *with_tools(), main, *arguments], stdin, timeout)
+
+
+def with_tools() -> list[str]:
+    """The class path of Kafka's tools, as options of a JVM."""
+    return [*mapped_classes(tools_jars()), "-cp", classpath(tools_jars())]
+
+
+def with_program(program: Path) -> list[str]:
+    """The class path of `program` and the client of the brokers' release, as options of a JVM; the jars stand first, as in the archive."""
+    return [*mapped_classes(kafka_jars()), "-cp", f"{classpath(kafka_jars())}:{classes(program)}"]
 
 
 def classes(program: Path, version: str = KAFKA) -> Path:
@@ -112,7 +134,7 @@ def compile_into(folder: Path, program: Path, version: str) -> None:
 
 def interop(order: Mapping[str, Any], rows: list[dict[str, Any]], timeout: float) -> list[dict[str, Any]]:
     lines = "".join(json.dumps(row) + "\n" for row in [dict(order), *rows])
-    told = java([*JVM, "-cp", f"{classes(PROGRAM)}:{classpath(kafka_jars())}", "Interop"], lines, timeout + 30)
+    told = java([*JVM, *with_program(PROGRAM), "Interop"], lines, timeout + 30)
     return [json.loads(line) for line in told.splitlines()]
 
 

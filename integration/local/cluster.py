@@ -17,6 +17,7 @@ from integration.cluster import Cluster
 from integration.host import prerequisites
 from integration.host.ports import HOST, Ports
 from integration.host.ward import Child, Ward, guard, sweep
+from integration.kafka.class_archive import mapped_classes
 from integration.kafka.jars import KAFKA, classpath, kafka_jars
 from integration.kafka.releases import Kind, release
 from integration.kafka.settings import JVM, write_properties
@@ -36,7 +37,8 @@ QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEE
 class LocalCluster(Cluster):
     """A `Cluster` of JVMs on this machine.
 
-    `scratch`: the folder to make the temporary folder in. `jvm`: the options of the JVMs, small and quick to start by default.
+    `scratch`: the folder to make the temporary folder in. `jvm`: the options of the JVMs; by default those of `integration.kafka.settings`,
+    and the class archive of the release.
     `plugins`: folders with classes that the brokers' settings name.
     """
 
@@ -52,14 +54,14 @@ class LocalCluster(Cluster):
         advertised: Advertised | None = None,
         properties: Properties | None = None,
         scratch: Path | str | None = None,
-        jvm: Sequence[str] = JVM,
+        jvm: Sequence[str] | None = None,
         security: Security | None = None,
         plugins: Sequence[Path] = (),
     ) -> None:
         super().__init__(brokers, version, advertised, properties, security)
         if security is not None and release(version).quorum is not Kind.RAFT:
             raise ValueError(f"security: only brokers that are their own quorum (Kafka 4.0 or newer) are set up for it, not {version}")
-        self.jvm, self.plugins = tuple(jvm), tuple(plugins)
+        self.jvm, self.plugins = jvm, tuple(plugins)
         self.parent = Path(scratch) if scratch else Path(tempfile.gettempdir())
         self.members: dict[int, Node] = {}
         self.log_sizes: dict[int, int] = {}  # where the log of the present run begins
@@ -93,8 +95,10 @@ class LocalCluster(Cluster):
     def prepare(self) -> None:
         """Folders, ports, configurations; nothing runs yet."""
         secured = () if self.security is None else self.security.jvm
-        path = ":".join([*map(str, self.plugins), classpath(kafka_jars(self.version))])
-        self.command = [prerequisites.java(), *self.jvm, *secured, "-cp", path]
+        jars = kafka_jars(self.version)
+        path = ":".join([classpath(jars), *map(str, self.plugins)])
+        options = [*JVM, *mapped_classes(jars)] if self.jvm is None else self.jvm
+        self.command = [prerequisites.java(), *options, *secured, "-cp", path]
         self.ward = guard(self.parent)
         self.ports = Ports()
         self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, self.ports, self.ward))

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from integration.host import prerequisites
-from integration.java.client import JVM
-from integration.kafka.jars import classpath, tools_jars
+from integration.java.client import JVM, with_tools
 
 __all__ = ["command", "translated"]
 
@@ -39,7 +38,7 @@ def command(settings: dict[str, Any], folder: Path) -> list[str]:
         arguments += ["--group-instance-id", settings["instance"]]
     if settings["protocol"] == "classic":
         arguments += ["--session-timeout", str(settings["session_ms"])]
-    return [prerequisites.java(), *JVM, "-cp", classpath(tools_jars()), MAIN, *arguments]
+    return [prerequisites.java(), *JVM, *with_tools(), MAIN, *arguments]
 
 
 def translated(line: bytes) -> dict[str, Any] | None:

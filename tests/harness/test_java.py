@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from integration.cluster import Cluster
-from integration.java.client import JavaRecord, java_consume, java_produce, run_tool
+from integration.java.client import JVM, JavaRecord, java_consume, java_produce, run_tool
+from integration.kafka.class_archive import mapped_classes
+from integration.kafka.jars import TOOLS, tools_jars
 from pykafka4.wire.records.compression import CODECS
 
 pytestmark = pytest.mark.cluster
@@ -51,3 +53,10 @@ def test_the_command_line_tools_run(cluster: Cluster, topic: str) -> None:
     told = run_tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", cluster.bootstrap, "--describe", "--topic", topic)
     assert f"Topic: {topic}" in told
     assert "ReplicationFactor: 3" in told
+
+
+def test_a_tool_maps_kafkas_classes_from_their_archive() -> None:
+    assert (
+        run_tool("org.apache.kafka.tools.TopicCommand", "--version", jvm=(*JVM, "-Xshare:on")) == f"{TOOLS}\n"
+    )  # else the JVM refuses to run
+    assert mapped_classes(tools_jars())

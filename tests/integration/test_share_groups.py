@@ -16,8 +16,7 @@ import pytest
 
 from integration.cluster import Cluster
 from integration.host import prerequisites
-from integration.java.client import JVM, LOGGING
-from integration.kafka.jars import classpath, tools_jars
+from integration.java.client import JVM, LOGGING, with_tools
 from integration.waiting import until
 from pykafka4 import (
     AcknowledgeType,
@@ -434,7 +433,7 @@ def java_members(cluster: Cluster, topic: str) -> Iterator[Callable[[], JavaMemb
             where = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--group-id", topic, "--acknowledgement-mode", "sync"]
             main = "org.apache.kafka.tools.VerifiableShareConsumer"
             log = f"-Dlog4j2.configurationFile={LOGGING}"
-            command = [prerequisites.java(), log, *JVM, "-cp", classpath(tools_jars()), main, *where]
+            command = [prerequisites.java(), log, *JVM, *with_tools(), main, *where]
             return follow(JavaMember(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)))
 
         yield start
