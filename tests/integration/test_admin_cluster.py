@@ -30,7 +30,7 @@ pytestmark = pytest.mark.cluster
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "admin.md"
 UNVERIFIED = 11  # the last version of Produce that does not add partitions to a transaction
-OURS = GUIDE.read_text().partition("\n## Cluster")[2].partition("\n## Rights")[0]
+OURS = GUIDE.read_text().partition("\n## Cluster")[2]
 BLOCKS = re.findall(r"^```py\n(.*?)^```$", OURS, re.MULTILINE | re.DOTALL)  # which the model cluster cannot run
 Settings = dict[tuple[str, str | int | None], dict[str, Any]]
 THROTTLE: Settings = {

@@ -304,8 +304,8 @@ def test_tokens_of_others_cannot_be_seen_or_renewed(admin: AdminClient, alice: A
 
 # -- the command line, and the guide
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "admin.md"
-BLOCKS = re.findall(r"^```py\n(.*?)^```$", GUIDE.read_text().partition("## Rights")[2], re.MULTILINE | re.DOTALL)
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "admin-users.md"
+BLOCKS = re.findall(r"^```py\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 TOOL = "org.apache.kafka.tools.AclCommand"
 
 
