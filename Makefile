@@ -220,7 +220,7 @@ states: base ## render docs/states.md and its diagrams from the tables of states
 messages: base ## render docs/reference/messages.md from the declared messages
 	$(PY) -m tools.messages
 
-metrics: base ## render the table of docs/guide/metrics.md from the definitions of metrics
+metrics: base ## render the tables of docs/guide/metrics-list.md from the definitions of metrics
 	$(PY) -m tools.metrics
 
 clean: ## remove what was built here; the cache of jars outside the tree stays

@@ -1,4 +1,4 @@
-"""Renders the table of metrics in docs/guide/metrics.md from `pykafka4.metrics.catalogue`, and the dashboard for Grafana.
+"""Renders the table of metrics in docs/guide/metrics-list.md from `pykafka4.metrics.catalogue`, and the dashboard for Grafana.
 
 The rest of the page is written by hand.
 
@@ -15,7 +15,7 @@ from pykafka4.metrics.values import Definition
 from tools import dashboard
 from tools.rendered import ROOT, write_or_check
 
-PAGE = ROOT / "docs" / "guide" / "metrics.md"
+PAGE = ROOT / "docs" / "guide" / "metrics-list.md"
 BEGIN, END = "<!-- rendered by make metrics: begin -->\n", "<!-- rendered by make metrics: end -->\n"
 CONSTANT = (SYSTEM, OPERATION, OPERATION_TYPE)  # of all `messaging.` metrics: the page says so
 PARTS = (

@@ -30,7 +30,7 @@ class Handle:
         `by="topic"` sums the figures of records by topic, "partition" by partition, "client" over all. With `by_broker`, figures of
         connections and requests have a label `broker`. Of a client whose thread does not respond within a second there is little more than
         `pykafka4.client.connected`, 0. Also works after `close`. Raises ConfigError for another `by`.
-        Names and labels: docs/guide/metrics.md. Source: OpenTelemetry's conventions for messaging.
+        Names and labels: docs/guide/metrics-list.md. Source: OpenTelemetry's conventions for messaging.
         """
         from pykafka4.metrics.sources import Detail, read_all  # imported here: few programs read figures
 
