@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import io
-import os
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Callable
+
+from pykafka4.cli.streams import explained, fill_closed, lose
 
 __all__ = ["main"]
 
@@ -28,27 +29,16 @@ INTERRUPTED = 130  # as shells report it
 
 def main() -> int:
     """Run the command line; returns the exit code."""
-    _fill_closed()
+    fill_closed()
     try:
         return _run()
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _fill_closed() -> None:
-    """A stream that was closed by the caller (`>&-`, `<&-`) is /dev/null: what is written to it is lost, and it has nothing to read.
-
-    In this order, each gets the number that a stream of its name has, which else the first socket would get.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives
-
-
 def _run() -> int:
     if sys.argv[1:2] and (module := WITHOUT_PACKAGES.get(sys.argv[1])) is not None:
-        code: int = importlib.import_module(module).main(sys.argv[2:])
-        return code
+        return _run_program(sys.argv[1], importlib.import_module(module).main)
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(
@@ -65,6 +55,24 @@ def _run() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a name that it cannot write ends no table
     return run(sys.argv[1:])
+
+
+def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
+    """The exit code of a command with a parser of its own."""
+    try:
+        try:
+            code = program(sys.argv[2:])
+        except SystemExit as ended:  # of --help, and of wrong options
+            code = int(ended.code or 0)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        lose(sys.stdout)
+        return 0
+    except OSError as error:
+        lose(sys.stdout)
+        sys.stderr.write(f"pykafka4 {name}: {explained(error)}\n")
+        return 1
+    return code
 
 
 if __name__ == "__main__":

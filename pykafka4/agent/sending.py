@@ -123,11 +123,17 @@ def _damaged(data: bytes) -> bytes:
 def _values(given: argparse.Namespace) -> Iterator[bytes]:
     if not (given.lines or given.stdin):
         return repeat(os.fsencode(given.value), 1 if given.count is None else given.count)
-    if sys.stdin is None:
-        raise ValueError("--stdin and --lines need a standard input, and it is closed")
+    lines = _input_lines()
     if given.lines:
-        return islice((line.removesuffix(b"\n") for line in sys.stdin.buffer), given.count)
-    return repeat(sys.stdin.buffer.read(), 1 if given.count is None else given.count)
+        return islice((line.removesuffix(b"\n") for line in lines), given.count)
+    return repeat(b"".join(lines), 1 if given.count is None else given.count)
+
+
+def _input_lines() -> Iterator[bytes]:
+    try:
+        yield from sys.stdin.buffer
+    except OSError as error:
+        raise ValueError(f"standard input cannot be read: {error.strerror}") from None
 
 
 def _address(given: argparse.Namespace) -> Address:

@@ -35,6 +35,7 @@ Modules; each line imports only from lines below it:
     completion  completes commands and names in shells
     invocation  which cluster: options, variables, profiles; clients for commands; exit codes
     profiles    names for clusters, in a file of the user
+    streams     standard streams that are closed, full, or without a reader
     show        results as tables and as JSON
     tables      columns that fit a terminal
 """

@@ -6,7 +6,6 @@ PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFK
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import sys
@@ -17,6 +16,7 @@ import attrs
 import click
 
 from pykafka4.cli.profiles import DEFAULT, profile, profiles, profiles_file
+from pykafka4.cli.streams import explained, lose
 from pykafka4.errors import ConfigError, KafkaError, PartialFailure
 from pykafka4.errors.words import escaped
 
@@ -36,7 +36,6 @@ SERVERS: Final = "bootstrap.servers"
 # Other users of the machine can read a command line, and the shell keeps it.
 SECRET_NAME: Final = re.compile(r"password|passphrase|secret|jaas|pem$|(private|keystore)[._]key$", re.IGNORECASE)
 WAYS_OUT: Final = {"UNKNOWN_TOPIC_OR_PARTITION": "; `pykafka4 topics list` shows the topics that there are and that you may describe"}
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # without a file's name: of a command's only output
 SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # of a proxy, for example
 
 K = TypeVar("K")
@@ -166,7 +165,10 @@ def _has(kind: type[ClientConfig], name: str, value: str) -> bool:
 
 def note(text: str) -> None:
     """A line beside the result."""
-    sys.stderr.write(f"{escaped(text)}\n")
+    try:
+        sys.stderr.write(f"{escaped(text)}\n")
+    except OSError:  # nobody reads it, or after SIGHUP there is no terminal: the exit code tells
+        lose(sys.stderr)
 
 
 def complain(error: BaseException | str) -> int:
@@ -177,12 +179,11 @@ def complain(error: BaseException | str) -> int:
 
 
 def _text(error: BaseException | str) -> str:
-    """An error's text; one of the operating system without its number, and with the thing that it is about."""
-    if isinstance(error, KafkaError) or not isinstance(error, OSError) or error.strerror is None:
-        text = str(error)
-        return text + next((way for ending, way in WAYS_OUT.items() if text.endswith(ending)), "")
-    thing = error.filename or ("standard output" if error.errno in NO_ROOM else "")
-    return f"{thing}: {error.strerror}" if thing else error.strerror
+    """An error's text, with a way out where one is known."""
+    if isinstance(error, OSError) and not isinstance(error, KafkaError):
+        return explained(error)
+    text = str(error)
+    return text + next((way for ending, way in WAYS_OUT.items() if text.endswith(ending)), "")
 
 
 def complain_of(errors: Mapping[Any, KafkaError]) -> int:

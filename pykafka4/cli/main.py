@@ -1,10 +1,9 @@
 """The command line's commands, and how it ends. Rule: exit code 0 if all that was asked for is done, 1 if some was refused or failed, 2 for
-wrong usage, 130 after Ctrl-C. A reader that closes the pipe has what it wanted: 0.
+wrong usage, 130 after Ctrl-C. A reader that closes the pipe has what it wanted: 0, unless the command failed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from click.shell_completion import shell_complete
 from pykafka4.cli.completion import COMPLETE
 from pykafka4.cli.frame import Frame, Row, connection_options
 from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, complain, note
+from pykafka4.cli.streams import lose
 from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["COMMANDS", "run"]
@@ -86,26 +86,37 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command; returns the exit code."""
     if COMPLETE in os.environ:
         return shell_complete(cli, {"obj": Invocation()}, PROGRAM, COMPLETE, os.environ[COMPLETE])
+    code = DONE
     try:
-        code = _invoke(arguments)
+        code = _outcome(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        _lose_output()
-        return DONE
+        lose(sys.stdout)
+    except OSError as error:
+        lose(sys.stdout)
+        return complain(error)
+    except (KeyboardInterrupt, click.Abort):
+        if sys.stderr.isatty():
+            note("")  # the shell's next line begins below ^C
+        return INTERRUPTED
+    return code
+
+
+def _outcome(arguments: Sequence[str]) -> int:
+    """The exit code of a command; what it refuses is shown."""
+    try:
+        return _invoke(arguments)
     except click.ClickException as error:
-        error.show()
+        try:
+            error.show()
+        except OSError:
+            lose(sys.stderr)
         return error.exit_code
     except ConfigError as error:
         complain(error)
         return USAGE
-    except (KafkaError, OSError) as error:
+    except KafkaError as error:
         return _failed(error, arguments)
-    except (KeyboardInterrupt, click.Abort):
-        with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
-            if sys.stderr.isatty():
-                note("")  # the shell's next line begins below ^C
-        return INTERRUPTED
-    return code
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -118,16 +129,15 @@ def _invoke(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
-def _failed(error: KafkaError | OSError, arguments: Sequence[str]) -> int:
-    if "--json" in arguments and isinstance(error, KafkaError):  # a program that reads the result gets a document in any case
+def _failed(error: KafkaError, arguments: Sequence[str]) -> int:
+    code = complain(error)
+    if "--json" in arguments:  # a program that reads the result gets an object in any case
         from pykafka4.cli.show import as_json, error_json
 
-        click.echo(as_json(error_json(error)))
-    return complain(error)
-
-
-def _lose_output() -> None:
-    """What is left in the buffer of standard output would fail at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+        try:
+            click.echo(as_json(error_json(error)))
+        except OSError as lost:
+            lose(sys.stdout)
+            if not isinstance(lost, BrokenPipeError):
+                complain(lost)
+    return code

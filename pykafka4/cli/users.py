@@ -10,6 +10,7 @@ import click
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, note
 from pykafka4.cli.listing import as_json_option, execute_option, print_rows
 from pykafka4.cli.show import error_json
+from pykafka4.cli.streams import STDIN, named
 from pykafka4.core.admin.users import MECHANISMS, ScramCredential
 from pykafka4.errors import KafkaError
 
@@ -50,7 +51,8 @@ def list_(invocation: Invocation, user: tuple[str, ...], json_: bool) -> int:
 def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterations: int, password_file: IO[str] | None) -> int:
     """Set the password of a user, new or known. On a terminal it is asked for."""
     if password_file is not None:
-        password = password_file.readline().rstrip("\r\n")
+        with named(STDIN if password_file.name in (0, "<stdin>") else password_file.name):
+            password = password_file.readline().rstrip("\r\n")
     elif sys.stdin.isatty():
         password = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
     else:

@@ -209,12 +209,14 @@ def test_wrong_values_end_with_code_2_in_one_line(options: list[str], error: str
     assert shown.count("\n") == 1
 
 
-def test_closed_standard_input_is_named(
-    agent: socket.socket, path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("option", ["--stdin", "--lines"])
+def test_standard_input_that_cannot_be_read_is_named(
+    path: str, agent: socket.socket, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
-    assert main(["--socket-path", path, "--topic", "t", "--stdin"]) == 2
-    assert "standard input, and it is closed" in capsys.readouterr().err
+    with os.fdopen(os.open(os.devnull, os.O_WRONLY)) as unreadable:
+        monkeypatch.setattr(sys, "stdin", unreadable)
+        assert main(["--socket-path", path, "--topic", "t", option]) == 2
+    assert capsys.readouterr().err == "pykafka4 send: standard input cannot be read: Bad file descriptor\n"
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:

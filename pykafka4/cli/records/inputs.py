@@ -13,6 +13,9 @@ from typing import BinaryIO, Final
 
 import attrs
 
+from pykafka4.cli.streams import STDIN as STANDARD_INPUT
+from pykafka4.cli.streams import named
+
 __all__ = ["STDIN", "Block", "CutOff", "Split", "blocks", "by_lengths", "by_separator", "size_of", "whole"]
 
 STDIN: Final = "-"
@@ -54,7 +57,7 @@ def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
     """The items of each source in turn; `-` is standard input. Raises OSError, and CutOff for a length without its bytes."""
     for source in sources:
         first = 1
-        with _opened(source) as file:
+        with named(STANDARD_INPUT if source == STDIN else source), _opened(source) as file:
             try:
                 for items, size in split(_chunks(file)):
                     if items:
