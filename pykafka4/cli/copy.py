@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import click
 
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain
 from pykafka4.cli.records.clients import producer
+from pykafka4.cli.records.destination import Destination, destination_options
 from pykafka4.cli.records.extents import Extent, extent_options
 from pykafka4.cli.records.progress import Meter
 from pykafka4.cli.records.reading import Reading, opened
@@ -31,46 +32,34 @@ Examples:
   pykafka4 copy orders --to-bootstrap other:9092
   pykafka4 copy orders --to-topic orders-copy --from -1d    the same cluster
   pykafka4 copy orders --to-config other.properties --group mirror --follow
+  pykafka4 copy orders --to-topic orders-copy --to-X max.request.size=10485760
 """,
 )
-@click.option("--to-bootstrap", metavar="SERVERS", help="Brokers of the cluster to write to. Without it and --to-config: the same cluster.")
-@click.option("--to-config", metavar="FILE", help="A .properties file for the cluster to write to.")
-@click.option("--to-topic", metavar="NAME", help="The topic to write to, if it has another name.")
+@destination_options
 @extent_options(done="copied", group="This group's offsets say how far the copy has come: the next run goes on there.")
 @click.pass_obj
 def copy(
     invocation: Invocation,
     /,
     extent: Extent,
-    **to: str | None,
+    destination: Destination,
 ) -> int:
     """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
 
     The topic to write to needs as many partitions. What was copied is not copied again with --group, except for a moment before a kill.
     """
-    target = _target(invocation, extent.topics, **to)
+    target = destination.cluster(invocation, extent.topics)
     with (
         opened(invocation, extent, enable_auto_commit=False) as (session, reading),
-        producer(target, {}) as destination,
+        producer(target, {}) as writer,
         Meter(" ".join(extent.topics), reading.total, shows=True) as meter,
     ):
-        copying = Copying(session, destination, to["to_topic"], extent.group is not None)
+        copying = Copying(session, writer, destination.topic, extent.group is not None)
         copying.check(extent.topics, invocation.timeout or ANSWER_S)
         copying.run(reading, meter)
     for loss in reading.losses:
         complain(str(loss))
     return FAILED if reading.losses else DONE
-
-
-def _target(invocation: Invocation, topics: tuple[str, ...], to_bootstrap: str | None, to_config: str | None, to_topic: str | None) -> Any:
-    """The cluster to write to."""
-    if to_topic is not None and len(topics) > 1:
-        raise click.UsageError("--to-topic is for one topic: several would be mixed in it")
-    if to_bootstrap is None and to_config is None:
-        if to_topic is None or to_topic in topics:
-            raise click.UsageError("give --to-bootstrap or --to-config for another cluster, or --to-topic for another topic of this one")
-        return invocation
-    return Invocation(bootstrap=to_bootstrap, config=to_config)
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
 """Which cluster a command is about, and exit codes. Rule: a command returns the code of the worst that happened.
 
-Invariant: one place names the cluster. If the command line has --bootstrap, --config or --profile, the three variables do not count: so
+Invariant: one place names the cluster. If the command line has servers, --config or --profile, the three variables do not count: so
 PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
 """
 
@@ -27,7 +27,20 @@ if TYPE_CHECKING:
     from pykafka4.options.config import ClientConfig
     from pykafka4.producer import Producer
 
-__all__ = ["DONE", "FAILED", "INTERRUPTED", "USAGE", "Invocation", "complain", "complain_of", "note", "outcomes"]
+__all__ = [
+    "DONE",
+    "FAILED",
+    "INTERRUPTED",
+    "SERVERS",
+    "USAGE",
+    "Invocation",
+    "complain",
+    "complain_of",
+    "has_option",
+    "note",
+    "of_kind",
+    "outcomes",
+]
 
 DONE, FAILED, USAGE = 0, 1, 2
 INTERRUPTED: Final = 130  # as shells report it
@@ -55,6 +68,7 @@ class Invocation:
     properties: dict[str, str] = attrs.field(factory=dict)
     timeout: float | None = None
     is_json: bool = False
+    prefix: str = "--"  # of the options that name the cluster, for errors
 
     def add_properties(self, texts: Iterable[str]) -> None:
         """Options of the form `name=value`; the last one wins. Raises click.BadParameter without the text, which may be a password."""
@@ -108,20 +122,22 @@ class Invocation:
         except ConfigError as error:
             raise click.UsageError(str(error).removeprefix("the mapping: ")) from None
         if "profile" not in place:
-            return _from_file(make, place.get("config", {}), given)
+            return self._from_file(make, place.get("config", {}), given)
         try:
-            return make(_of(kind, profile(place["profile"])), **given)
+            return make(of_kind(kind, profile(place["profile"])), **given)
         except ConfigError as error:
             raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{place['profile']}]", 1)) from None
 
     def _place(self) -> dict[str, str]:
         """What names the cluster: of the command line, else of the environment, else the default profile."""
         given = {name: value for name in VARIABLES if (value := getattr(self, name)) is not None}
+        if SERVERS in self.properties:
+            given.setdefault("bootstrap", self.properties[SERVERS])
         found = given or {name: value for name, variable in VARIABLES.items() if (value := os.environ.get(variable))}
         if {"config", "profile"} <= found.keys():
-            names = "--config and --profile" if given else f"{VARIABLES['config']} and {VARIABLES['profile']}"
+            names = f"{self.prefix}config and {self.prefix}profile" if given else f"{VARIABLES['config']} and {VARIABLES['profile']}"
             raise click.UsageError(f"give one of {names}, not both")
-        if found or SERVERS in self.properties:
+        if found:
             return found
         if DEFAULT in profiles():
             return {"profile": DEFAULT}
@@ -131,29 +147,30 @@ class Invocation:
             f"the variable {VARIABLES['bootstrap']}, or a profile [{DEFAULT}] in {profiles_file()}, saves the typing"
         )
 
+    def _from_file(self, make: Callable[..., T], source: str | Mapping[str, str], given: Mapping[str, Any]) -> T:
+        try:
+            return make(source, **given)
+        except OSError as error:  # also of --config "", which is no file
+            if isinstance(source, str) and error.filename == source:
+                place = f"{self.prefix}config" if self.config is not None else VARIABLES["config"]
+                raise click.UsageError(f"the file of {place} cannot be read: {_text(error)}") from None
+            raise
 
-def _from_file(make: Callable[..., T], source: str | Mapping[str, str], given: Mapping[str, Any]) -> T:
-    try:
-        return make(source, **given)
-    except OSError as error:  # also of --config "", which is no file
-        if isinstance(source, str) and error.filename == source:
-            raise click.UsageError(f"the file of --config or {VARIABLES['config']} cannot be read: {_text(error)}") from None
-        raise
 
-
-def _of(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
-    """Those of a profile without the ones for other commands, such as `compression.type` for one that produces nothing."""
+def of_kind(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties without the ones for other clients, such as `compression.type` for one that produces nothing."""
     from pykafka4.options.config import ConsumerConfig, ProducerConfig
 
     others = [other for other in (ProducerConfig, ConsumerConfig) if other is not kind]
     return {
         name: value
         for name, value in properties.items()
-        if _has(kind, name, value) or not any(_has(other, name, value) for other in others)
+        if has_option(kind, name, value) or not any(has_option(other, name, value) for other in others)
     }
 
 
-def _has(kind: type[ClientConfig], name: str, value: str) -> bool:
+def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
+    """Whether clients of this kind have the property."""
     from pykafka4.options.from_properties import translate
 
     try:

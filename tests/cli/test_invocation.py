@@ -84,6 +84,13 @@ def test_bootstrap_goes_with_a_profile_or_a_file_and_wins(server: ModelServer, p
     assert run([*LIST, "-X", f"bootstrap.servers={server.bootstrap_servers}", "--profile", "far"]) == 0
 
 
+@pytest.mark.parametrize("name", ["--bootstrap={}", "-Xbootstrap.servers={}"])
+def test_variables_do_not_count_beside_servers_on_the_command_line(server: ModelServer, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("PYKAFKA4_BOOTSTRAP", NOBODY)
+    monkeypatch.setenv("PYKAFKA4_PROFILE", "unknown")
+    assert run([*LIST, name.format(server.bootstrap_servers)]) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -4,6 +4,7 @@ Modules; each line imports only from lines below it:
     clients    consumers and producers with the options of a command
     reading    the lists of records that a command reads: to an end, without end, or as a member of a group
     extents    which records a command reads: its options
+    destination  the cluster and the topic that `copy` writes to
     outcomes   the outcome of each input, by its number
     inputs     blocks of input from files and standard input
     sending    sends blocks of input

@@ -60,11 +60,45 @@ def test_a_destination_that_cannot_be_reached_ends_it_within_its_limit(server: M
     assert "error: looking up topic t: not done within 1 s; no broker reachable: 127.0.0.1:1" in capsys.readouterr().err
 
 
+def test_options_are_set_for_the_client_that_reads_and_for_the_one_that_writes(server: ModelServer, command: Run, profiles: Path) -> None:
+    topic(server, 2)
+    server.create_topic("u", 1)
+    refused = ("--to-X", "max.in.flight.requests.per.connection=9")  # of an idempotent producer
+    reads = ("-X", "fetch.max.bytes=100000", "-X", "client.id=reader")
+    assert command("copy", "t", "--to-topic", "u", *reads).code == 0
+    ran = command("copy", "t", "--to-topic", "u", *reads, *refused)
+    assert (ran.code, "error: max_in_flight_requests_per_connection=9" in ran.err) == (2, True)
+    with ModelServer() as other:
+        other.create_topic("t", 1)
+        profiles.parent.mkdir(parents=True)
+        profiles.write_text(f"[other]\nbootstrap.servers = '{other.bootstrap_servers}'\n")
+        for place in (("--to-X", f"bootstrap.servers={other.bootstrap_servers}"), ("--to-profile", "other")):
+            assert command("copy", "t", *place, *reads).code == 0
+            assert command("copy", "t", *place, *reads, *refused).code == 2
+        assert len(command("consume", "t", "--bootstrap", other.bootstrap_servers).out.split()) == 4
+
+
+def test_an_option_of_the_wrong_client_names_the_right_option(server: ModelServer, command: Run, tmp_path: Path) -> None:
+    topic(server, 1)
+
+    def refused(*arguments: str) -> str:
+        ran = command("copy", "t", "--to-topic", "u", *arguments)
+        assert (ran.code, ran.out) == (2, b"")
+        return " ".join(ran.err.split())
+
+    assert "-X is for the client that reads; give --to-X linger.ms=5 for the one that writes" in refused("-X", "linger.ms=5")
+    assert "fetch.max.bytes" in refused("--to-X", "fetch.max.bytes=5")
+    assert "'--to-X': sasl.password: other users can see a command line" in refused("--to-X", "sasl.password=x")
+    assert "give one of --to-config and --to-profile, not both" in refused("--to-config", "f", "--to-profile", "p")
+    missing = tmp_path / "missing.properties"
+    assert f"the file of --to-config cannot be read: {missing}: No such file" in refused("--to-config", str(missing))
+
+
 @pytest.mark.parametrize(
     ("arguments", "text", "code"),
     [
-        (["t"], "give --to-bootstrap or --to-config", 2),
-        (["t", "--to-topic", "t"], "give --to-bootstrap or --to-config", 2),
+        (["t"], "give --to-bootstrap, --to-config or --to-profile", 2),
+        (["t", "--to-topic", "t"], "give --to-bootstrap, --to-config or --to-profile", 2),
         (["t", "w", "--to-topic", "u"], "several would be mixed in it", 2),
         (["t", "--to-topic", "narrow"], "has 2 partitions, narrow only 1", 1),
         (["nothing", "--to-topic", "u"], "UNKNOWN_TOPIC_OR_PARTITION", 1),
