@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from typing import IO
+from typing import IO, Any
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -17,8 +17,9 @@ from pykafka4.admin.files import to_csv, to_json
 from pykafka4.admin.values import GroupLag
 from pykafka4.cli.frame import Seconds
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note
+from pykafka4.cli.listing import as_json_option
 from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
-from pykafka4.cli.show import as_json, console, error_json, group_json, lag_json, lag_table, member_table, plain, table
+from pykafka4.cli.show import console, error_json, group_json, lag_json, lag_table, member_table, plain, print_json, table
 from pykafka4.core.admin.values import CLASSIC, CONSUMER
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.words import escaped
@@ -37,7 +38,6 @@ def groups() -> None:
     """
 
 
-as_json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of a table.")
 all_option = click.option("--all", "all_", is_flag=True, help="All groups of consumers.")
 groups_argument = click.argument("group", nargs=-1)
 
@@ -58,7 +58,7 @@ def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all
     epilog="""\b
 Examples:
   pykafka4 groups list --state Stable
-  pykafka4 groups list --json | jq -r '.groups[].group_id'
+  pykafka4 groups list --json | jq -r .group_id
 """,
 )
 @click.option("--state", "states", multiple=True, help="Only groups in this state: Stable, Empty, … Can be repeated.")
@@ -71,8 +71,7 @@ def list_(invocation: Invocation, states: tuple[str, ...], types: tuple[str, ...
     with invocation.admin() as admin:
         found = admin.list_groups(states=states, types=types, protocol_types=protocols, timeout=invocation.timeout)
     if json_:
-        errors = {str(node): error_json(error)["error"] for node, error in found.errors.items()}
-        click.echo(as_json({"groups": [group_json(group) for group in found], "errors": errors}))
+        print_json(*map(group_json, found), *({"broker": node, **error_json(error)} for node, error in found.errors.items()))
     else:
         columns = ("group", "state", "type", "protocol", "coordinator")
         rows = [(g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in found]
@@ -96,7 +95,7 @@ def describe(invocation: Invocation, group: tuple[str, ...], all_: bool, json_: 
         names, code = chosen(admin, invocation, group, all_)
         found = admin.group_lag(names, invocation.timeout)
     if json_:
-        click.echo(lags_json(found))
+        print_json(*lags_json(found))
     else:
         for one in found.values():
             if isinstance(one, GroupLag):
@@ -128,7 +127,7 @@ def described(group: GroupLag) -> RenderableType:
     epilog="""\b
 Examples:
   pykafka4 groups lag billing --watch 5
-  pykafka4 groups lag --all --json | jq '.groups[] | {group_id, lag}'
+  pykafka4 groups lag --all --json | jq '{group_id, lag}'
 """
 )
 @groups_argument
@@ -148,7 +147,7 @@ def lag(invocation: Invocation, group: tuple[str, ...], all_: bool, seconds: flo
             return watch(look, seconds, console(), json_)
         found, code = look()
     if json_:
-        click.echo(lags_json(found))
+        print_json(*lags_json(found))
     else:
         console().print(lag_table({name: one for name, one in found.items() if isinstance(one, GroupLag)}))
     return max(code, complain_of(errors_of(found)), failed_partitions(found))
@@ -168,7 +167,7 @@ def watch(
                 except KafkaError as error:
                     found = {"": error}
                 if json_:
-                    click.echo(lags_json(found))
+                    print_json(*lags_json(found))
                 elif live is not None:
                     live.update(lag_table(found, time.strftime("%H:%M:%S"), out.height), refresh=True)  # the screen has no more
                 else:
@@ -178,10 +177,9 @@ def watch(
             return DONE
 
 
-def lags_json(found: Lags) -> str:
-    """One document, on one line."""
-    rows = [{"group_id": name, **error_json(one)} if isinstance(one, KafkaError) else lag_json(one) for name, one in found.items()]
-    return as_json({"groups": rows})
+def lags_json(found: Lags) -> list[dict[str, Any]]:
+    """An object for each group."""
+    return [{"group_id": name, **error_json(one)} if isinstance(one, KafkaError) else lag_json(one) for name, one in found.items()]
 
 
 def errors_of(found: Lags) -> dict[str, KafkaError]:

@@ -12,8 +12,9 @@ from pykafka4.admin.calls import raised
 from pykafka4.admin.values import OffsetPlan
 from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
 from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note, outcomes
+from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.live import live_obstacle, rewind_live
-from pykafka4.cli.show import as_json, console, error_json, plan_json, plan_table, table
+from pykafka4.cli.show import console, error_json, plan_json, plan_table, print_json, table
 from pykafka4.core.admin.values import CONSUMER, GroupDescription
 from pykafka4.errors import GroupNotEmpty, KafkaError, PartialFailure, short_name
 from pykafka4.misuse import check_group_to_set
@@ -21,8 +22,6 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["create", "delete", "delete_offsets", "rewind"]
 
-execute_option = click.option("--execute", is_flag=True, help="Do it. Without, only what would be done is shown.")
-as_json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of a table.")
 topic_option = click.option(
     "--topic", "topics", multiple=True, metavar="TOPIC[:0,1,…]", help="A topic, or some of its partitions. Can be repeated."
 )
@@ -81,8 +80,12 @@ def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaErro
             commit()
         except PartialFailure as failure:  # the other offsets are committed
             error, errors = failure, failure.errors
-    if json_:
-        click.echo(as_json({**plan_json(plan, errors), "executed": executed, **(error_json(error) if error is not None else {})}))
+    if json_ and obstacle is not None:  # it is that of each partition
+        print_json(*plan_json(plan, dict.fromkeys((row.partition for row in plan), obstacle), executed))
+        if not plan.rows:
+            print_json({"group_id": plan.group_id, **error_json(obstacle)})
+    elif json_:
+        print_json(*plan_json(plan, errors, executed))
     elif plan.rows:
         console().print(plan_table(plan, errors))
     if executed:
@@ -139,11 +142,8 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
             possible = [name for name, error in found.items() if error is None]
             found.update(outcomes(lambda: admin.delete_groups(possible, invocation.timeout), possible))
     if json_:
-        rows = [
-            {"group_id": name, "deleted": execute and error is None, **(error_json(error) if error is not None else {})}
-            for name, error in found.items()
-        ]
-        click.echo(as_json({"groups": rows}))
+        for name, error in found.items():
+            print_json({"group_id": name, "deleted": execute and error is None, **(error_json(error) if error is not None else {})})
     else:
         done = "deleted" if execute else "would be deleted"
         console().print(table(("group", "outcome"), [(name, done) for name, error in found.items() if error is None]))
@@ -198,8 +198,7 @@ def delete_offsets(invocation: Invocation, group: str, topics: tuple[str, ...], 
     known = {*stored, *(tp.topic for tp in stored)}
     absent = [(*_place(item), None, KafkaError(f"group {group} has committed no offset of {item}")) for item in wanted if item not in known]
     if json_:
-        shown = [_deletion_json(*row) for row in (*outcomes, *absent)]
-        click.echo(as_json({"group_id": group, "offsets": shown, "executed": execute and bool(possible)}))
+        print_json(*(_deletion_json(group, *row, executed=execute) for row in (*outcomes, *absent)))
     else:
         done = "deleted" if execute else "would be deleted"
         rows = [(*row, done if error is None else short_name(error)) for *row, error in outcomes]
@@ -224,5 +223,8 @@ def _in_use(found: GroupDescription | KafkaError, stored: Iterable[TopicPartitio
     return dict.fromkeys(refused, error)
 
 
-def _deletion_json(topic: str, partition: int | None, offset: int | None, error: KafkaError | None) -> dict[str, Any]:
-    return {"topic": topic, "partition": partition, "offset": offset, **(error_json(error) if error is not None else {})}
+def _deletion_json(
+    group: str, topic: str, partition: int | None, offset: int | None, error: KafkaError | None, *, executed: bool
+) -> dict[str, Any]:
+    place = {"group_id": group, "topic": topic, "partition": partition, "offset": offset}
+    return {**place, "deleted": executed and error is None, **(error_json(error) if error is not None else {})}

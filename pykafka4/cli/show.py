@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 import attrs
+import click
 from rich.console import Console
 
 from pykafka4.admin.values import GroupLag, OffsetPlan, PartitionLag
@@ -21,7 +22,7 @@ from pykafka4.records import MemberDescription, TopicPartition
 
 __all__ = [
     *("as_json", "at_time", "console", "error_json", "group_json", "lag_json", "lag_table", "member_table", "plain"),
-    *("plan_json", "plan_table", "table"),
+    *("plan_json", "plan_table", "print_json", "table"),
 ]
 
 WIDE: Final = 10**9  # columns: what is no terminal gets whole lines
@@ -69,6 +70,12 @@ def as_json(value: object) -> str:
     if text.isprintable() and _fits(text, encoding):
         return text
     return "".join(c if c.isprintable() and _fits(c, encoding) else json.dumps(c)[1:-1] for c in text)
+
+
+def print_json(*values: object) -> None:
+    """One document a line, on standard output."""
+    for value in values:
+        click.echo(as_json(value))
 
 
 def _fits(text: str, encoding: str) -> bool:
@@ -169,9 +176,14 @@ def plan_table(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError]) ->
     return table(("topic", "partition", "current", "new", "note"), rows)
 
 
-def plan_json(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError]) -> dict[str, Any]:
-    """The same."""
-    rows = [{**_tp_json(r.partition), "current": r.current, "new": r.new, "start": r.start, "end": r.end, "note": r.note} for r in plan]
-    for planned, row in zip(plan, rows):
-        row.update(error_json(errors[planned.partition]) if planned.partition in errors else {})
-    return {"group_id": plan.group_id, "exists": plan.exists, "offsets": rows}
+def plan_json(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError], executed: bool) -> Iterator[dict[str, Any]]:
+    """An object for each partition, with `executed`: whether its offset was committed."""
+    for row in plan:
+        error = errors.get(row.partition)
+        yield {
+            "group_id": plan.group_id,
+            **_tp_json(row.partition),
+            **{name: getattr(row, name) for name in ("current", "new", "start", "end", "note")},
+            "executed": executed and error is None,
+            **(error_json(error) if error is not None else {}),
+        }

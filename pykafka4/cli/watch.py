@@ -46,7 +46,7 @@ Examples:
   pykafka4 watch --url http://127.0.0.1:8080/ --json | jq .headline
 """
 )
-@click.option("--url", help="The page's address, as serve_status() returns it.")
+@click.option("--url", help="The page's address: serve_status().url in the program.")
 @click.option("--pid", type=int, help="A process of yours that serves a page.")
 @click.option("--filter", "words", default="", help="Only partitions with this in their names.")
 @click.option("--once", is_flag=True, help="Show it once.")

@@ -41,6 +41,10 @@ def groups(server: ModelServer, capsys: pytest.CaptureFixture[str]) -> Run:
     return call
 
 
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
 def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
@@ -54,7 +58,7 @@ def test_groups_are_listed_as_a_table_and_as_json(server: ModelServer, admin: Ad
     assert rows(out)[0] == ["GROUP", "STATE", "TYPE", "PROTOCOL", "COORDINATOR"]
     assert [row[:4] for row in rows(out)[1:]] == [["a", "Empty", "classic", "-"], ["g", "Stable", "classic", "consumer"]]
     code, out, _ = groups("list", "--state", "Empty", "--json")
-    (only,) = json.loads(out)["groups"]
+    (only,) = objects(out)
     assert (code, only["group_id"], only["state"]) == (0, "a", "Empty")
 
 
@@ -62,7 +66,8 @@ def test_a_broker_that_fails_is_told_and_the_code_is_1(server: ModelServer, grou
     server.fail("ListGroups", "CLUSTER_AUTHORIZATION_FAILED")
     code, out, err = groups("list", "--json")
     assert code == 1
-    assert next(iter(json.loads(out)["errors"].values()))["code"] == "CLUSTER_AUTHORIZATION_FAILED"
+    (failed,) = [one for one in objects(out) if "error" in one]
+    assert (failed["broker"], failed["error"]["code"]) == (1, "CLUSTER_AUTHORIZATION_FAILED")
     assert err.startswith("error: groups of broker ")
 
 
@@ -80,7 +85,7 @@ def test_a_group_is_described_with_members_and_partitions(server: ModelServer, a
     assert ["g", "t", "0", "4", "10", "6", member.member_id, "127.0.0.1"] in rows(out)
     assert ["g", "t", "1", "-", "5", "-", member.member_id, "127.0.0.1"] in rows(out)
     code, out, _ = groups("describe", "g", "--json")
-    (shown,) = json.loads(out)["groups"]
+    (shown,) = objects(out)
     assert (shown["group_id"], shown["lag"], shown["members"][0]["client_id"]) == ("g", 6, "me")
     assert shown["partitions"][0] == {
         "topic": "t", "partition": 0, "committed": 4, "metadata": "", "end": 10, "lag": 6, "owner": member.member_id
@@ -97,7 +102,7 @@ def test_one_denied_group_is_told_beside_the_others(server: ModelServer, admin: 
     assert rows(out)[1:] == [["b", "t", "0", "4", "10", "6", "-", "-"]]
     assert [line[:31] for line in err.splitlines()] == ["error: coordinator of group a: ", "error: group none: GROUP_ID_NOT"]
     code, out, _ = groups("lag", "--all", "--json")
-    assert (code, [group["group_id"] for group in json.loads(out)["groups"]]) == (0, ["b"])
+    assert (code, [group["group_id"] for group in objects(out)]) == (0, ["b"])
 
 
 def test_offsets_are_written_and_read_back(server: ModelServer, admin: AdminClient, groups: Run, tmp_path: Path) -> None:
@@ -142,8 +147,8 @@ def test_a_rewind_is_shown_first_and_done_with_execute(
     assert err == "nothing has been changed; --execute commits these offsets\n"
     assert server.committed("g") == {T0: 7}
     code, out, _ = groups("rewind", "g", "--all-topics", *goal, "--execute", "--json")
-    (row,) = json.loads(out)["offsets"]
-    assert (code, row["new"], json.loads(out)["executed"], server.committed("g")) == (0, new, True, {T0: new})
+    (row,) = objects(out)
+    assert (code, row["new"], row["executed"], server.committed("g")) == (0, new, True, {T0: new})
 
 
 @pytest.mark.parametrize("execute", [[], ["--execute"]])
@@ -160,7 +165,7 @@ def test_the_rewind_of_an_active_group_is_refused_and_lists_the_members(
     assert "(client me, host 127.0.0.1) with t-0; stop them first" in err
     assert server.committed("g") == {T0: 7}
     code, out, _ = groups("rewind", "g", "--all-topics", "--to-earliest", "--json", *execute)
-    assert (json.loads(out)["executed"], json.loads(out)["error"]["code"]) == (False, "NON_EMPTY_GROUP")
+    assert [(row["partition"], row["executed"], row["error"]["code"]) for row in objects(out)] == [(0, False, "NON_EMPTY_GROUP")]
 
 
 def test_a_file_without_an_offset_for_a_topic_that_was_named_is_wrong_usage(server: ModelServer, groups: Run, tmp_path: Path) -> None:
@@ -186,7 +191,7 @@ def test_ids_that_look_alike_are_exported_and_read_back(server: ModelServer, adm
         assert groups("export", *ids, "--format", form, "--output", str(file))[0] == 0
         for number, name in enumerate(ids):
             code, out, _ = groups("rewind", name, "--from-file", str(file), "--json")
-            assert (code, json.loads(out)["offsets"][0]["new"]) == (0, number)
+            assert (code, objects(out)[0]["new"]) == (0, number)
 
 
 def test_an_export_of_which_a_part_failed_has_the_ids_of_groups(server: ModelServer, admin: AdminClient, groups: Run) -> None:
@@ -275,7 +280,7 @@ def test_groups_and_offsets_are_deleted(server: ModelServer, admin: AdminClient,
     code, out, _ = groups("delete", "a", "none")
     assert (code, rows(out)[1]) == (1, ["a", "would", "be", "deleted"])
     code, out, err = groups("delete", "a", "b", "none", "--execute", "--json")
-    assert (code, [row["deleted"] for row in json.loads(out)["groups"]]) == (1, [True, True, False])
+    assert (code, [row["deleted"] for row in objects(out)]) == (1, [True, True, False])
     assert "GROUP_ID_NOT_FOUND" in err
     assert len(admin.list_groups()) == 0
 
@@ -299,7 +304,7 @@ def test_the_deletion_of_offsets_that_members_have_is_refused_and_what_is_not_co
         assert f"error: group g has committed no offset of {absent}\n" in err
     assert server.committed("g") == {T0: 7, **({} if execute else {old: 0})}
     code, out, _ = groups("delete-offsets", "g", *names, "--json", *execute)
-    shown = {(row["topic"], row["partition"]): row.get("error", {}).get("code") for row in json.loads(out)["offsets"]}
+    shown = {(row["topic"], row["partition"]): row.get("error", {}).get("code") for row in objects(out)}
     more = {("old", None if execute else 0): "CLIENT_ERROR" if execute else None}  # it is deleted by now
     assert shown == {**more, ("t", 0): "NON_EMPTY_GROUP", ("typo", None): "CLIENT_ERROR", ("t", 9): "CLIENT_ERROR"}
 
@@ -315,14 +320,14 @@ def test_after_a_part_failed_it_is_shown_what_was_changed(server: ModelServer, g
     assert "1 offsets committed\nerror: offsets of group g cannot be set for 1 of 2 partitions" in err
     assert server.committed("g") == {("p", 0): 0}
     code, out, _ = groups(command, "h", *arguments, "--json")
-    shown = json.loads(out)
-    assert (code, shown["executed"], shown["error"]["code"]) == (1, True, "PARTIAL_FAILURE")
-    assert [row.get("error", {}).get("code") for row in shown["offsets"]] == [None, "TOPIC_AUTHORIZATION_FAILED"]
+    shown = [(row["executed"], row.get("error", {}).get("code")) for row in objects(out)]
+    assert (code, shown) == (1, [(True, None), (False, "TOPIC_AUTHORIZATION_FAILED")])
 
 
 @pytest.mark.parametrize(
     ("command", "error"),
     [
+        ("rewind none --all-topics --to-latest --execute", "CLIENT_ERROR"),
         ("rewind g --topic none --to-latest --execute", "UNKNOWN_TOPIC_OR_PARTITION"),
         ("rewind g --topic t --to-latest --execute", "GROUP_AUTHORIZATION_FAILED"),
         ("create h --topic none --execute", "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -331,7 +336,7 @@ def test_after_a_part_failed_it_is_shown_what_was_changed(server: ModelServer, g
         ("delete-offsets denied --topic t", "GROUP_AUTHORIZATION_FAILED"),
     ],
 )
-def test_a_command_that_fails_writes_a_document(server: ModelServer, admin: AdminClient, groups: Run, command: str, error: str) -> None:
+def test_a_command_that_fails_writes_an_object(server: ModelServer, admin: AdminClient, groups: Run, command: str, error: str) -> None:
     topic(server, 10)
     admin.set_offsets("g", {T0: 4})
     server.do(lambda cluster: cluster.controls.deny("group", "denied", ["DESCRIBE"]))
@@ -441,7 +446,7 @@ def test_a_lag_table_refreshes_until_it_is_interrupted(server: ModelServer, admi
     assert out.count("COMMITTED") >= 3
     assert watch(look, 1, terminal, json_=True, wait=Waits(2)) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["groups"][0]["lag"] for line in lines] == [6, 6]
+    assert [line["lag"] for line in lines] == [6, 6]
 
 
 def test_a_table_that_refreshes_has_no_more_rows_than_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -462,13 +467,15 @@ def test_the_module_runs_as_a_program(server: ModelServer, admin: AdminClient) -
 
 @pytest.mark.parametrize("command", ["list", "list --json", "export g", "rewind g --topic t --to-latest --execute", "lag none"])
 @pytest.mark.parametrize("closed", [(1,), (1, 2)])
-def test_a_closed_output_fails_no_command(server: ModelServer, admin: AdminClient, command: str, closed: tuple[int, ...]) -> None:
+def test_a_closed_output_ends_no_command_with_a_traceback(
+    server: ModelServer, admin: AdminClient, command: str, closed: tuple[int, ...]
+) -> None:
     topic(server, 10)
     admin.set_offsets("g", {T0: 4})
     line = [sys.executable, "-m", "pykafka4", "-b", server.bootstrap_servers, "groups", *command.split()]
     shell = ["sh", "-c", 'exec "$@" ' + " ".join(f"{number}>&-" for number in closed), "sh", *line]
     done = subprocess.run(shell, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert done.returncode == ("none" in command)
+    assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert server.committed("g") == {T0: 10 if "rewind" in command else 4}
 
@@ -490,7 +497,7 @@ def test_names_that_standard_output_cannot_write_end_no_command(server: ModelSer
     done = subprocess.run(line, capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, b"")
     if "--json" in command:
-        assert json.loads(done.stdout)["groups"][0]["group_id"] == "größe"
+        assert json.loads(done.stdout)["group_id"] == "größe"
     elif "export" in command:
         assert done.stdout == b"t,0,4\n"
     else:

@@ -23,7 +23,7 @@ class RecordingAdmin:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         answer = self.answers[name]
 
-        def call(*args: Any, timeout: float | None, **kwargs: Any) -> Any:
+        def call(*args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
             self.calls.append((name, args, kwargs))
             return answer(*args, **kwargs)
 
