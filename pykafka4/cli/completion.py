@@ -5,10 +5,11 @@ and if it answers within a second; whatever fails completes nothing and shows no
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, get_completion_class, split_arg_string
 
 from pykafka4.cli.invocation import DONE, Invocation
 
@@ -20,12 +21,42 @@ __all__ = ["COMPLETE", "NAMES", "completion"]
 COMPLETE: Final = "_PYKAFKA4_COMPLETE"  # the variable with which a shell asks for completions
 ANSWER_S: Final = 1.0
 
+# Bash divides words at colons, also `localhost:9092`: so the line up to the cursor is passed on, and divided here.
+BASH_SCRIPT: Final = """\
+%(complete_func)s() {
+    local kind value
+    COMPREPLY=()
+    while IFS=, read -r kind value; do
+        case $kind in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain) COMPREPLY+=("$value") ;;
+        esac
+    done < <(env COMP_WORDS="${COMP_LINE:0:COMP_POINT}" %(complete_var)s=bash_complete "${1/#\\~/$HOME}")
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+@add_completion_class
+class Bash(BashComplete):
+    """Completion in bash."""
+
+    source_template = BASH_SCRIPT
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """See click."""
+        line = os.environ["COMP_WORDS"]
+        words = split_arg_string(line)
+        incomplete = words.pop() if words and not line[-1:].isspace() else ""
+        return words[1:], incomplete
+
 
 @click.command(
     epilog="""\b
 Examples:
-  pykafka4 completion bash > ~/.local/share/bash-completion/completions/pykafka4
-  pykafka4 completion zsh > ~/.zfunc/_pykafka4   (fpath+=~/.zfunc before compinit)
+  pykafka4 completion bash > ~/.pykafka4.bash      in ~/.bashrc: source ~/.pykafka4.bash
+  pykafka4 completion zsh > ~/.zfunc/_pykafka4     in ~/.zshrc before compinit: fpath+=~/.zfunc
   pykafka4 completion fish > ~/.config/fish/completions/pykafka4.fish
 """
 )

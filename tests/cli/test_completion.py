@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ import pytest
 from pykafka4.cli.main import run
 from pykafka4.testing import ModelServer
 
+WAIT_S = 60.0
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -62,14 +67,74 @@ def test_a_shell_accepts_what_is_printed(capsys: pytest.CaptureFixture[str], tmp
     assert subprocess.run([shell, "-n", str(script)], timeout=60, check=False).returncode == 0
 
 
-def test_bash_completes_on_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["completion", "bash"]) == 0
-    (tmp_path / "script").write_text(capsys.readouterr().out)
-    (tmp_path / "pykafka4").write_text(f'#!/bin/sh\nexec {sys.executable} -m pykafka4 "$@"\n')
-    (tmp_path / "pykafka4").chmod(0o755)
-    asks = f"""
-        PATH={tmp_path}:$PATH; source {tmp_path / "script"}
-        COMP_WORDS=(pykafka4 gro); COMP_CWORD=1; _pykafka4_completion pykafka4 gro pykafka4; echo "${{COMPREPLY[@]}}"
-    """
-    done = subprocess.run(["bash", "-c", asks], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("groups", "")
+def test_a_colon_ends_no_word(server: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    server.create_topic("orders", 1)
+    monkeypatch.setenv("PYKAFKA4_TIMEOUT", "10")
+    servers = server.bootstrap_servers.partition(",")[0]
+    assert completed(capsys, monkeypatch, f"pykafka4 -b {servers} topics describe or") == ["orders"]
+    assert completed(capsys, monkeypatch, f"pykafka4 -b {servers} top") == ["topics"]
+
+
+SET_UP = {  # as the guide says
+    "bash": "pykafka4 completion bash > ~/.pykafka4.bash && echo 'source ~/.pykafka4.bash' >> ~/.bashrc",
+    "zsh": """
+        mkdir -p ~/.zfunc && pykafka4 completion zsh > ~/.zfunc/_pykafka4
+        printf '%s\\n' 'fpath+=~/.zfunc' 'autoload -Uz compinit && compinit -u' > ~/.zshrc
+    """,
+    "fish": """
+        mkdir -p ~/.config/fish/completions
+        pykafka4 completion fish > ~/.config/fish/completions/pykafka4.fish
+    """,
+}
+
+
+class Terminal:
+    """A shell in a terminal of its own."""
+
+    def __init__(self, shell: str, environment: dict[str, str]) -> None:
+        import pty  # Windows has none
+
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.execvpe(shell, [shell, "-i"], environment)
+
+    def type_until(self, text: str, expected: str) -> None:
+        """Type, then read until the terminal shows this text. TAB is typed again every two seconds: a shell lists at the second one."""
+        os.write(self.master, text.encode())
+        seen, limit = "", time.monotonic() + WAIT_S
+        while expected not in seen:
+            assert time.monotonic() < limit, seen
+            if select.select([self.master], [], [], 2.0)[0]:
+                seen += os.read(self.master, 4096).decode(errors="replace")
+            elif text.endswith("\t"):
+                os.write(self.master, b"\t")
+
+    def end(self) -> None:
+        """Kill the shell."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.master)
+
+
+@pytest.mark.lengthy
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_that_is_set_up_as_the_guide_says_completes_commands_and_names(server: ModelServer, tmp_path: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    server.create_topic("orders", 1)
+    place = server.bootstrap_servers.partition(",")[0]
+    program = tmp_path / "bin" / "pykafka4"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pykafka4 "$@"\n')
+    program.chmod(0o755)
+    environment = {"HOME": str(tmp_path), "PATH": f"{program.parent}:{os.environ['PATH']}", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
+    subprocess.run(["sh", "-e", "-c", SET_UP[shell]], env=environment, timeout=WAIT_S, check=True)
+    terminal = Terminal(shell, environment)
+    try:
+        terminal.type_until("echo is''_ready\r", "is_ready")
+        terminal.type_until("pykafka4 top\t", "topics")
+        terminal.type_until("\x15pykafka4 topics \t", "describe")
+        terminal.type_until(f"\x15pykafka4 -b {place} topics describe or\t", "orders")
+    finally:
+        terminal.end()
