@@ -182,7 +182,7 @@ def bench(
             code = _delete(admin, work.topic, invocation.timeout)
     if not json_:
         console().print(_table(found))
-        note("MB: 10^6 bytes of values. CPU: of this process. P50 of produce: with the wait in memory")
+        note("MB: 10^6 bytes of values. CPU: this process. produce: with the wait in memory")
     return code
 
 

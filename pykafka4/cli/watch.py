@@ -26,6 +26,7 @@ ANSWER_S: Final = 20.0
 EVERY_S: Final = 1.0
 MOST_BYTES: Final = 1 << 23
 LINES_AROUND: Final = 14  # of the headline, rates, counts and titles
+LEAST_NAME: Final = 24  # columns
 STYLES: Final = {"ok": "green", "warning": "yellow", "trouble": "bold red"}
 BARS: Final = " ▁▂▃▄▅▆▇█"
 BAD: Final = ("offline", "stopped")
@@ -206,11 +207,18 @@ def _partitions(partitions: dict[str, Any], width: int, most: int) -> Renderable
     for name in columns:
         found.add_column(NAMES.get(name, name.replace("_", " ")), justify="left" if name in TEXTS else "right", no_wrap=True)
     found.add_column("reason", no_wrap=True, overflow="ellipsis")
+    room = max(LEAST_NAME, width // 3)
     for row in partitions["rows"][:most]:
         cells = [_cell(name, row[at[name]]) for name in columns]
+        cells[0] = _end(cells[0], room)
         found.add_row(*cells, plain(row[at["reason"]] or ""), style="red" if row[at["state"]] in BAD else "")
     rest = partitions["found"] - len(partitions["rows"][:most])
     return Group(found, Text(f"{rest:,} more, which are better off", style="dim")) if rest > 0 else found
+
+
+def _end(name: str, room: int) -> str:
+    """The end of a partition's name, which has the number."""
+    return name if len(name) <= room else f"…{name[1 - room :]}"
 
 
 def _cell(name: str, value: Any) -> str:

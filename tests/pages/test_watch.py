@@ -38,3 +38,20 @@ def test_processes_are_listed_and_one_is_shown_as_text_and_as_json(
     assert "no answer" in capsys.readouterr().err
     assert run(["watch", "--pid", str(os.getpid())]) == 1
     assert run(["watch", "--pid", "1", "--url", page.url]) == 2
+
+
+def test_a_long_name_leaves_room_for_the_other_columns_and_keeps_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    topic = "customers.orders.payments.created-events-v2-eu-central"
+    with ModelServer(brokers=1) as server, Producer(bootstrap_servers=server.bootstrap_servers) as producer:
+        server.create_topic(topic, 2)
+        page = producer.serve_status()
+        producer.send(topic, b"1", partition=1).result()
+        assert run(["watch", "--url", page.url, "--once"]) == 0
+    shown = capsys.readouterr().out
+    for text in ("…", "-events-v2-eu-central-1", "online", "oldest", "in flight", "reason"):
+        assert text in shown

@@ -13,6 +13,7 @@ __all__ = ["Meter"]
 
 PATIENCE_S: Final = 1.0  # before anything is shown
 REDRAW_S: Final = 0.2
+FIGURES, LEAST_NAME = 72, 8  # columns
 
 
 class Meter:
@@ -46,10 +47,15 @@ class Meter:
         if self._bars is None:
             self._bars = _bars(self._total)
             self._bars.start()
-            self._bars.add_task(self._what, total=self._total, figures="")
+            self._bars.add_task(self._name(self._bars.console.width), total=self._total, figures="")
         rate = self.records / (now - self._began)
         figures = f"{self.records:,} records, {self.bytes / 1e6:,.1f} MB, {rate:,.0f} records/s"
         self._bars.update(self._bars.task_ids[0], completed=self._done, figures=figures, refresh=True)
+
+    def _name(self, width: int) -> str:
+        """As much of the name as leaves room for the figures."""
+        room = max(LEAST_NAME, width - FIGURES)
+        return self._what if len(self._what) <= room else f"{self._what[: room - 1]}…"
 
     def __enter__(self) -> Meter:
         return self

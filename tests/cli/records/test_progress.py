@@ -51,6 +51,19 @@ def test_bytes_records_and_rate_are_shown_and_time_left_to_an_end(monkeypatch: p
     assert (meter.records, meter.bytes) == (1_234, 2_500_000)
 
 
+def test_figures_are_whole_beside_a_long_name_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
+    with Meter("customers.orders.payments.created-events-v2-eu-central", 20_000_000, shows=True) as meter:
+        meter.advance(15_000_015, 114_400_000, 15_000_015)
+    shown = out.getvalue()
+    assert "custome…" in shown
+    assert "75%" in shown
+    assert "15,000,015 records, 114.4 MB, " in shown
+    assert "records/s" in shown
+
+
 @pytest.mark.parametrize("shows", [True, False])
 def test_nothing_is_shown_without_a_terminal_or_beside_records(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shows: bool
