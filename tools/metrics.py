@@ -27,21 +27,23 @@ PARTS = (
 
 
 def table(prefixes: tuple[str, ...]) -> str:
-    rows = ["| Prometheus | OpenTelemetry | kind, unit | meaning | labels |", "|---|---|---|---|---|"]
+    rows = ["| Prometheus, OpenTelemetry | kind, unit | meaning, labels |", "|---|---|---|"]
     rows += [row(defined) for name, defined in DEFINITIONS.items() if name.startswith(prefixes)]
     return "\n".join(rows) + "\n"
 
 
 def row(defined: Definition) -> str:
-    labels = " ".join(f"`{label_name(label)}`" for label in defined.labels if label not in CONSTANT)
+    labels = ", ".join(f"`{label_name(label)}`" for label in defined.labels if label not in CONSTANT)
     unit = defined.unit.replace("{", "").replace("}", "")
-    return f"| `{sample_name(defined)}` | `{defined.name}` | {defined.kind.value}, {unit} | {defined.description} | {labels} |"
+    names = f"`{sample_name(defined)}`<br>`{defined.name}`"  # two columns of names would leave no room for the meaning
+    meaning = f"{defined.description}<br>{labels}" if labels else defined.description
+    return f"| {names} | {defined.kind.value}, {unit} | {meaning} |"
 
 
 def render(page: str) -> str:
     head, rest = page.split(BEGIN)
     tail = rest.split(END)[1]
-    parts = "".join(f"### {title}\n\n{table(prefixes)}\n" for title, prefixes in PARTS)
+    parts = "".join(f"## {title}\n\n{table(prefixes)}\n" for title, prefixes in PARTS)
     return f"{head}{BEGIN}\n{parts}{END}{tail}"
 
 
