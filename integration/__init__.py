@@ -5,7 +5,7 @@
     kafka/                      what a broker is made of: release, jars, settings
     spark/                      Spark beside the brokers: a standalone cluster, the jars of its own Kafka connector
     security/ access.py         brokers that demand TLS and users; who may do what
-    faults/ workload/ java/     what tests do to brokers, and with them
+    faults/ workload/ java/ go/ what tests do to brokers, and with them
     admin.py judge/             questions and orders to brokers; what their logs hold
     host/ waiting.py            this machine; deadlines
 

@@ -134,6 +134,7 @@ class MemberDescription:
     `host` is the address from which it is connected. `partitions` are those that it has; `target`, in a group of type `consumer`, those
     that the coordinator wants it to have, otherwise None. `epoch` is the member epoch in such a group and in one of type `share`, otherwise
     -1. `is_readable` is False if its assignment is in a format of its own, so that its partitions are not known.
+    `can_rewind`: whether it is a classic consumer that carries out `Consumer.rewind_group`; None while the group rebalances.
     """
 
     member_id: str
@@ -144,3 +145,4 @@ class MemberDescription:
     target: tuple[TopicPartition, ...] | None = None
     epoch: int = -1
     is_readable: bool = True
+    can_rewind: bool | None = False

@@ -13,7 +13,9 @@ from pykafka4.assignors.builtin import ASSIGNORS
 from pykafka4.assignors.interface import Assignor
 from pykafka4.cli.invocation import Invocation
 from pykafka4.core.admin.values import CLASSIC
+from pykafka4.core.group.leading.rewinds import strangers_refusal
 from pykafka4.errors import KafkaError
+from pykafka4.errors.words import visible
 from pykafka4.misuse import api_timeout
 
 __all__ = ["live_obstacle", "rewind_live"]
@@ -44,6 +46,9 @@ def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
         return KafkaError(f"group {plan.group_id} has no members: leave out --live")
     if found.type != CLASSIC:
         return KafkaError(f"group {plan.group_id} is of the consumer protocol (KIP-848), which knows no rewind: stop its members")
+    strangers = [member for member in found.members if member.can_rewind is False]
+    if refusal := strangers_refusal([f"member {visible(m.member_id)} (client {visible(m.client_id)}, host {m.host})" for m in strangers]):
+        return KafkaError(f"group {plan.group_id} is not rewound, and nothing has changed: {refusal}")
     return None
 
 

@@ -77,6 +77,22 @@ def test_a_group_without_members_needs_no_live(server: ModelServer, rewind: list
     assert "group billing has no members: leave out --live" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("execute", [[], ["--execute"]])
+def test_members_that_cannot_rewind_are_named_before_anything_joins(
+    server: ModelServer, rewind: list[str], execute: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with member(server, partition_assignment_strategy="sticky", client_id="sticks") as seen:
+        before = server.do(lambda cluster: cluster.group("billing").generation)
+        server.fail("JoinGroup", "GROUP_AUTHORIZATION_FAILED", times=1)  # a join would end the command with this error
+        assert run([*rewind, *execute]) == 1
+        shown = capsys.readouterr().err
+        assert "group billing is not rewound, and nothing has changed: member sticks-" in shown
+        assert "(client sticks, host 127.0.0.1) is no member that can rewind" in shown
+        assert "with another assignor than 'sticky'" in shown
+        assert server.do(lambda cluster: cluster.group("billing").generation) == before
+        assert seen == []
+
+
 def test_a_group_of_the_consumer_protocol_is_refused(server: ModelServer, rewind: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with member(server, group_protocol="consumer") as seen:
         assert run([*rewind, "--execute"]) == 1

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import Any
 
@@ -46,13 +47,17 @@ class Worker:
             self.seen += [(record.partition, record.offset) for record in self.consumer.poll(0.05)]
         self.consumer.close()
 
-    def rewind(self, offsets: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
+    def begin_rewind(self, offsets: dict[TopicPartition, Any]) -> Future[dict[TopicPartition, int]]:
         """Have this member ask."""
         futures: list[Any] = []
         self._wish = offsets, futures
-        until(lambda: futures and futures[0].done(), LONG, "the rewind")
-        found: dict[TopicPartition, int] = futures[0].result()
-        return found
+        until(lambda: futures, LONG, "the call of rewind_group")
+        future: Future[dict[TopicPartition, int]] = futures[0]
+        return future
+
+    def rewind(self, offsets: dict[TopicPartition, Any]) -> dict[TopicPartition, int]:
+        """Have this member ask, and wait for the outcome."""
+        return self.begin_rewind(offsets).result(LONG)
 
     def stop(self) -> None:
         """Leave the group."""

@@ -11,6 +11,7 @@ from pykafka4.core import Reply
 from pykafka4.core.admin.values import CLASSIC, CONSUMER, SHARE, GroupDescription, GroupListing
 from pykafka4.core.admin.work import Question, Refusal
 from pykafka4.core.group.encoding import assigned_partitions
+from pykafka4.core.group.notes import carries_note
 from pykafka4.errors import BrokerError, DecodeError, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import MemberDescription, TopicPartition
@@ -114,7 +115,10 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
         except DecodeError:  # made by an assignor of another client
             readable = False
     host = member.client_host.removeprefix("/")  # as Java prints an address
-    return MemberDescription(member.member_id, member.client_id, host, member.group_instance_id, partitions, is_readable=readable)
+    rewinds = carries_note(member.member_metadata) if member.member_metadata else None  # brokers leave it out while the group rebalances
+    return MemberDescription(
+        member.member_id, member.client_id, host, member.group_instance_id, partitions, is_readable=readable, can_rewind=rewinds
+    )
 
 
 class OfNewerGroups(OfGroups):

@@ -31,6 +31,7 @@ __all__ = [
 log = get_log("pykafka4.group")
 
 VERSION_SIZE: Final = 2  # bytes, before the names of topics
+WITHOUT_OWNED, WITH_OWNED = b"\0\0", b"\0\1"  # versions of a subscription: its owned partitions came with the second
 NO_NAMES: Final = bytes(4)  # an empty array
 PROTOCOL_DATA: Final = 3  # version of subscription and assignment bytes; older clients read the fields that they know (as in Java)
 
@@ -56,7 +57,7 @@ def subscription_bytes(
 def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str, topics: frozenset[str] | None = None) -> GroupMember:
     """A member from its subscription in JoinGroup. `where` precedes log lines: the client id and the group. `topics`: already known."""
     try:
-        sent = decode_data(ConsumerProtocolSubscription, metadata)
+        sent = _subscription(metadata)
     except DecodeError as error:
         log.warning("%s: group member %s: cannot decode its subscription, so it gets no partitions (%s)", where, visible(member_id), error)
         return GroupMember(member_id, frozenset(), instance_id)
@@ -69,6 +70,16 @@ def group_member(member_id: str, instance_id: str | None, metadata: bytes, where
         sent.rack_id or None,
         without_note(sent.user_data),
     )
+
+
+def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
+    """The fields of a subscription. Raises DecodeError."""
+    try:
+        return decode_data(ConsumerProtocolSubscription, metadata)
+    except DecodeError:
+        if not metadata.startswith(WITH_OWNED):
+            raise
+        return decode_data(ConsumerProtocolSubscription, WITHOUT_OWNED + metadata[VERSION_SIZE:])  # kafka-go names 1, and ends as version 0
 
 
 def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:

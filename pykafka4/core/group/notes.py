@@ -19,7 +19,7 @@ import attrs
 from pykafka4.errors import DecodeError
 from pykafka4.records import TopicPartition
 
-__all__ = ["NO_NOTE", "WITHOUT_NOTES", "Note", "Rewind", "note_bytes", "read_note", "without_note"]
+__all__ = ["NO_NOTE", "WITHOUT_NOTES", "Note", "Rewind", "carries_note", "note_bytes", "read_note", "without_note"]
 
 MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the very last is its version
 WITHOUT_NOTES: Final = "sticky"  # the assignor whose user data ends where its schema does
@@ -71,6 +71,14 @@ def read_note(data: bytes) -> Note | None:
         return _from_json(json.loads(data[max(end - size, 0) : end]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise DecodeError(f"the note of a group member cannot be read: {error}") from error
+
+
+def carries_note(subscription: bytes) -> bool:
+    """Whether the member with this subscription reads notes."""
+    try:
+        return read_note(subscription) is not None
+    except DecodeError:
+        return True
 
 
 def without_note(user_data: bytes | None) -> bytes | None:

@@ -12,7 +12,8 @@ from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.offsets import LATEST, CommitOffsets, CountPartitions, FetchOffsets, ListOffsetsAt, Unstable
 from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
 from pykafka4.core.admin.values import ListedOffset
-from pykafka4.core.group.encoding import assignment_bytes
+from pykafka4.core.group.encoding import assignment_bytes, subscription_bytes
+from pykafka4.core.group.notes import NO_NOTE, note_bytes
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion
@@ -191,9 +192,22 @@ def test_assignments_of_consumers_are_read_and_those_of_others_are_not(harness: 
     outcomes = harness.describe("a", "b")
     harness.run()
     good, bad = outcomes[0]["a"].members
+    assert good.can_rewind is None
     assert (good.partitions, good.host, good.is_readable) == ((T0, T1), "10.0.0.1", True)
     assert (bad.partitions, bad.is_readable) == ((), False)
     assert [(m.partitions, m.is_readable) for m in outcomes[0]["b"].members] == [((), False), ((), False)]
+
+
+@pytest.mark.parametrize(("user_data", "can_rewind"), [(note_bytes(NO_NOTE), True), (None, False)])
+def test_members_that_carry_out_a_rewind_are_told_from_others(harness: Harness, user_data: bytes | None, *, can_rewind: bool) -> None:
+    kind = DescribeGroupsResponse.Group
+    subscription = subscription_bytes(["t"], user_data=user_data)
+    member = kind.Member(member_id="m", client_id="c", client_host="/h", member_metadata=subscription, member_assignment=b"")
+    rows = [kind(group_id="a", group_state="Stable", protocol_type="consumer", members=[member])]
+    harness.script["DescribeGroups"] = lambda message, host: DescribeGroupsResponse(groups=rows)
+    outcomes = harness.describe("a")
+    harness.run()
+    assert [one.can_rewind for one in outcomes[0]["a"].members] == [can_rewind]
 
 
 @pytest.mark.parametrize("low_high", [(0, 5), (6, 6)])

@@ -68,6 +68,17 @@ def test_members_with_the_same_topics_are_read_as_if_each_were_the_only_one() ->
     assert list(group_members(rows, "")) == alone
 
 
+@pytest.mark.parametrize("version", range(4))
+def test_a_subscription_that_ends_as_version_0_is_read_if_it_names_1(version: int) -> None:
+    """kafka-go sends these."""
+    fields = encode_data(ConsumerProtocolSubscription(topics=["t"], user_data=b"u"), 0)[2:]
+    sent = version.to_bytes(2, "big") + fields
+    read = GroupMember("m", frozenset(["t"]), user_data=b"u") if version < 2 else GroupMember("m", frozenset())
+    assert group_member("m", None, sent, "c") == read
+    rows = [JoinGroupResponse.Member(member_id="m", metadata=sent)] * 2
+    assert group_members(rows, "c") == (read, read)
+
+
 def test_a_member_whose_subscription_cannot_be_read_gets_nothing() -> None:
     assert group_member("m", None, b"\x00", "c: group g").topics == frozenset()
 

@@ -17,10 +17,10 @@ from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.group.committing.offsets import Commit, names_of
 from pykafka4.core.group.leading.rewinds import strangers_refusal
 from pykafka4.core.group.membership.protocol import CommitsInFlight
-from pykafka4.core.group.notes import WITHOUT_NOTES, Note, Rewind, note_bytes, read_note
+from pykafka4.core.group.notes import WITHOUT_NOTES, Note, Rewind, carries_note, note_bytes, read_note
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.subscription import MemberIdentity
-from pykafka4.errors import DecodeError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.errors.codes import error_code
 from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
@@ -120,7 +120,7 @@ class Rewinds:
             return
         group = groups[0]
         if group.group_state == STABLE or (group.group_state in (EMPTY, DEAD) and not is_member):
-            refusal = strangers_refusal([_named(member) for member in group.members if not _can_rewind(member)])
+            refusal = strangers_refusal([_named(member) for member in group.members if not carries_note(member.member_metadata)])
             if refusal:
                 self._refuse(refusal)
             else:
@@ -198,13 +198,6 @@ class Rewinds:
 
         places = {tp: OffsetAndMetadata(offset) for tp, offset in starts.items()}
         self._commits.commit(Commit(places, identity, now + COMMITTED_IN, done))
-
-
-def _can_rewind(member: DescribeGroupsResponse.Group.Member) -> bool:
-    try:
-        return read_note(member.member_metadata) is not None
-    except DecodeError:
-        return True
 
 
 def _named(member: DescribeGroupsResponse.Group.Member) -> str:
