@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
 
-from pykafka4 import BufferFull, Consumer, DeliveryFailed, Producer, ProducerRecord, ShareConsumer, aio
+from pykafka4 import BatchOutcome, BufferFull, Consumer, DeliveryFailed, Producer, ProducerRecord, ShareConsumer, aio
 from pykafka4.metrics.opentelemetry import Tracing
 from pykafka4.testing import ModelServer
 from tests.net.net_helpers import SECONDS, until
@@ -121,6 +122,34 @@ def test_a_failed_record_has_its_error_and_still_fails_the_block(kafka: dict[str
     assert span.status.status_code is StatusCode.ERROR
 
 
+class Holds:
+    """Keeps a batch whose callbacks have run from its `on_ack` of the hooks behind this one."""
+
+    def __init__(self) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def on_ack(self, outcome: BatchOutcome) -> None:
+        self.reached.set()
+        assert self.go_on.wait(SECONDS)
+
+
+def test_failures_of_two_clients_are_not_mixed_up(kafka: dict[str, Any], kafka_server: ModelServer, traced: Traced) -> None:
+    """They fail at the same time, in the same partition."""
+    holds = Holds()
+    kafka_server.fail("Produce", "INVALID_REQUIRED_ACKS", topic="denied", times=1)
+    with pytest.raises(DeliveryFailed), Producer(**kafka, hooks=[holds, traced.tracing]) as slow:
+        slow.send("denied", b"a value")
+        assert holds.reached.wait(SECONDS)
+        kafka_server.fail("Produce", "POLICY_VIOLATION", topic="denied", times=1)
+        with pytest.raises(DeliveryFailed), Producer(**kafka, hooks=traced.tracing) as other:
+            other.send("denied", None)
+        holds.go_on.set()
+    codes = {
+        span.attributes["error.type"]: span.attributes.get("messaging.kafka.message.tombstone") for span in traced.spans("send denied", 2)
+    }
+    assert codes == {"INVALID_REQUIRED_ACKS": None, "POLICY_VIOLATION": True}
+
+
 def test_a_refused_record_has_the_error_of_send(kafka: dict[str, Any], traced: Traced) -> None:
     def refuse(topic: str, value: object) -> bytes:
         raise ValueError("no such value")
@@ -138,7 +167,11 @@ def test_a_dropped_record_has_its_error(kafka: dict[str, Any], kafka_server: Mod
     producer = Producer(**kafka, hooks=traced.tracing, on_full="drop", buffer_memory=65_536)
     for _ in range(10):
         producer.send("orders", bytes(10_000), partition=0)
-    until(lambda: any(span.attributes["error.type"] == BufferFull.code for span in traced.spans("send orders")))
+    dropped = [span.attributes["error.type"] for span in traced.exporter.get_finished_spans()]
+    assert dropped == [BufferFull.code] * sum(
+        producer.stats().dropped.values()
+    )  # none waits for a callback, of which an overload would make too many
+    assert dropped
     lost = producer.close(0)
     codes = [span.attributes["error.type"] for span in traced.spans("send orders", 10)]
     assert codes.count("CLOSED") == len(lost) > 0

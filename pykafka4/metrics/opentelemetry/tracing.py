@@ -8,6 +8,7 @@ spans; W3C Trace Context (headers `traceparent`, `tracestate`).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -50,6 +51,15 @@ class Received(Protocol):
     def headers(self) -> Iterable[tuple[str, bytes | None]]: ...
 
 
+class _Failure(threading.local):
+    """The batch whose callbacks run on this thread: they and its `on_ack` follow each other, whatever other clients and threads do."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []  # of its failed records, until `on_ack` says why they failed
+        self.topic: str | None = None  # of a batch without a partition, whose `on_ack` came first
+        self.code = ""  # why it failed
+
+
 class Tracing(ProducerHooks, ConsumerHooks):
     """Hooks that trace: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, also of `pykafka4.aio`, and `ShareConsumer`.
 
@@ -59,8 +69,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         """`tracer_provider`: default the global one."""
         self._tracer = trace.get_tracer("pykafka4", tracer_provider=tracer_provider)
-        self._failed: dict[tuple[str, int | None], list[Span]] = {}  # spans of failed records, until `on_ack` says why they failed
-        self._codes: dict[str, str] = {}  # by topic: why records failed last that had no partition, whose `on_ack` comes first
+        self._failure = _Failure()
 
     # ---- producers
 
@@ -87,10 +96,14 @@ class Tracing(ProducerHooks, ConsumerHooks):
         span = _accepted()
         if span is None:
             return
-        if span.is_recording():
-            delivery.add_done_callback(partial(self._settled, span))
-        else:
+        if not span.is_recording():
             span.end()
+        elif (
+            delivery.done() and not delivery.lost()
+        ):  # dropped by on_full or a rate limit: in an overload a callback for each would fill the memory
+            self._settled(span, delivery)
+        else:
+            delivery.add_done_callback(partial(self._settled, span))
 
     def on_refuse(self, error: BaseException) -> None:
         """The span of the record ends with the error of `send`."""
@@ -99,11 +112,11 @@ class Tracing(ProducerHooks, ConsumerHooks):
 
     def _settled(self, span: Span, delivery: Delivery) -> None:
         if delivery.lost():  # it does not say why; `exception()` would count as if the application had seen the failure
-            topic, partition = delivery.topic, delivery.partition
-            if partition is None and topic in self._codes:
-                _fail(span, self._codes[topic])
+            failure = self._failure
+            if delivery.partition is None and failure.topic == delivery.topic:
+                _fail(span, failure.code)
             else:
-                self._failed.setdefault((topic, partition), []).append(span)
+                failure.spans.append(span)
         elif (error := delivery.exception(0)) is not None:  # dropped by on_full or a rate limit: in no batch
             _fail(span, str(error.code))
         else:
@@ -112,13 +125,16 @@ class Tracing(ProducerHooks, ConsumerHooks):
             span.end()
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """A batch has failed, after the callbacks of its records."""
+        """A batch has its outcome, after the callbacks of its records; perhaps before them if these had no partition."""
+        failure = self._failure
+        failure.topic = None
         if outcome.error is None:
             return
-        if outcome.partition is None:
-            self._codes[outcome.topic] = str(outcome.error.code)
-        for span in self._failed.pop((outcome.topic, outcome.partition), ()):
-            _fail(span, str(outcome.error.code))
+        code, spans, failure.spans = str(outcome.error.code), failure.spans, []
+        for span in spans:
+            _fail(span, code)
+        if outcome.partition is None and not spans:
+            failure.topic, failure.code = outcome.topic, code
 
     # ---- consumers
 
