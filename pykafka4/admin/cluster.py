@@ -81,7 +81,9 @@ class ClusterCalls(AdminCalls):
         return all_done("features cannot be updated", found)
 
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
-        """Have the controllers forget a broker that was removed for good. A running one registers again when it is restarted.
+        """Have the controllers forget a broker that was removed for good.
+
+        One that is up is forgotten as well: its replicas are offline at once, until it is restarted and registers again.
 
         Raises BrokerError BROKER_ID_NOT_REGISTERED if there is none. Needs KRaft. Source: KIP-631.
         """

@@ -227,18 +227,17 @@ Example:
 @as_json_option
 @click.pass_obj
 def unregister(invocation: Invocation, broker: int, execute: bool, json_: bool) -> int:
-    """Have the controllers forget a broker that was removed for good. One that runs registers again when it is restarted."""
+    """Have the controllers forget a broker that was removed for good. One that is up is refused: stop it first."""
     with invocation.admin() as admin:
-        known = {one.id: one for one in admin.describe_cluster(invocation.timeout).brokers}
-        if broker not in known:
-            have = ", ".join(map(str, known))
-            raise KafkaError(f"broker {broker} is not registered; these are: {have}")
+        one = {one.id: one for one in admin.describe_cluster(invocation.timeout).brokers}.get(broker)
+        if one is not None and not one.is_fenced:
+            raise KafkaError(f"broker {broker} is up: unregistered, it would lose its replicas until it is restarted; stop it first")
         if execute:
             admin.unregister_broker(broker, invocation.timeout)
-    state = "fenced" if known[broker].is_fenced else "up"
+    state = "not listed" if one is None else "fenced"  # brokers before 4.0 do not list fenced ones: the controllers know
     if json_:
         click.echo(as_json({"broker": broker, "state": state, "executed": execute}))
     else:
-        console().print(table(("broker", "host", "state"), [(broker, known[broker].host, state)]))
+        console().print(table(("broker", "host", "state"), [(broker, None if one is None else one.host, state)]))
     note(f"broker {broker} is unregistered" if execute else "nothing has been changed; --execute unregisters it")
     return DONE

@@ -168,11 +168,18 @@ def test_levels_are_tried_first_and_set_with_execute(canned: Callable[..., Canne
     assert command("cluster", "features", "--set", "a")[0] == 2
 
 
-def test_a_broker_is_unregistered_only_with_execute_and_if_it_is_known(server: ModelServer, command: Run) -> None:
-    code, out, err = command("cluster", "unregister", "2", bootstrap=server.bootstrap_servers)
-    assert (code, rows(out)[1][0], "nothing has been changed" in err) == (0, "2", True)
-    code, _, err = command("cluster", "unregister", "9", "--execute", bootstrap=server.bootstrap_servers)
-    assert (code, err) == (1, "error: broker 9 is not registered; these are: 1, 2, 3\n")
+def test_a_broker_is_unregistered_only_with_execute_and_if_it_is_not_up(canned: Callable[..., Canned], command: Run) -> None:
+    """One that is not listed may be registered: brokers before 4.0 list only those that are up."""
+    brokers = (Broker(1, "h", 9092), Broker(2, "h", 9092, is_fenced=True))
+    admin = canned(describe_cluster=ClusterDescription("c", 1, brokers), unregister_broker=None)
+    code, out, err = command("cluster", "unregister", "2")
+    assert (code, rows(out)[1], "nothing has been changed" in err) == (0, ["2", "h", "fenced"], True)
+    code, _, err = command("cluster", "unregister", "1", "--execute")
+    assert (code, err.startswith("error: broker 1 is up"), "stop it first" in err) == (1, True, True)
+    assert admin.called("unregister_broker") == []
+    assert command("cluster", "unregister", "2", "--execute")[0] == 0
+    assert command("cluster", "unregister", "9", "--execute", "--json")[1] == '{"broker": 9, "state": "not listed", "executed": true}\n'
+    assert [arguments[0] for arguments, _ in admin.called("unregister_broker")] == [2, 9]
 
 
 # ---- moves and leaders
