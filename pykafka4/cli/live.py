@@ -53,7 +53,7 @@ def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
 
 
 def rewind_live(invocation: Invocation, plan: OffsetPlan) -> None:
-    """Have the members carry out `plan`; returns when the assignment of the group has its offsets."""
+    """Have the members carry out `plan`; returns when its offsets are committed."""
     assert plan.description is not None
     seconds = api_timeout(invocation.timeout)
     assignor = plan.description.assignor or ""

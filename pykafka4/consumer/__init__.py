@@ -363,14 +363,14 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
         one, the end). They are looked up before this returns.
-        Returns a Future of the offsets, done when the assignment of the group has them. Keep polling meanwhile: the group
+        Returns a Future of the offsets, done when each partition is known to be committed there. Keep polling meanwhile: the group
         rebalances, and this member takes part. Each owner commits the new offsets and reads on from there; `on_partitions_assigned` is
         called for these partitions, before it on_partitions_revoked, or with cooperative assignors on_partitions_lost.
-        Nothing that was read before is committed behind the new offset. An owner that dies before it has committed leaves its
-        partitions at their old offsets.
+        Nothing that was read before is committed behind the new offset. A partition whose owner leaves meanwhile may move back twice.
         The future fails with KafkaError, and nothing has changed, if a member is another client or of a version before this one (the
         message names it), if no member is subscribed to a partition, or if the group has members of the consumer protocol;
-        with KafkaTimeoutError after `timeout` seconds (default 60). `cancel` withdraws a rewind that no join has taken along yet.
+        with KafkaTimeoutError after `timeout` seconds (default 60). Once the rewind has begun, the error names the partitions that may
+        not be rewound. `cancel` withdraws a rewind that no join has taken along yet.
         Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; errors of the
         look-up are those of `beginning_offsets`.
         """

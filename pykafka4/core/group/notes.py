@@ -2,8 +2,9 @@
 
 In a subscription (JoinGroup) a note stands at the end of the assignor's user data, which the leaders of other clients ignore: `range` and
 `roundrobin` have none there, `cooperative-sticky` a number at its beginning. The user data of `sticky` is read strictly, and has no note.
-Behind the last field it would be in the way of a leader of Sarama, which refuses bytes there. In an assignment (SyncGroup) a note stands
-behind the last field, but only once all members are known to read notes.
+Behind the last field it would be in the way of a leader of Sarama, which refuses bytes there. (A leader of kafka-go refuses every
+subscription that is newer than version 0, with a note or without.) In an assignment (SyncGroup) a note stands behind the last field, but
+only once all members are known to read notes.
 Each of these subscriptions of this client has one, if only an empty one: so the others know that this member reads notes.
 """
 
@@ -41,7 +42,8 @@ class Rewind:
 class Note:
     """In a subscription `rewind` is wanted by the member, which is in `generation` (-1: in none); in an assignment it is carried out.
 
-    `done` are the partitions that the member has rewound lately, by rewind. `refusal` is the leader's answer to a rewind that cannot be.
+    `done` are the partitions that the member has rewound lately, by rewind; in an assignment, to the asker, those of all members.
+    `refusal` is the leader's answer to a rewind that cannot be.
     """
 
     rewind: Rewind | None = None

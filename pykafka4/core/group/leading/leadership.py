@@ -20,7 +20,7 @@ from pykafka4.assignors.interface import Assignor, GroupMember
 from pykafka4.core import INFINITY, Failed, Job, Outcome
 from pykafka4.core.group.encoding import assigned_partitions, group_members
 from pykafka4.core.group.leading.dealing import Deal, Placement
-from pykafka4.core.group.leading.rewinds import Wish, missed, wish_of, with_rewind
+from pykafka4.core.group.leading.rewinds import Wish, wish_of, with_rewind
 from pykafka4.core.group.leading.strategies import AssignorCalls, Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
@@ -55,7 +55,6 @@ class Leadership:
         "_deals",
         "_dealt",
         "_different",
-        "_issued",
         "_look_up_by",
         "_members",
         "_outbox",
@@ -97,7 +96,6 @@ class Leadership:
         self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
         self._racks: dict[str, list[frozenset[str]]] = {}  # of the partitions in the last assignment; empty unless this member has a rack
         self._wish: Wish | None = None  # of a member, to rewind the group
-        self._issued: Mapping[str, bytes] = {}  # the last assignment, if it had a rewind
         self._deals = True  # False: a static leader that rejoined keeps the assignment
         self._topics: list[str] = []  # all topics that members are subscribed to
         self._silent: set[str] = set()  # those of them that were not looked up yet
@@ -116,9 +114,7 @@ class Leadership:
             return visible(response.protocol_name or "(none)")
         self._deals = not response.skip_assignment
         rows, where = response.members, self._where
-        self._wish = wish_of(rows, response.generation_id, where) or missed(rows, self._issued, where)
-        if self._wish is None:
-            self._issued = {}
+        self._wish = wish_of(rows, response.generation_id, where)
         if self._changes is None:
             self._changes = TopicChanges(self._cluster)
         self.due, self._look_up_by, self._assign_by = due, due, assign_by
@@ -241,7 +237,7 @@ class Leadership:
         if isinstance(shares, KafkaError):
             raise shares
         if self._wish is not None:
-            shares = self._issued = with_rewind(self._wish, shares, self._members)
+            shares = with_rewind(self._wish, shares, self._members)
         return shares
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
@@ -275,7 +271,7 @@ class Leadership:
         for topic in sorted(self._wanted):
             self._cluster.forget(topic, self)
         self._wanted.clear()
-        self.holds, self._members, self._topics, self.ask_at, self._issued = False, (), [], INFINITY, {}
+        self.holds, self._members, self._topics, self.ask_at = False, (), [], INFINITY
         if self._changes is not None:
             self._changes.end()
             self._changes = None

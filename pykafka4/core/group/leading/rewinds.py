@@ -19,17 +19,14 @@ from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import JoinGroupResponse
 
-__all__ = ["Wish", "missed", "strangers_refusal", "wish_of", "with_rewind"]
+__all__ = ["Wish", "strangers_refusal", "wish_of", "with_rewind"]
 
 log = get_log("pykafka4.group")
 
 
 @attrs.frozen
 class Wish:
-    """The rewind that a member asks for; `asker` is empty for the rest of one that was carried out before.
-
-    `done` are the partitions that members have rewound for it in an earlier generation.
-    """
+    """The rewind that the member `asker` asks for. `done` are the partitions that members have rewound for it in earlier generations."""
 
     asker: str
     rewind: Rewind
@@ -64,23 +61,6 @@ def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: st
     return Wish(asker, rewind, strangers_refusal([visible(name) for name, note in notes.items() if note is None]), done)
 
 
-def missed(rows: Iterable[JoinGroupResponse.Member], issued: Mapping[str, bytes], where: str) -> Wish | None:
-    """What members have not got of a rewind in the last assignment `issued`, because the group rebalanced before their SyncGroup.
-
-    Only what was given to members that are still in the group: one that left may have carried it out, and no partition goes back twice.
-    A static member may be here with its old note, which does not say what it has done since.
-    """
-    places: dict[TopicPartition, int] = {}
-    rewind_id = ""
-    for row in rows:
-        given, note = read_note(issued.get(row.member_id, b"")), _note(row, where)
-        if row.group_instance_id is None and given is not None and given.rewind is not None and note is not None:
-            rewind_id = given.rewind.rewind_id
-            done = note.done.get(rewind_id, ())
-            places.update((tp, offset) for tp, offset in given.rewind.offsets.items() if tp not in done)
-    return Wish("", Rewind(rewind_id, places), "", frozenset()) if places else None
-
-
 def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
     try:
         return read_note(row.metadata)
@@ -90,19 +70,21 @@ def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
 
 
 def with_rewind(wish: Wish, shares: Mapping[str, bytes], members: Iterable[GroupMember]) -> dict[str, bytes]:
-    """The assignments with the offsets for each member: for what it is assigned, and for what it still holds."""
+    """The assignments with the offsets for each member: for what it is assigned, and for what it still holds.
+
+    The asker is told which partitions are rewound. If none is left, or the rewind cannot be, nobody else is told anything.
+    """
     places = {tp: offset for tp, offset in wish.rewind.offsets.items() if tp not in wish.done}
     owners = {name: set(assigned_partitions(share)) for name, share in shares.items()}
     for member in members:
         owners[member.member_id].update(member.owned)
-    refusal = wish.refusal or _without_owner(places, owners)
-    if refusal:
-        note = Note(Rewind(wish.rewind.rewind_id, {}), refusal=refusal)
+    rewind_id, done = wish.rewind.rewind_id, {wish.rewind.rewind_id: wish.done} if wish.done else {}
+    refusal = (wish.refusal or _without_owner(places, owners)) if places else ""
+    if refusal or not places:
+        note = Note(Rewind(rewind_id, {}), done=done, refusal=refusal)
         return {name: share + note_bytes(note) if name == wish.asker else share for name, share in shares.items()}
-    return {
-        name: share + note_bytes(Note(Rewind(wish.rewind.rewind_id, {tp: places[tp] for tp in places if tp in owners[name]})))
-        for name, share in shares.items()
-    }
+    given = {name: Rewind(rewind_id, {tp: places[tp] for tp in places if tp in owners[name]}) for name in shares}
+    return {name: share + note_bytes(Note(given[name], done=done if name == wish.asker else {})) for name, share in shares.items()}
 
 
 def _without_owner(places: Mapping[TopicPartition, int], owners: Mapping[str, set[TopicPartition]]) -> str:

@@ -367,7 +367,7 @@ class ClassicProtocol(OfAssignee):
                 self._rest_until = now
             return
         try:
-            tps, starts = assigned_partitions(outcome.message.assignment), self.rewinds.take(outcome.message.assignment)
+            tps, starts = assigned_partitions(outcome.message.assignment), self.rewinds.take(now, outcome.message.assignment)
         except DecodeError as error:
             self._turned_away(now, node, Reaction.RETRY, error)
             return

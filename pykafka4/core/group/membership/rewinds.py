@@ -1,8 +1,9 @@
-"""Rewinds of a live group, from a member's side. Rule: a wish is made again until an assignment has its id, and no partition moves twice.
+"""Rewinds of a live group, from a member's side. Rule: a wish is made again until each partition is known to be rewound.
 
 A wish is made in three steps. DescribeGroups says whether all members are ones that can rewind: if not, the wish is refused and nothing has
-changed. Then the member joins with the wish in its note. The leader puts the offsets into the assignment; without the wish's id there
-(another member leads now, or the rebalance failed) it is checked and made again.
+changed. Then the member joins with the wish in its note. The leader puts the offsets into the assignment, without the partitions that
+members have noted as rewound; these it tells the asker. As long as others are open (an owner may have missed the assignment, another
+member leads now, the rebalance failed), the wish is checked and made again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pykafka4.core.group.membership.protocol import CommitsInFlight
 from pykafka4.core.group.notes import WITHOUT_NOTES, Note, Rewind, carries_note, note_bytes, read_note
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.subscription import MemberIdentity
-from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error, listed
 from pykafka4.errors.codes import error_code
 from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
@@ -32,11 +33,12 @@ __all__ = ["Done", "Rewinds"]
 
 log = get_log("pykafka4.group")
 
-CHECK_AGAIN: Final = 0.3  # seconds after a look at the group while it rebalanced, or one that failed
+CHECK_AGAIN: Final = 0.3  # seconds after a look at the group while it rebalanced, or one that failed; and until the wish is made again
 COMMITTED_IN: Final = 60.0  # seconds, until the commit of a rewind is given up
 KEPT: Final = 4  # rewinds that a member remembers: those that may still be asked for again
 STABLE: Final = "Stable"  # the state of a group in which DescribeGroups has the members' notes
 EMPTY: Final = "Empty"  # also of a group whose last members were frozen for too long: they join again
+NOTHING: Final = frozenset[TopicPartition]()
 DEAD: Final = "Dead"  # the classic protocol has no such group
 
 Done = Callable[[KafkaError | None], None]
@@ -52,26 +54,34 @@ class Step(enum.Enum):
 
 @attrs.define(eq=False)
 class Wish:
-    """A rewind that the application asked for, until `deadline`."""
+    """A rewind that the application asked for, until `deadline`.
+
+    `open`: the partitions that are not known to be rewound; None before an assignment had the wish. `pause`: seconds until it is made
+    again, twice as long each time, so that slow owners get their assignments.
+    """
 
     rewind: Rewind
     deadline: float
     done: Done
     step: Step = Step.NEW
     sent: bool = False
+    open: frozenset[TopicPartition] | None = None
+    pause: float = CHECK_AGAIN
 
 
 class Rewinds:
     """The rewind that this member asks for, and those that it has carried out."""
 
-    __slots__ = ("_check_at", "_commits", "_config", "_done", "_group", "_wish")
+    __slots__ = ("_check_at", "_commits", "_committing", "_config", "_done", "_group", "_taken", "_wish")
 
     def __init__(self, config: ConsumerConfig, commits: CommitsInFlight) -> None:
         self._config, self._commits = config, commits
         self._group = config.group_id or ""
         self._wish: Wish | None = None
         self._check_at = 0.0
-        self._done: dict[str, frozenset[TopicPartition]] = {}
+        self._done: dict[str, frozenset[TopicPartition]] = {}  # committed at the offsets of each rewind
+        self._committing: dict[str, frozenset[TopicPartition]] = {}  # about to be
+        self._taken = ""  # the rewind in the last assignment
 
     # ---------------------------------------------------------------- the wish
 
@@ -131,7 +141,9 @@ class Rewinds:
             self.end(broker_error(group.error_code, f"looking at group {self._group}", None, "DescribeGroups", group=self._group))
 
     def _refuse(self, why: str) -> None:
-        self.end(KafkaError(f"group {self._group} is not rewound, and nothing has changed: {why}"))
+        rest = self._wish.open if self._wish is not None else None
+        told = "is not rewound, and nothing has changed" if rest is None else f"may not be rewound for {listed(sorted(rest))}"
+        self.end(KafkaError(f"group {self._group} {told}: {why}"))
 
     def end(self, error: KafkaError | None) -> None:
         """The wish is over."""
@@ -141,7 +153,8 @@ class Rewinds:
 
     def left(self) -> None:
         """This consumer is no member any more."""
-        self.end(KafkaError(f"this consumer left group {self._group} before an assignment had the rewind"))
+        way_out = "look at the group's lag, and repeat"
+        self.end(KafkaError(f"this consumer left group {self._group} before each partition was known to be rewound; {way_out}"))
 
     def expire(self, now: float) -> float:
         """Give up a wish that is overdue; returns when to look again."""
@@ -149,8 +162,11 @@ class Rewinds:
             return INFINITY
         if now < wish.deadline:
             return wish.deadline
-        known = "it may still be carried out" if wish.sent else "nothing has changed"
-        self.end(KafkaTimeoutError(f"group {self._group}: the rewind was in no assignment in time; {known}"))
+        if wish.open is not None:
+            known = f"not known in time to be carried out for {listed(sorted(wish.open))}; look at the lag of the group, and repeat"
+        else:
+            known = f"in no assignment in time; {'it may still be carried out' if wish.sent else 'nothing has changed'}"
+        self.end(KafkaTimeoutError(f"group {self._group}: the rewind was {known}"))
         return INFINITY
 
     # ---------------------------------------------------------------- notes
@@ -158,15 +174,15 @@ class Rewinds:
     def with_note(self, user_data: Mapping[str, bytes | None], generation: int) -> dict[str, bytes | None]:
         """The user data of assignors, by name, with the note of this member, which is in `generation`."""
         rewind = None
-        if self._wish is not None and self.ready:
+        if self._wish is not None and (self.ready or self._wish.open is not None):
             rewind, self._wish.sent = self._wish.rewind, True
         note = note_bytes(Note(rewind, -1 if rewind is None else generation, self._done))
         return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
 
-    def take(self, assignment: bytes) -> Mapping[TopicPartition, int]:
-        """The offsets in an assignment of partitions that were not rewound before. The wish is over, or made again.
+    def take(self, now: float, assignment: bytes) -> Mapping[TopicPartition, int]:
+        """The offsets in an assignment of partitions that were not rewound before; `commit` is the next call. Raises DecodeError.
 
-        Raises DecodeError.
+        The wish is over, or made again.
         """
         note = read_note(assignment)
         rewind = None if note is None else note.rewind
@@ -175,26 +191,40 @@ class Rewinds:
             wish.step, self._check_at = Step.NEW, 0.0
         if note is None or rewind is None:
             return {}
+        self._taken = rewind.rewind_id
+        before = self._done.get(self._taken, NOTHING) | self._committing.get(self._taken, NOTHING)
         if wish is not None and rewind.rewind_id == wish.rewind.rewind_id:
             if note.refusal:
                 self._refuse(note.refusal)
             else:
-                self.end(None)
-        before = self._done.pop(rewind.rewind_id, frozenset())
-        fresh = {tp: offset for tp, offset in rewind.offsets.items() if tp not in before}
-        self._done[rewind.rewind_id] = before.union(fresh)
-        while len(self._done) > KEPT:
-            del self._done[next(iter(self._done))]
-        return fresh
+                self._carried_out(wish, note.done.get(self._taken, NOTHING) | self._done.get(self._taken, NOTHING))
+                wish.step, self._check_at = Step.NEW, now + wish.pause
+                wish.pause *= 2
+        return {tp: offset for tp, offset in rewind.offsets.items() if tp not in before}
+
+    def _carried_out(self, wish: Wish, partitions: frozenset[TopicPartition]) -> None:
+        """These partitions are rewound. The wish is over if none is left."""
+        wish.open = (frozenset(wish.rewind.offsets) if wish.open is None else wish.open) - partitions
+        if not wish.open and wish is self._wish:
+            self.end(None)
 
     def commit(self, now: float, identity: MemberIdentity | None, starts: Mapping[TopicPartition, int]) -> None:
-        """Commit the offsets of a rewind, in the generation that begins."""
-        where = self._config.log_name
+        """Commit the offsets of the rewind in the last assignment, in the generation that begins."""
+        where, rewind_id, partitions = self._config.log_name, self._taken, frozenset(starts)
         log.info("%s: rewinding %d partitions", where, len(starts), partitions=len(starts))
+        self._committing[rewind_id] = self._committing.get(rewind_id, NOTHING) | partitions
 
         def done(error: KafkaError | None) -> None:
-            if error is not None:
+            if rest := self._committing.pop(rewind_id, NOTHING) - partitions:
+                self._committing[rewind_id] = rest
+            if error is not None:  # the asker is not told that they are rewound, and they are given to an owner again
                 log.warning("%s: the offsets of a rewind were not committed (%s): %s", where, names_of(starts), error)
+                return
+            self._done[rewind_id] = self._done.pop(rewind_id, NOTHING) | partitions
+            while len(self._done) > KEPT:
+                del self._done[next(iter(self._done))]
+            if (wish := self._wish) is not None and wish.rewind.rewind_id == rewind_id:
+                self._carried_out(wish, partitions)
 
         places = {tp: OffsetAndMetadata(offset) for tp, offset in starts.items()}
         self._commits.commit(Commit(places, identity, now + COMMITTED_IN, done))

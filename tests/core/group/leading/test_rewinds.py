@@ -8,7 +8,7 @@ import pytest
 
 from pykafka4.assignors import GroupMember
 from pykafka4.core.group.encoding import assigned_partitions, assignment_bytes, subscription_bytes
-from pykafka4.core.group.leading.rewinds import Wish, missed, wish_of, with_rewind
+from pykafka4.core.group.leading.rewinds import wish_of, with_rewind
 from pykafka4.core.group.notes import NO_NOTE, Note, Rewind, note_bytes, read_note
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import JoinGroupResponse
@@ -48,10 +48,17 @@ def test_who_still_holds_a_partition_gets_its_offset() -> None:
 
 
 def test_what_is_done_is_not_done_again() -> None:
-    """The asker has missed the assignment of the generation before."""
+    """A member, or the asker, has missed the assignment of the generation before; the asker is told what is done."""
     done = Note(done={"1": frozenset([tp(1)]), "0": frozenset([tp(0)])})
     notes = carried_out([row("a", Note(WANTED)), row("b", done)], {"a": [tp(1), tp(2)], "b": [tp(0)]})
-    assert notes == {"a": Note(Rewind("1", {tp(2): 7})), "b": Note(Rewind("1", {tp(0): 5}))}
+    told = {"1": frozenset([tp(1)])}
+    assert notes == {"a": Note(Rewind("1", {tp(2): 7}), done=told), "b": Note(Rewind("1", {tp(0): 5}))}
+
+
+def test_when_all_is_done_the_asker_alone_is_told_whoever_has_joined_meanwhile() -> None:
+    every = {"1": frozenset(WANTED.offsets)}
+    notes = carried_out([row("a", Note(WANTED)), row("b", Note(done=every)), row("x", None)], {"a": [tp(0)], "b": [tp(1)], "x": [tp(2)]})
+    assert notes == {"a": Note(Rewind("1", {}), done=every), "b": None, "x": None}
 
 
 @pytest.mark.parametrize(("generation", "counts"), [(4, True), (3, False), (-1, False)])
@@ -83,23 +90,3 @@ def test_a_partition_without_an_owner_is_named() -> None:
 def test_a_note_that_cannot_be_read_asks_for_nothing() -> None:
     broken = JoinGroupResponse.Member(member_id="a", metadata=subscription_bytes(["t"], user_data=b"{\0\0\0\1\0pykafka4\1"))
     assert wish_of([broken], 5, "c") is None
-
-
-def issued(**places: dict[TopicPartition, int]) -> dict[str, bytes]:
-    return {name: assignment_bytes([]) + note_bytes(Note(Rewind("1", some))) for name, some in places.items()}
-
-
-def test_what_a_member_has_missed_is_given_again_and_only_that() -> None:
-    last = issued(a={tp(0): 5}, b={tp(1): 6, tp(2): 7}, gone={tp(3): 8}, static={tp(4): 9})
-    done = Note(done={"1": frozenset([tp(1)])})
-    assert missed([row("b", done), row("a"), row("new"), row("static", instance="i")], last, "c") == Wish(
-        "", Rewind("1", {tp(0): 5, tp(2): 7}), "", frozenset()
-    )
-    assert missed([row("a", Note(done={"1": frozenset([tp(0)])})), row("new")], last, "c") is None
-    assert missed([row("a")], {"a": assignment_bytes([])}, "c") is None
-
-
-def test_the_rest_of_a_rewind_that_cannot_be_is_left_out() -> None:
-    shares = {"a": assignment_bytes([tp(1)])}
-    rest = Wish("", Rewind("1", {tp(0): 5}), "", frozenset())
-    assert with_rewind(rest, shares, [GroupMember("a", frozenset("t"))]) == shares

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -56,10 +57,18 @@ class Member(ConsumerHarness):
         assert all(other == note for other in others)
         return note
 
-    def assign_with(self, tps: list[TopicPartition], rewind: Rewind | None, generation: int = 2, refusal: str = "") -> None:
-        """The join and the sync are answered, with this rewind in the assignment."""
+    def assign_with(
+        self,
+        tps: list[TopicPartition],
+        rewind: Rewind | None,
+        generation: int = 2,
+        refusal: str = "",
+        done: Collection[TopicPartition] = (),
+    ) -> None:
+        """The join and the sync are answered, with this rewind in the assignment, and the partitions that members have noted as done."""
         self.join(generation=generation)
-        assignment = assignment_bytes(tps) + note_bytes(Note(rewind, refusal=refusal))
+        carried_out = {rewind.rewind_id: frozenset(done)} if rewind is not None and done else {}
+        assignment = assignment_bytes(tps) + note_bytes(Note(rewind, done=carried_out, refusal=refusal))
         self.answer(self.one(SyncGroupRequest), SyncGroupResponse(error_code=0, assignment=assignment))
 
 
@@ -169,9 +178,59 @@ def test_it_asks_again_until_an_assignment_has_the_id(eager: Member) -> None:
     eager.describe(described("m"))
     release(eager)
     assert eager.join_with() == Note(WANTED, 3, {"0": frozenset([tp(0)])})
-    eager.assign_with([tp(1)], Rewind("1", {}), generation=4)
+    eager.assign_with([tp(1)], Rewind("1", {}), generation=4, done=[tp(0), tp(2)])
     assert eager.outcomes == [None]
     assert eager.pending(DescribeGroupsRequest) == []
+
+
+def test_it_asks_again_until_each_partition_is_known_to_be_rewound(eager: Member) -> None:
+    """The owner of the other one may have missed its assignment; it gets more time with each turn."""
+    asked(eager).assign_with([tp(0)], Rewind("1", {tp(0): 5}))
+    assert eager.commits() == {tp(0): 5}
+    for turn in range(2):
+        eager.run(CHECK_AGAIN * 2**turn * 0.9)
+        assert (eager.outcomes, eager.pending(DescribeGroupsRequest)) == ([], [])
+        eager.run(CHECK_AGAIN * 2**turn * 0.1)
+        eager.describe(described("m"), described("n"))
+        release(eager)
+        assert eager.join_with() == Note(WANTED, 2 + turn, {"1": frozenset([tp(0)])})
+        eager.assign_with([tp(0)], Rewind("1", {}), generation=3 + turn, done=[tp(0), tp(2)] if turn else [tp(0)])
+    assert eager.outcomes == [None]
+
+
+def test_the_commit_of_the_last_partition_ends_the_wish(eager: Member) -> None:
+    asked(eager).assign_with([tp(0)], Rewind("1", {tp(0): 5}), done=[tp(2)])
+    assert eager.outcomes == []
+    assert eager.commits() == {tp(0): 5}
+    assert eager.outcomes == [None]
+
+
+def test_a_rewind_that_was_not_committed_is_not_noted_as_done(eager: Member) -> None:
+    asked(eager).assign_with([tp(0)], Rewind("1", {tp(0): 5}))
+    eager.commits({tp(0): "OFFSET_METADATA_TOO_LARGE"})
+    eager.run(CHECK_AGAIN)
+    eager.describe(described("m"))
+    release(eager)
+    assert eager.join_with() == Note(WANTED, generation=2)
+
+
+@pytest.mark.parametrize("end", ["deadline", "stranger", "leaving"])
+def test_a_wish_that_ends_when_partitions_are_open_does_not_claim_that_nothing_changed(eager: Member, end: str) -> None:
+    eager.ask(2)
+    eager.describe(described("m"))
+    release(eager)
+    eager.assign_with([tp(0)], Rewind("1", {tp(0): 5}))
+    eager.commits()
+    if end == "deadline":
+        eager.run(2)
+    elif end == "stranger":
+        eager.run(CHECK_AGAIN)
+        eager.describe(described("m"), described("x", None))
+    else:
+        eager.machine.leave(eager.now, 1, lambda: None)
+    text = str(eager.outcomes[0])
+    assert "nothing has changed" not in text
+    assert ("t-2" in text, "t-0" in text) == (end != "leaving", False)
 
 
 def test_a_join_that_fails_is_repeated_with_the_wish(cooperative: Member) -> None:
@@ -225,7 +284,7 @@ def test_a_cooperative_owner_gives_up_what_is_rewound_and_keeps_the_rest(coopera
     assert cooperative.commits() == {tp(0): 5}
     assert "rewound" in str(commits[0])
     release(cooperative)
-    assert cooperative.join_with() == Note(done={"1": frozenset([tp(0)])})
+    assert cooperative.join_with() == Note(WANTED, 2, {"1": frozenset([tp(0)])})
     assert list(cooperative.machine.membership.held) == [tp(1)]
 
 
