@@ -13,7 +13,8 @@ from pykafka4.admin.values import GroupLag, GroupList, PartitionLag
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin import calls
 from pykafka4.core.admin.calls import in_doubt, is_occupied
-from pykafka4.core.admin.offsets import CommitOffsets, CountPartitions, DeleteOffsets
+from pykafka4.core.admin.committed import CommitOffsets, DeleteOffsets
+from pykafka4.core.admin.offsets import CountPartitions
 from pykafka4.core.admin.values import GroupDescription, GroupListing, Position
 from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, PartialFailure
 from pykafka4.records import OffsetAndMetadata, TopicPartition

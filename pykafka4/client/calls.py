@@ -148,8 +148,10 @@ class Calls:
         selection, count = as_selection(topics, partitions), check_count(n, "n, the number of splits,", MOST_SPLITS)
         if not count:
             raise ConfigError("n, the number of splits, must be at least 1")
+        from pykafka4.core.admin.sizes import DescribeSizes  # imported here: other calls need no messages about log directories
+
         bounds = as_bounds(start, until, selection, now_ms())
-        begin = locating.located(selection, bounds.timestamps, as_isolation(isolation_level), locating.SIZES_S)
+        begin = locating.located(selection, bounds.timestamps, as_isolation(isolation_level), DescribeSizes)
         return self.begin(begin, timeout, lambda found: divide(spans := _spans(bounds, found), _bytes_per_offset(spans, found), count))
 
     def request(self, target: Target | int, message: Request[R], timeout: float | None, max_version: int | None) -> Answers[R]:

@@ -4,6 +4,7 @@ Rule: every key of a question gets its own outcome, so an error of one never hid
 
 Modules; each line imports only from lines below it:
     stateless  calls of a client: offsets, fetches, commits, single messages
+    sizes      the question about sizes of logs
     locating   look-ups for bounded reads: partitions, offsets, sizes
     calls      calls about many groups: sequences of questions
     call       one call: its questions, and the outcome of each key
@@ -23,7 +24,8 @@ Modules; each line imports only from lines below it:
     cluster    questions about the cluster: brokers, the quorum, features
     producers  questions about producers of partitions, and about transactions
     groups     questions about groups: their requests, and the meaning of responses
-    offsets    questions about committed offsets, and about offsets of the log
+    committed  questions about committed offsets
+    offsets    questions about offsets of logs, and how many partitions a topic has
     places     the broker for each key: coordinators, leaders, every broker
     work       one question under way: retries, the deadline
     values     outcomes: groups, members, offsets, records

@@ -13,9 +13,10 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.core.admin.call import Ask, Begin, Call, Done, Settled
+from pykafka4.core.admin.committed import FetchOffsets, Unstable
 from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, DescribeShare, ListGroups, Unknown
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.core.admin.offsets import LATEST, FetchOffsets, ListOffsetsAt, Unstable
+from pykafka4.core.admin.offsets import LATEST, ListOffsetsAt
 from pykafka4.core.admin.places import Brokers, Leaders
 from pykafka4.core.admin.values import GroupDescription, GroupListing, ListedOffset, Position
 from pykafka4.core.admin.work import DOUBT

@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
-from pykafka4.core import Reply
 from pykafka4.core.admin.call import Begin, Call
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.core.admin.offsets import CountPartitions, ListOffsetsAt, by_topic
+from pykafka4.core.admin.offsets import CountPartitions, ListOffsetsAt
 from pykafka4.core.admin.places import Brokers, Leaders
 from pykafka4.core.admin.values import ListedOffset
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.work import Question
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.wire.protocol.messages_admin import DescribeLogDirsRequest
 
 __all__ = ["located", "sizes_of"]
 
 SIZES_S: Final = 5.0
 Selection = Mapping[str, "tuple[int, ...] | None"]  # the partitions of each topic; None: all
 Done = Callable[[dict[Any, Any]], None]
-
-
-class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
-    """The bytes of the replicas that a broker has; the keys are brokers."""
-
-    api = "DescribeLogDirs"
-    about = "sizes of logs at broker {}"
-    most = 1
-
-    def __init__(self, partitions: Collection[TopicPartition]) -> None:
-        self._partitions = partitions
-
-    def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """About the partitions, wherever their leaders are."""
-        kind = DescribeLogDirsRequest.Topic
-        rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
-        return DescribeLogDirsRequest(topics=rows)
-
-    def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, dict[TopicPartition, int] | Refusal]:
-        """The size of each replica; a folder that cannot be read has none."""
-        if reply.message.error_code:
-            return dict.fromkeys(keys, Refusal(reply.message.error_code))
-        rows = ((topic.name, row) for result in reply.message.results for topic in result.topics for row in topic.partitions)
-        return {keys[0]: {TopicPartition(name, row.partition_index): row.partition_size for name, row in rows if not row.is_future_key}}
+Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartition, int]]"]  # makes the question about sizes
 
 
 class Locating:
@@ -55,8 +30,8 @@ class Locating:
     of each broker the sizes of its replicas, or an error.
     """
 
-    def __init__(self, call: Call, timestamps: Collection[int], isolation: int, sizes_s: float) -> None:
-        self._call, self._timestamps, self._sizes_s = call, timestamps, sizes_s
+    def __init__(self, call: Call, timestamps: Collection[int], isolation: int, sizes: Sizes | None, sizes_s: float) -> None:
+        self._call, self._timestamps, self._sizes, self._sizes_s = call, timestamps, sizes, sizes_s
         self._offsets: dict[TopicPartition, dict[int, int | None]] = {}
         self._counting: set[str] = set()
         leaders = {timestamp: Leaders(call.machine.cluster) for timestamp in timestamps}
@@ -100,18 +75,18 @@ class Locating:
 
     def _measure(self) -> None:
         """Ask every broker for sizes, once: any replica shows the size of a partition."""
-        seconds, self._sizes_s = self._sizes_s, 0.0
-        if seconds:
+        sizes, self._sizes = self._sizes, None
+        if sizes is not None:
             brokers, place = list(self._call.machine.cluster.brokers), Brokers(self._call.machine.cluster)
             self._call.expect(brokers)
-            self._call.question(DescribeSizes(self._offsets), place, self._call.settle, seconds)(brokers)
+            self._call.question(sizes(self._offsets), place, self._call.settle, self._sizes_s)(brokers)
 
 
-def located(selection: Selection, timestamps: Collection[int], isolation: int, sizes_s: float = 0.0) -> Begin:
-    """Offsets at `timestamps` of the partitions of `selection`; sizes too, if brokers return them within `sizes_s`. See Locating."""
+def located(selection: Selection, timestamps: Collection[int], isolation: int, sizes: Sizes | None = None) -> Begin:
+    """Offsets at `timestamps` of the partitions of `selection`; with `sizes`, those that brokers return within `SIZES_S`. See Locating."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
-        return Locating(Call(machine, now, seconds, done), timestamps, isolation, min(sizes_s, seconds)).begin(selection)
+        return Locating(Call(machine, now, seconds, done), timestamps, isolation, sizes, min(SIZES_S, seconds)).begin(selection)
 
     return begin
 

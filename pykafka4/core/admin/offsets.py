@@ -1,33 +1,25 @@
-"""Questions about offsets. Rule: what is committed without a member is committed only to a group that has none; its coordinator checks."""
+"""Questions about the offsets of logs. Rule: a broker that does not know a timestamp's meaning is not asked for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from typing import Any, Final
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.values import CommittedOffset, ListedOffset, OffsetSpec
+from pykafka4.core.admin.values import ListedOffset, OffsetSpec
 from pykafka4.core.admin.work import Question, Refusal
 from pykafka4.errors import BrokerError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME
-from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.protocol.messages_admin import OffsetDeleteRequest
+from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
-from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFetchRequest
 
 __all__ = [
     "EARLIEST",
     "LATEST",
-    "CommitOffsets",
     "CountPartitions",
-    "DeleteOffsets",
-    "FetchOffsets",
-    "FetchOffsetsOfPartitions",
     "ListOffsets",
     "ListOffsetsAt",
-    "Unstable",
     "by_topic",
     "listed_together",
 ]
@@ -44,15 +36,9 @@ UNCOMMITTED: Final = 0  # the isolation level with which records of open transac
 ISOLATION_FROM: Final = 2  # the version of ListOffsets, as old as transactions
 CLIENT: Final = -1  # the replica id of clients
 MOST: Final = 1_000  # partitions in a request
-STABLE_FROM: Final = 7  # the first version of OffsetFetch with `require_stable`
-TOPIC_NAMES: Final = 9  # the last version of OffsetCommit and OffsetFetch with names of topics; later ones have ids
-NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 COORDINATION: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 OF_GROUP: Final = {BY_NAME[name].code for name in ("GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", *COORDINATION)}
-UNSTABLE: Final = BY_NAME["UNSTABLE_OFFSET_COMMIT"].code
 NONE_YET: Final = BY_NAME["OFFSET_NOT_AVAILABLE"].code
-
-Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
@@ -61,69 +47,6 @@ def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     for key in keys:
         topics.setdefault(key.topic, []).append(key)
     return topics
-
-
-class Unstable(Enum):
-    """What is done about offsets in a transaction that has not ended, which would replace those that are committed."""
-
-    WAIT = "ask again until the transaction has ended"
-    REPORT = "the outcome of the group is UNSTABLE"
-    IGNORE = "return those before; a new coordinator may return even older ones (see `core.group.committing.offsets`)"
-
-
-class FetchOffsets(Question[str, "Committed | Unstable"]):
-    """All committed offsets of groups; the keys are groups. One at a time with brokers before 3.0 (KIP-709)."""
-
-    api = "OffsetFetch"
-    about = "committed offsets of group {}"
-    resource = "group"
-    many_from = 8
-    max_version = TOPIC_NAMES
-
-    def __init__(self, unstable: Unstable) -> None:
-        self._unstable = unstable
-
-    def message(self, keys: Sequence[str]) -> OffsetFetchRequest:
-        """About many, all topics of each."""
-        groups = [OffsetFetchRequest.Group(group_id=key, topics=None) for key in keys]
-        return OffsetFetchRequest(topics=[], groups=groups, require_stable=self._unstable is not Unstable.IGNORE)
-
-    def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """About the first; without `require_stable` for brokers that do not know it."""
-        if version < self.many_from:
-            message.group_id, message.topics, message.groups = message.groups[0].group_id, None, []
-        if version < STABLE_FROM:
-            message.require_stable = False
-
-    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, Committed | Unstable | Refusal]:
-        """The offsets of each."""
-        if reply.version < self.many_from:
-            return {keys[0]: self._found(reply.message)}
-        return {group.group_id: self._found(group) for group in reply.message.groups}
-
-    def _found(self, group: Any) -> Committed | Unstable | Refusal:
-        found = _committed(group)
-        reports = self._unstable is Unstable.REPORT and isinstance(found, Refusal) and found.code == UNSTABLE
-        return Unstable.REPORT if reports else found
-
-
-def _committed(group: Any) -> Committed | Refusal:
-    if group.error_code:
-        return Refusal(group.error_code)
-    found: Committed = {}
-    for topic in group.topics:
-        for row in topic.partitions:
-            if row.error_code:
-                return Refusal(row.error_code, f"{topic.name}-{row.partition_index}")
-            if (committed := _committed_at(row)) is not None:
-                found[TopicPartition(topic.name, row.partition_index)] = committed
-    return found
-
-
-def _committed_at(row: Any) -> OffsetAndMetadata | None:
-    if row.committed_offset < 0:
-        return None
-    return OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
 
 
 class OfPartitions(Question[TopicPartition, Any]):
@@ -216,109 +139,6 @@ def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[Topic
     for tp, timestamp in timestamps.items():
         parts.setdefault(SPECS_FROM.get(timestamp, (0, ""))[0], {})[tp] = timestamp
     return list(parts.values())
-
-
-class FetchOffsetsOfPartitions(OfPartitions):
-    """The committed offsets of some partitions of a group. `stable`: an open transaction is waited for, otherwise those before it count."""
-
-    api = "OffsetFetch"
-    max_version = TOPIC_NAMES
-
-    def __init__(self, group: str, stable: bool) -> None:
-        super().__init__(group)
-        self._stable = stable
-
-    def message(self, keys: Sequence[TopicPartition]) -> OffsetFetchRequest:
-        """In the form that names one group."""
-        topics = [
-            OffsetFetchRequest.Topic(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()
-        ]
-        return OffsetFetchRequest(group_id=self._group, topics=topics, require_stable=self._stable)
-
-    def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """In the form that names many groups, for brokers that have it; without `require_stable` for those that do not know it."""
-        message.require_stable = self._stable and version >= STABLE_FROM
-        if version >= FetchOffsets.many_from:
-            kind = OffsetFetchRequest.Group
-            topics = [kind.Topic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in message.topics or ()]
-            message.groups, message.group_id, message.topics = [kind(group_id=self._group, topics=topics)], "", []
-
-    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, CommittedOffset | Refusal]:
-        """The offset of each."""
-        groups = reply.message.groups if reply.version >= FetchOffsets.many_from else [reply.message]
-        found: dict[TopicPartition, CommittedOffset | Refusal] = {}
-        for group in groups:
-            if group.error_code:
-                return dict.fromkeys(keys, Refusal(group.error_code))
-            for topic in group.topics:
-                for row in topic.partitions:
-                    tp = TopicPartition(topic.name, row.partition_index)
-                    found[tp] = Refusal(row.error_code) if row.error_code else CommittedOffset(tp, _committed_at(row))
-        return found
-
-
-class CommitOffsets(OfPartitions):
-    """Commits offsets without being a member, which creates a group that does not exist."""
-
-    api = "OffsetCommit"
-    changes = True
-    max_version = TOPIC_NAMES
-
-    def __init__(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        super().__init__(group)
-        self._offsets = offsets
-
-    def message(self, keys: Sequence[TopicPartition]) -> OffsetCommitRequest:
-        """Of no generation and no member."""
-        kind = OffsetCommitRequest.Topic
-        topics = [kind(name=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
-        return OffsetCommitRequest(group_id=self._group, topics=topics)
-
-    def _part(self, tp: TopicPartition) -> OffsetCommitRequest.Topic.Partition:
-        at = self._offsets[tp]
-        return OffsetCommitRequest.Topic.Partition(
-            partition_index=tp.partition,
-            committed_offset=at.offset,
-            committed_leader_epoch=at.leader_epoch,
-            committed_metadata=at.metadata,
-        )
-
-    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True for each that is stored."""
-        return _outcomes(reply.message.topics)
-
-
-class DeleteOffsets(OfPartitions):
-    """Deletes committed offsets of a group."""
-
-    api = "OffsetDelete"
-    changes = True
-
-    def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """A group that is not there has lost its last offsets by the request whose response was lost."""
-        return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
-
-    def message(self, keys: Sequence[TopicPartition]) -> OffsetDeleteRequest:
-        """Of these partitions."""
-        kind = OffsetDeleteRequest.Topic
-        topics = [
-            kind(name=n, partitions=[kind.Partition(partition_index=tp.partition) for tp in tps]) for n, tps in by_topic(keys).items()
-        ]
-        return OffsetDeleteRequest(group_id=self._group, topics=topics)
-
-    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True for each that is deleted."""
-        if reply.message.error_code:
-            return dict.fromkeys(keys, Refusal(reply.message.error_code))
-        return _outcomes(reply.message.topics)
-
-
-def _outcomes(topics: Iterable[Any]) -> dict[TopicPartition, bool | Refusal]:
-    return {
-        TopicPartition(topic.name, row.partition_index): Refusal(row.error_code) if row.error_code else True
-        for topic in topics
-        for row in topic.partitions
-    }
 
 
 class CountPartitions(Question[str, int]):

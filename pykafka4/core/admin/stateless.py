@@ -13,7 +13,7 @@ from pykafka4.core import ANY, CONTROLLER, Job
 from pykafka4.core.admin.call import Begin, Call
 from pykafka4.core.admin.fetches import Fetch, FetchLimits, Undecoded, Wanted, decode_all
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.core.admin.offsets import CommitOffsets, FetchOffsetsOfPartitions, ListOffsets, listed_together
+from pykafka4.core.admin.offsets import ListOffsets, listed_together
 from pykafka4.core.admin.places import FindCoordinators, Leaders, OfGroup
 from pykafka4.core.admin.requests import Controller, FollowingReader, OneBroker, OneMessage, OneReader, reads
 from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupDescription, ListedOffset
@@ -74,6 +74,8 @@ def found_coordinator(group: str) -> Begin:
 
 def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) -> Begin:
     """A `CommittedOffset` for each of `partitions`. `stable`: as for `calls.committed`."""
+    # Imported here and below: bounded reads need no messages about groups.
+    from pykafka4.core.admin.committed import FetchOffsetsOfPartitions
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
@@ -88,7 +90,8 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
 
 def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
     """A `CommitResult` for each partition; GroupNotEmpty, with the members, where these alone may commit."""
-    from pykafka4.core.admin.calls import describing, is_occupied  # imported here: bounded reads need no messages about groups
+    from pykafka4.core.admin.calls import describing, is_occupied
+    from pykafka4.core.admin.committed import CommitOffsets
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)

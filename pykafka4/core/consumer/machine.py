@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from pykafka4.core import INFINITY, Effects
@@ -12,11 +12,8 @@ from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.positions import Intake
 from pykafka4.core.group.committing.offsets import Commit, Offsets
 from pykafka4.core.group.coordinator import GroupCoordinator
-from pykafka4.core.group.membership.classic import ClassicProtocol
-from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
 from pykafka4.core.group.membership.membership import Application, Membership
 from pykafka4.core.group.membership.protocol import GroupProtocol
-from pykafka4.core.group.membership.rewinds import Done, Rewinds
 from pykafka4.core.group.membership.without_group import WithoutGroup
 from pykafka4.core.group.notes import Rewind
 from pykafka4.core.group.reactions import Reaction
@@ -33,6 +30,9 @@ from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import now_ms
+
+if TYPE_CHECKING:
+    from pykafka4.core.group.membership.rewinds import Done, Rewinds
 
 __all__ = ["CLOSING", "COMMIT_SECONDS", "UNSUBSCRIBING", "ConsumerMachine", "PollingSide"]
 
@@ -89,6 +89,11 @@ class ConsumerMachine:
         config = self._config
         if config.group_id is None:
             return WithoutGroup(self._cluster, member)
+        # Imported here: a consumer without a group declares no message of members and of commits, and one with a group declares
+        # them on the thread that makes it, not on the loop.
+        from pykafka4.core.group.membership.classic import ClassicProtocol
+        from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
+
         kind = ConsumerProtocol if config.group_protocol == "consumer" else ClassicProtocol
         return kind(config, self.coordinator, self._cluster, member, random, self._outbox, self.offsets)
 

@@ -104,20 +104,23 @@ _RESPONSES: dict[int, type[Response]] = {}
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
     """A part of a message, used in arrays."""
-    return _define(cls)
+    return _define(cls, attrs.define, None)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def value(cls: type[T]) -> type[T]:
     """A part of a message that is not in an array: immutable, because messages without it share one default."""
-    return attrs.frozen(slots=True, kw_only=True, weakref_slot=False)(cls)
+    return _define(cls, attrs.frozen, _hash)
 
 
-def _define(cls: type[T]) -> type[T]:
+def _define(cls: type[T], define: Callable[..., Any], hash_: Callable[[Any], int] | None) -> type[T]:
     """An attrs class with shared `repr` and comparison: compiling them for each class would take most of the import time."""
     made: Any = cls
-    made.__repr__, made.__eq__, made.__hash__ = _show, _equal, None
-    return attrs.define(slots=True, kw_only=True, weakref_slot=False, repr=False, eq=False, match_args=False, getstate_setstate=False)(cls)
+    made.__repr__, made.__eq__, made.__hash__ = _show, _equal, hash_
+    defined: type[T] = define(
+        slots=True, kw_only=True, weakref_slot=False, repr=False, eq=False, match_args=False, getstate_setstate=hash_ is not None
+    )(cls)
+    return defined
 
 
 def _show(self: Any) -> str:
@@ -132,8 +135,12 @@ def _equal(self: Any, other: Any) -> Any:
     return all(getattr(self, field.name) == getattr(other, field.name) for field in attrs.fields(type(other)))
 
 
+def _hash(self: Any) -> int:
+    return hash(tuple(getattr(self, field.name) for field in attrs.fields(type(self))))
+
+
 def _declare(cls: type[MessageT], versions: str, flexible: str) -> type[MessageT]:
-    made = _define(cls)
+    made = _define(cls, attrs.define, None)
     made.versions, made.flexible = Versions.parse(versions), Versions.parse(flexible)
     return made
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core.admin import calls
-from pykafka4.core.admin.offsets import DeleteOffsets
+from pykafka4.core.admin.committed import DeleteOffsets
 from pykafka4.core.admin.places import OfGroup
 from pykafka4.core.admin.values import Position
 from pykafka4.errors import GroupNotEmpty, KafkaTimeoutError

@@ -8,8 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
+from pykafka4.core.admin.committed import CommitOffsets, FetchOffsets, Unstable
 from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, Unknown
-from pykafka4.core.admin.offsets import LATEST, CommitOffsets, CountPartitions, FetchOffsets, ListOffsetsAt, Unstable
+from pykafka4.core.admin.offsets import LATEST, CountPartitions, ListOffsetsAt
 from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
 from pykafka4.core.admin.values import ListedOffset
 from pykafka4.core.group.encoding import assignment_bytes, subscription_bytes

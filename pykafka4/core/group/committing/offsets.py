@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -24,7 +24,9 @@ from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.fields import NO_UUID
-from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
 __all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
 
@@ -273,6 +275,8 @@ class Offsets:
         return self._call.timed_out(f"{what}: timed out, {commit.outcome}")
 
     def _commit_message(self) -> OffsetCommitRequest:
+        from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
+
         commit = self._line[0]
         identity = self._identity_of(commit)
         self._sent, commit.sent = (commit, dict(commit.offsets), identity.generation), True
@@ -372,6 +376,8 @@ class Offsets:
 
     def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
         """In the form of both layouts, as far as the broker may have either: `_fit_lookup` leaves one."""
+        from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
+
         topics: dict[str, list[int]] = {}
         for tp in sorted(lookup.tps):
             topics.setdefault(tp.topic, []).append(tp.partition)

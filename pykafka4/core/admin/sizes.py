@@ -1,0 +1,37 @@
+"""The question about the sizes of logs. Rule: a folder that a broker cannot read has no sizes; the question does not fail."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pykafka4.core import Reply
+from pykafka4.core.admin.offsets import by_topic
+from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_admin import DescribeLogDirsRequest
+
+__all__ = ["DescribeSizes"]
+
+
+class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
+    """The bytes of the replicas that a broker has; the keys are brokers."""
+
+    api = "DescribeLogDirs"
+    about = "sizes of logs at broker {}"
+    most = 1
+
+    def __init__(self, partitions: Collection[TopicPartition]) -> None:
+        self._partitions = partitions
+
+    def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
+        """About the partitions, wherever their leaders are."""
+        kind = DescribeLogDirsRequest.Topic
+        rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
+        return DescribeLogDirsRequest(topics=rows)
+
+    def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, dict[TopicPartition, int] | Refusal]:
+        """The size of each replica; a folder that cannot be read has none."""
+        if reply.message.error_code:
+            return dict.fromkeys(keys, Refusal(reply.message.error_code))
+        rows = ((topic.name, row) for result in reply.message.results for topic in result.topics for row in topic.partitions)
+        return {keys[0]: {TopicPartition(name, row.partition_index): row.partition_size for name, row in rows if not row.is_future_key}}
