@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +22,8 @@ def profiles_file() -> Path:
 
 def profiles() -> dict[str, dict[str, str]]:
     """The properties of each profile; none without a file. Raises click.UsageError."""
+    import tomllib  # imported here: most commands are told where the cluster is
+
     path = profiles_file()
     try:
         found = tomllib.loads(path.read_bytes().decode("utf-8-sig"))

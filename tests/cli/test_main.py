@@ -15,6 +15,12 @@ from pykafka4.cli.main import run
 from pykafka4.testing import ModelServer
 
 PROGRAM = [sys.executable, "-m", "pykafka4"]
+ALWAYS_NEEDLESS = ("asyncio", "pyarrow", "pykafka4.admin", "pykafka4.share", "pykafka4.testing", "rich", "ssl", "tomllib")
+
+
+def messages(*subjects: str) -> list[str]:
+    """The modules with the messages of these subjects."""
+    return [f"pykafka4.wire.protocol.messages_{subject}" for subject in ("acls", "replicas", "share", "users", *subjects)]
 
 
 def test_help_and_version_are_code_0(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +29,31 @@ def test_help_and_version_are_code_0(capsys: pytest.CaptureFixture[str]) -> None
     for line in (["--help"], ["groups", "-h"], ["groups", "list", "--help"]):
         assert run(line) == 0
         assert capsys.readouterr().out.startswith("Usage: pykafka4 ")
+
+
+@pytest.mark.parametrize(
+    ("line", "needless"),
+    [
+        (["consume", "t"], ("pykafka4.producer", "pykafka4.core.producer", *messages("admin", "group", "produce", "sasl", "txn"))),
+        (["produce", "t"], ("pykafka4.consumer", "pykafka4.core.group", *messages("admin", "fetch", "group", "sasl"))),
+    ],
+)
+def test_a_command_imports_nothing_that_only_others_need(server: ModelServer, line: list[str], needless: tuple[str, ...]) -> None:
+    server.create_topic("t")
+    program = (
+        "import sys; from pykafka4.__main__ import main\n"
+        "code = main()\n"
+        f"print(code, [name for name in {(*needless, *ALWAYS_NEEDLESS)} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *line, "-b", server.bootstrap_servers],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr.strip() == "0 []"
 
 
 @pytest.mark.parametrize("line", [["nonsense"], ["--nonsense"], ["groups", "list", "--timeout", "0"]])
