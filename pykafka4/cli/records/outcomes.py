@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import repeat
 
 from pykafka4.cli.records.inputs import Block
 from pykafka4.wire.records.hot import Delivery
@@ -39,10 +40,13 @@ class Outcomes:
     def settle(self) -> None:
         """Drop what has its outcome."""
         waiting = self._waiting
-        while waiting and all(map(Delivery.done, waiting[0][2])):
+        while waiting and all(map(Delivery.done, reversed(waiting[0][2]))):  # the last one is seldom done first
             block, index, deliveries = waiting.popleft()
-            for number, delivery in enumerate(deliveries, index):
-                if (error := delivery.exception(0)) is not None:
+            errors = [*map(Delivery.exception, deliveries, repeat(0))]
+            if errors.count(None) == len(errors):
+                continue
+            for number, error in enumerate(errors, index):
+                if error is not None:
                     self.lost += 1
                     self.fail(block, number, error)
 

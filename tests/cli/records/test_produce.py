@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import read
+from pykafka4 import Consumer, TopicPartition, read
 from pykafka4.cli import produce as module
 from pykafka4.cli.produce import paced
 from pykafka4.cli.records.inputs import Block
@@ -120,6 +120,20 @@ def test_a_transaction_has_all_lines_or_none(server: ModelServer, command: Run, 
     assert f"{lines} line 2: " in ran.err
     assert "the transaction is aborted: readers of committed records see nothing of this input" in ran.err
     assert [value for _, value in pairs(server)] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(("options", "batches"), [([], 2), (["-X", "batch.size=100000"], 10)])
+def test_input_that_comes_at_once_is_sent_in_large_batches_unless_an_option_says_otherwise(
+    server: ModelServer, command: Run, lines: Path, options: list[str], batches: int
+) -> None:
+    lines.write_bytes(b"x\n".rjust(1_000) * 900)
+    assert command("produce", "t", str(lines), "-p", "0", "-X", "linger.ms=60000", *options).code == 0
+    sizes = []
+    with Consumer(bootstrap_servers=server.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        while sum(sizes) < 900:
+            sizes += [batch.count for batch in consumer.poll_raw(10)]
+    assert len(sizes) == batches
 
 
 @pytest.mark.parametrize(
