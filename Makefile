@@ -60,8 +60,8 @@ test-all: kafka ## everything: `test-ci`, all schedules, the plain-Python core, 
 unit: base ## unit tests with the compiled implementation of the hot part, in two processes
 	$(PYTEST) $(SPREAD) $(SLOWEST) -m '$(OFFLINE)' $(KEPT)
 
-some-schedules: base ## a fifth of the schedules of `simulated`, and every seed that once failed
-	PYKAFKA4_SIM_SCHEDULES=400 $(PYTEST) $(SLOWEST) -m 'simulation and not controls' $(KEPT) $(SIMULATED_IN)
+some-schedules: base ## a sixth of the schedules of `simulated`, and every seed that once failed
+	PYKAFKA4_SIM_SCHEDULES=300 $(PYTEST) $(SPREAD) $(SLOWEST) -m 'simulation and not controls' $(KEPT) $(SIMULATED_IN)
 
 simulated: base ## 2,000 simulated schedules of producers, and what a tenth of the simulation's own mutants find
 	$(PYTEST) -m 'simulation and not controls' $(KEPT) $(SIMULATED_IN)

@@ -267,7 +267,7 @@ def test_no_record_is_skipped_when_a_loop_is_interrupted(server: ModelServer, ma
     consumer = make.assigned(0)
     got: list[int] = []
     act = lambda: got.extend(r.offset for r in itertools.islice(consumer, 3))  # noqa: E731
-    for place in interrupts(act, step=3):
+    for place in interrupts(act, step=9):
         got += [r.offset for r in itertools.islice(consumer, 2)]
         assert got == list(range(len(got))), place
     assert len(got) > 20
@@ -411,7 +411,7 @@ def test_a_partition_is_read_although_a_signal_handler_seeks_while_it_is_assigne
         consumer.assign([("t", 0), ("t", 1)])
         consumer.seek(("t", 1), 7)
 
-    for place in handled(assign, lambda: seek_if_allowed(consumer, {("t", 1): 5})):
+    for place in handled(assign, lambda: seek_if_allowed(consumer, {("t", 1): 5}), step=3):
         claim = inspect(consumer).session.reader.claims[TopicPartition("t", 1)]
         machine = inspect(consumer).machine
         position = inspect(consumer).loop.ask(lambda _, m=machine: m.fetcher.positions[TopicPartition("t", 1)], LONG)

@@ -24,7 +24,7 @@ JAVA = {
 
 
 @pytest.mark.parametrize("java_leads", [False, True], ids=["ours leads", "Java leads"])
-@pytest.mark.parametrize("name", JAVA)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.lengthy] * ("sticky" not in name)) for name in JAVA])
 def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str, name: str, java_leads: bool) -> None:
     """The one that joins first is the leader, and assigns partitions to a member of the other client."""
     properties = {"client.rack": "east", "partition.assignment.strategy": f"org.apache.kafka.clients.consumer.{JAVA[name]}"}

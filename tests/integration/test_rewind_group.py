@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 RECORDS, PARTITIONS = 30, 6
-STRATEGIES = ["range", "cooperative-sticky"]
+STRATEGIES = [pytest.param("range", marks=pytest.mark.lengthy), "cooperative-sticky"]
 
 
 class Worker:
