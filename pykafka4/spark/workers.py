@@ -50,14 +50,16 @@ class Pool:
 
             options = with_linger(options)
             config = ProducerConfig.parse(options)
-            producer = self.take(config) or Producer(**options)
+            producer = self.take(config)
+            if producer is None:
+                producer = Producer(**options)
+                self.leased.append(producer)
             spare_modules()
         except Exception as error:
             empty_frames(error)
             raise
         finally:
             del options  # this frame is in the error of a task
-        self.leased.append(producer)
         try:
             yield producer
         except BaseException:
@@ -68,10 +70,17 @@ class Pool:
         self.keep(config, producer)
 
     def take(self, config: ProducerConfig) -> Producer | None:
-        """The idle producer with this configuration, unless it failed while idle."""
+        """Lease the idle producer with this configuration, unless it failed while idle.
+
+        The producer is leased before the check: its flush may take a while on a busy machine, and `worker_stats` would miss its numbers.
+        """
         producer = self.idle.pop(config, None) if _can_be_hashed(config) else None
-        if producer is None or is_usable(producer):
+        if producer is None:
+            return None
+        self.leased.append(producer)
+        if is_usable(producer):
             return producer
+        self.leased.remove(producer)
         discard(producer)
         return None
 

@@ -178,6 +178,15 @@ def test_worker_stats_show_producers_at_work_and_idle(fakes):
     assert len(worker_stats()) == 1
 
 
+def test_worker_stats_show_a_producer_while_the_next_task_takes_it(fakes, monkeypatch):
+    write = partition_writer(CONFIG, topic="t")
+    write([{"value": "a"}])
+    shown = []
+    monkeypatch.setattr(fakes.made[0], "flush", lambda timeout=None: shown.append(len(worker_stats())))
+    write([{"value": "b"}])
+    assert set(shown) == {1}
+
+
 def test_no_secret_is_in_the_repr_of_a_writer() -> None:
     secret = "xyzzy-plugh"
     config = {
