@@ -131,7 +131,7 @@ def _partition(item: object, names: Collection[str], what: str) -> TopicPartitio
     else:
         raise ConfigError(f"{what}: {shown(item)} needs its topic, because there are several: (topic, partition)")
     if tp.topic not in names:
-        raise ConfigError(f"{what}: {tp} is of none of the topics to read")
+        raise ConfigError(f"{what}: {tp} belongs to none of the topics to read")
     return tp
 
 
@@ -176,7 +176,7 @@ def _of_text(name: str, text: str, now_ms: int) -> int:
 
 def _of_datetime(name: str, time: datetime) -> int:
     if time.tzinfo is None:
-        raise ConfigError(f"{name}={time!r}: a datetime without a time zone; add one, such as time.replace(tzinfo=timezone.utc)")
+        raise ConfigError(f"{name}={time!r}: has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
     return check_count((time - EPOCH) // timedelta(milliseconds=1), name)
 
 

@@ -56,7 +56,7 @@ def json_serializer(topic: str, value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        error.add_note(f"{topic}: the serializer 'json' takes what json.dumps takes, but not {type(value).__name__} with this content")
+        error.add_note(f"{topic}: the serializer 'json' takes the values of json.dumps, and not this {type(value).__name__}")
         raise
 
 

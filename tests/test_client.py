@@ -85,7 +85,7 @@ def test_refreshing_finds_new_partitions(server: ModelServer, client: Client) ->
     client.refresh_metadata(["orders"], SECONDS)
     assert len(client.partitions_for("orders", SECONDS)) == 8
     client.refresh_metadata(timeout=SECONDS)
-    with pytest.raises(ConfigError, match="must be a list of topic names"):
+    with pytest.raises(ConfigError, match="takes a list of topic names"):
         client.refresh_metadata("orders")
 
 

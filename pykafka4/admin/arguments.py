@@ -81,7 +81,7 @@ def _timestamp(to: datetime | timedelta) -> int:
         except OverflowError:
             raise ConfigError(f"to={to!r}: so long ago is before 1970; 'earliest' moves to the first offsets") from None
     if to.utcoffset() is None:
-        raise ConfigError(f"to={to!r}: a datetime needs a time zone, such as datetime(…, tzinfo=timezone.utc)")
+        raise ConfigError(f"to={to!r}: has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
     found = (to - EPOCH) // MILLISECOND
     if found < 0:
         raise ConfigError(f"to={to!r}: is before 1970")

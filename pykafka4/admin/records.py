@@ -48,6 +48,6 @@ class RecordCalls(AdminCalls):
 def _before(tp: TopicPartition, at: int | OffsetSpec) -> int:
     if isinstance(at, OffsetSpec):
         if at is not OffsetSpec.LATEST:
-            raise ConfigError(f"the offset of {tp}: {at.name} is none to delete before; give an offset, or LATEST for all records")
+            raise ConfigError(f"the offset of {tp}: no record can be deleted before {at.name}; give an offset, or LATEST for all records")
         return int(at.value)
     return check_count(at, f"the offset of {tp}")

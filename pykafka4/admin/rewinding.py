@@ -100,7 +100,9 @@ def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[T
     given = {tp.topic for tp in offsets}
     if without := [*sorted(names - given), *map(str, sorted(single.difference(offsets)))]:
         have = f"only partitions of {listed(sorted(given))} have one"
-        raise ConfigError(f"no offset is given for {listed(without)}: {have}; name only what is to be set, or give its offset")
+        raise ConfigError(
+            f"no offset is given for {listed(without)}: {have}; name only partitions with offsets to set, or give their offsets"
+        )
     return sorted(tp for tp in offsets if tp.topic in names or tp in single)
 
 
@@ -128,7 +130,7 @@ def _wanted(group: str, tp: TopicPartition, goal: Goal, current: int | None, log
         return (log.end, "no record at that time or later, so the end") if log.at_time is None else (log.at_time, "")
     if goal.shift is not None:
         if current is None:
-            raise KafkaError(f"{tp}: group {group} has committed no offset, so there is none to shift")
+            raise KafkaError(f"{tp}: group {group} has committed no offset that could be shifted")
         return current + goal.shift, ""
     if goal.word == "current":
         return (log.end, "nothing is committed, so the end") if current is None else (current, "")

@@ -44,7 +44,9 @@ def _new(name: str, topic: object, replicas: int, configs: dict[str, str]) -> Ne
         return NewTopic(_or_default(topic, f"the partitions of topic {name!r}", MOST), replicas, None, configs)
     rows = {check_count(n, f"a partition of {name}", MOST): _brokers(nodes) for n, nodes in (topic.assignments or {}).items()}
     if rows and (topic.partitions not in (-1, len(rows)) or topic.replication_factor != -1):
-        raise ConfigError(f"topic {name!r}: assignments have the partitions and the replicas, so partitions and replication_factor stay -1")
+        raise ConfigError(
+            f"topic {name!r}: assignments already give partitions and replicas; leave partitions and replication_factor at -1"
+        )
     return NewTopic(
         _or_default(topic.partitions, f"the partitions of topic {name!r}", MOST),
         _or_default(topic.replication_factor, f"the replication factor of topic {name!r}", MOST_REPLICAS),

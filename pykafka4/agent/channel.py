@@ -86,7 +86,7 @@ def unix_stream(path: str | os.PathLike[str]) -> Address:
 def _unix(path: str | os.PathLike[str], kind: int, name: str) -> Address:
     place = os.fsencode(path)
     if not 0 < len(place) <= _LONGEST_PATH:
-        raise ValueError(f"path {os.fspath(path)!r} has {len(place)} bytes; that of a UNIX socket has 1 to {_LONGEST_PATH}")
+        raise ValueError(f"path {os.fspath(path)!r} has {len(place)} bytes; the path of a UNIX socket has 1 to {_LONGEST_PATH}")
     return Address(socket.AF_UNIX, kind, place, f"{name} {os.fsdecode(place)}")
 
 

@@ -67,7 +67,7 @@ class Client:
     def _begin(self, address: Address, max_block_ms: float, max_message_bytes: int) -> None:
         for name, given in (("max_block_ms", max_block_ms), ("max_message_bytes", max_message_bytes)):
             if not given >= 0:
-                raise ValueError(f"{name} must not be negative, as {given} is")
+                raise ValueError(f"{name} must be 0 or more, not {given}")
         self._channel = Channel(address, max_message_bytes)
         self._wait_s = max_block_ms / 1000
         self._logged: dict[Loss, float] = {}

@@ -201,7 +201,7 @@ class TaskConsumerSession(ConsumerSession):
         try:
             await run(self.commits.committing(offsets, timeout, topic))
         except asyncio.CancelledError as error:
-            error.add_note("pykafka4: the commit was under way; it may be carried out or not")
+            error.add_note("pykafka4: the commit was under way; its outcome is unknown")
             raise
 
     @call

@@ -41,5 +41,5 @@ def as_extent(call: str, topics: object, start: object, until: object, partition
         raise TypeError(f"split={shown(split)}: takes one of the splits that Client.splits returns")
     given = {"topics": topics is not None, "start": start != START, "until": until != UNTIL, "partitions": partitions is not None}
     if others := [name for name, is_given in given.items() if is_given]:
-        raise ConfigError(f"{call}(split=…) takes no {others[0]}: a split has its own; pass it to Client.splits")
+        raise ConfigError(f"{call}(split=…) takes no {others[0]}: a split has its own; pass {others[0]} to Client.splits")
     return Extent(dict.fromkeys(tp.topic for tp in split.ranges), ranges=split.ranges)

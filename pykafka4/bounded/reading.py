@@ -89,7 +89,7 @@ class BoundedRead:
     def __init__(self, session: ConsumerSession, extent: Extent, on_lost: str, progress: Progress, patience: float | None):
         """`patience`: seconds without progress until `poll` raises KafkaTimeoutError; None: it waits without limit."""
         if on_lost not in ("raise", "warn"):
-            raise ConfigError(f'on_lost={shown(on_lost)}: takes "raise" or "warn"')
+            raise ConfigError(f'on_lost={shown(on_lost)}: must be "raise" or "warn"')
         self.session, self.patience = session, patience
         self.step = None if patience is None else patience / LOOKS  # how long one poll waits
         self.spans: dict[TopicPartition, Span] = {}

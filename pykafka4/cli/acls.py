@@ -91,7 +91,7 @@ def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[
         yield from product(options["operations"] or ("ALL",), resources)
         return
     if options["operations"]:
-        raise click.UsageError("--producer and --consumer stand in place of --operation")
+        raise click.UsageError("give --operation, or --producer and --consumer, not both")
     chosen = [*resources, *([("cluster", CLUSTER[1])] if options["idempotent"] else [])]
     kinds = {kind for kind, _ in chosen}
     if "topic" not in kinds or (options["consumer"] and "group" not in kinds):
@@ -100,7 +100,7 @@ def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[
     for row in shortcuts:
         used = {kind: (*used.get(kind, ()), *row.get(kind, ())) for kind in kinds}
     if idle := [kind for kind in kinds if not used[kind]]:
-        raise click.UsageError(f"--{idle[0]}: neither --producer nor --consumer, as given, has rights on it")
+        raise click.UsageError(f"--{idle[0]} has no effect with this --producer or --consumer: leave it out")
     yield from ((word, resource) for resource in chosen for word in dict.fromkeys(used[resource[0]]))
 
 
@@ -110,7 +110,7 @@ def wanted(options: dict[str, Any]) -> list[Acl]:
     resources = named(options)
     if not who or not resources:
         raise click.UsageError(
-            "whom and on what? Give --allow-principal User:NAME (or --deny-principal), and --topic, --group, --cluster, …"
+            "give a principal and a resource: --allow-principal User:NAME (or --deny-principal), and --topic, --group, --cluster, …"
         )
     pattern = "PREFIXED" if options["prefixed"] else "LITERAL"
     return [
@@ -131,7 +131,7 @@ def kind_pattern(kind: str, pattern: str) -> str:
 @acls.command("list", epilog="\b\nExample:\n  pykafka4 acls list --topic orders --match")
 @click.option("--principal", metavar="PRINCIPAL", help="Of this principal.")
 @click.option("--operation", metavar="WORD", help="About this operation.")
-@click.option("--match", is_flag=True, help="All that apply to the resource, those of prefixes and of '*' too.")
+@click.option("--match", is_flag=True, help="All ACLs that apply to the resource, also ACLs of prefixes and of '*'.")
 @resource_options
 @as_json_option
 @click.pass_obj
@@ -173,7 +173,7 @@ def add(invocation: Invocation, /, json_: bool, **options: Any) -> int:
 def remove(invocation: Invocation, /, principal: str | None, execute: bool, json_: bool, **options: Any) -> int:
     """Remove ACLs: those that `add` with the same options adds, or all of a principal."""
     if principal is not None and any(options.values()):
-        raise click.UsageError("--principal is for all ACLs of a principal; single ones are named as for `add`")
+        raise click.UsageError("--principal removes all ACLs of a principal; name single ACLs with the options of `add`")
     filters: list[Acl | AclFilter] = [*wanted(options)] if principal is None else [AclFilter(principal=principal)]
     with invocation.admin() as admin:
         if execute:

@@ -171,7 +171,9 @@ def log_dirs(invocation: Invocation, brokers: tuple[int, ...], topics: tuple[str
         _show_directories(directories, json_)
     errors: dict[Any, KafkaError] = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
     seen = {name for _, one in directories for tp in one.replicas for name in (tp, tp.topic)}
-    errors |= {item: KafkaError(f"{item}: these brokers have no replica of it; `topics describe` shows who has") for item in chosen - seen}
+    errors |= {
+        item: KafkaError(f"{item}: these brokers have no replica; `topics describe` shows the brokers that have") for item in chosen - seen
+    }
     return max(complain_of(errors), complain_of({(node, one.path): one.error for node, one in directories if one.error is not None}))
 
 

@@ -33,7 +33,7 @@ Examples:
   pykafka4 consume orders --group billing >> log      goes on where it stands
 """,
 )
-@extent_options(done="read", group="Read as a member of this group, and commit what has been written.")
+@extent_options(done="read", group="Read as a member of this group, and commit the offsets of the written records.")
 @click.option("-f", "--format", "template", metavar="TEMPLATE", help=r"As kcat: %t %p %o %T %k %K %s %S %R %h %% \n \t \x41.")
 @click.option("-J", "--json", "json_", is_flag=True, help="One object a line; bytes that are not UTF-8 as base64.")
 @click.option("--hex", "hex_", is_flag=True, help="A dump for people.")

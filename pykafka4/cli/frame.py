@@ -118,7 +118,7 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
     if option.name == "properties":
         invocation.add_properties(value)
     elif value == "":
-        raise click.BadParameter("is empty; is the shell's variable behind it set?")
+        raise click.BadParameter("is empty; check the variable of the shell")
     elif value is not None:
         setattr(invocation, str(option.name), value)
 

@@ -201,7 +201,7 @@ Example:
 )
 @groups_argument
 @all_option
-@click.option("--format", "format_", type=click.Choice(["csv", "json"]), default="csv", help="csv is that of kafka-consumer-groups.")
+@click.option("--format", "format_", type=click.Choice(["csv", "json"]), default="csv", help="csv has the format of kafka-consumer-groups.")
 @click.option("--output", type=click.File("w", encoding="utf-8", lazy=True), default="-", metavar="FILE", help="Default: standard output.")
 @click.pass_obj
 def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: str, output: IO[str]) -> int:

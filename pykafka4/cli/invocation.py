@@ -143,7 +143,7 @@ class Invocation:
             return {"profile": DEFAULT}
         command = click.get_current_context().command_path
         raise click.UsageError(
-            f"which cluster? {command} --bootstrap localhost:9092, or --config FILE with {SERVERS} in it, or --profile NAME; "
+            f"no cluster is named: {command} --bootstrap localhost:9092, or --config FILE with {SERVERS} in it, or --profile NAME; "
             f"the variable {VARIABLES['bootstrap']}, or a profile [{DEFAULT}] in {profiles_file()}, saves the typing"
         )
 

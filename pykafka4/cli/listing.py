@@ -12,7 +12,7 @@ from pykafka4.cli.show import as_json, console, table
 __all__ = ["as_json_option", "execute_option", "print_rows"]
 
 as_json_option = click.option("--json", "json_", is_flag=True, help="One JSON object a line instead of a table.")
-execute_option = click.option("--execute", is_flag=True, help="Do it. Without, only what would be done is shown.")
+execute_option = click.option("--execute", is_flag=True, help="Execute the plan. Without this option the command only shows the plan.")
 
 
 def print_rows(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], json_: bool, names: Sequence[str] = ()) -> None:

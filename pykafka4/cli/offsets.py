@@ -54,7 +54,7 @@ def rewind(
     """
     goal = Goal(goals)
     if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:
-        raise click.UsageError("of which partitions? Give --topic or --all-topics (with --from-file neither is needed)")
+        raise click.UsageError("no partitions are named: give --topic, --all-topics or --from-file")
     wanted = None if not topics else targets(topics)
     with invocation.admin() as admin:
         plan = admin.plan_offsets(check_group_to_set(group), wanted, **goal.options(group), timeout=invocation.timeout)
@@ -115,7 +115,7 @@ def create(invocation: Invocation, /, group: str, topics: tuple[str, ...], execu
     if goal.name in ("shift", "to_current"):
         raise click.UsageError(f"--{goal.name.replace('_', '-')}: a new group has no offsets yet")
     if not topics and not goal.is_file:
-        raise click.UsageError("of which topics? Give --topic (with --from-file it is not needed)")
+        raise click.UsageError("no topics are named: give --topic or --from-file")
     wanted, start = targets(topics) or None, goal.options(group)["to"]
     with invocation.admin() as admin:
         plan = admin.plan_offsets(check_group_to_set(group), wanted, to=start, timeout=invocation.timeout)

@@ -149,7 +149,7 @@ class Run:
                 self.outcomes.settle()
                 self.meter.advance(len(block.items), block.size, block.size)
                 if self.outcomes.failed >= most_failures:
-                    self.meter.complain(f"stopped behind {block.name_of(len(block.items) - 1)}: what follows was not sent")
+                    self.meter.complain(f"stopped behind {block.name_of(len(block.items) - 1)}: the rest of the input was not sent")
                     break
         finally:
             if not isinstance(sys.exception(), KeyboardInterrupt):  # then the end of the producer waits, but not for long

@@ -63,7 +63,7 @@ def entity(options: dict[str, Any]) -> QuotaEntity:
     """Whom a quota is for."""
     found = given(options)
     if not found:
-        raise click.UsageError("for whom? Give --user, --client-id, both, or --ip; --user-defaults, … for all others")
+        raise click.UsageError("no entity is named: give --user, --client-id, both, or --ip; --user-defaults, … for all others")
     return QuotaEntity(**found)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_json_option", "elect_leaders", "execute_option", "reassign"]
 
-execute_option = click.option("--execute", is_flag=True, help="Do it. Without, only what would be done is shown.")
+execute_option = click.option("--execute", is_flag=True, help="Execute the plan. Without this option the command only shows the plan.")
 as_json_option = click.option("--json", "json_", is_flag=True, help="JSON, one object a line, instead of a table.")
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")

@@ -45,7 +45,7 @@ def list_(invocation: Invocation, owners: tuple[str, ...], json_: bool) -> int:
 @tokens.command(epilog="\b\nExample:\n  pykafka4 tokens create --renewer User:scheduler --max-lifetime 86400 --json > token.json")
 @click.option("--owner", metavar="PRINCIPAL", help="Of another user; default: yours.")
 @click.option("--renewer", "renewers", multiple=True, metavar="PRINCIPAL", help="Who may renew and expire it, too. Can be repeated.")
-@click.option("--max-lifetime", type=Seconds(0, 1e12, min_open=True), metavar="SECONDS", help="Default: that of the brokers.")
+@click.option("--max-lifetime", type=Seconds(0, 1e12, min_open=True), metavar="SECONDS", help="Default: the brokers' default.")
 @as_json_option
 @click.pass_obj
 def create(invocation: Invocation, owner: str | None, renewers: tuple[str, ...], max_lifetime: float | None, json_: bool) -> int:
@@ -59,7 +59,7 @@ def create(invocation: Invocation, owner: str | None, renewers: tuple[str, ...],
 
 @tokens.command(epilog="\b\nExample:\n  pykafka4 tokens renew TOKEN_ID --period 86400")
 @click.argument("token_id")
-@click.option("--period", type=Seconds(0, 1e12, min_open=True), metavar="SECONDS", help="From now; default: that of the brokers.")
+@click.option("--period", type=Seconds(0, 1e12, min_open=True), metavar="SECONDS", help="From now; default: the brokers' default.")
 @click.pass_obj
 def renew(invocation: Invocation, token_id: str, period: float | None) -> int:
     """Have a token expire later."""
@@ -86,7 +86,7 @@ def expire(invocation: Invocation, token_id: str, execute: bool) -> int:
 def _named(admin: AdminClient, token_id: str, timeout: float | None) -> DelegationToken:
     found = [one for one in admin.describe_tokens(timeout=timeout) if one.token_id == token_id]
     if not found:
-        raise KafkaError(f"there is no token {token_id} that you may see; `pykafka4 tokens list` shows them")
+        raise KafkaError(f"no token {token_id} is visible to you; `pykafka4 tokens list` shows the visible ones")
     return found[0]
 
 

@@ -46,7 +46,7 @@ replicas_option = click.option(
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="Also those of Kafka itself.")
+@click.option("--internal", is_flag=True, help="Also Kafka's own topics.")
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, internal: bool, json_: bool) -> int:
@@ -160,7 +160,7 @@ def create(
     Example: pykafka4 topics create orders --partitions 6 --replication-factor 3 --setting retention.ms=3600000
     """
     if placed and (partitions or replication_factor):
-        raise click.UsageError("--replicas has the partitions and their replicas; leave --partitions and --replication-factor out")
+        raise click.UsageError("--replicas already gives partitions and replicas; leave out --partitions and --replication-factor")
     new = NewTopic(partitions or -1, replication_factor or -1, dict(enumerate(_placed(placed))) or None, settings_of(settings, "--setting"))
     with invocation.admin() as admin:
         found = outcomes(
@@ -219,7 +219,7 @@ def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, place
 
 @topics.command()
 @click.argument("topic", nargs=-1, required=True)
-@click.option("--execute", is_flag=True, help="Do it. Without, only what would be deleted is shown.")
+@click.option("--execute", is_flag=True, help="Execute the plan. Without this option the command only shows the plan.")
 @as_json_option
 @click.pass_obj
 def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_: bool) -> int:

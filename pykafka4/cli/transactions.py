@@ -52,7 +52,9 @@ Examples:
 )
 @click.option("--state", "states", multiple=True, help="Only those in this state: Ongoing, Empty, CompleteCommit, … Can be repeated.")
 @click.option("--producer-id", "producer_ids", multiple=True, type=click.IntRange(0), help="Only of this producer. Can be repeated.")
-@click.option("--longer-than", type=click.FloatRange(0), metavar="SECONDS", help="Only those that have been open for longer (Kafka 3.8).")
+@click.option(
+    "--longer-than", type=click.FloatRange(0), metavar="SECONDS", help="Only transactions that have been open for longer (Kafka 3.8)."
+)
 @click.option("--pattern", help="Only ids that match this regular expression as a whole (Kafka 4.1).")
 @as_json_option
 @click.pass_obj

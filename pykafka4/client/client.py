@@ -264,5 +264,5 @@ class Client(ServesStatus):
 def _names(topics: object) -> list[str]:
     """A list of legal topic names; ConfigError or TypeError naming what is wrong."""
     if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
-        raise ConfigError(f"topics={topics!r}: must be a list of topic names")
+        raise ConfigError(f"topics={topics!r}: takes a list of topic names")
     return [check_topic(topic) for topic in topics]

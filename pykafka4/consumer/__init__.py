@@ -486,7 +486,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         session.check()
         config = session.config
         if config.group_id is not None and config.enable_auto_commit:
-            raise ConfigError("streams commit what is finished themselves: create the consumer with enable_auto_commit=False")
+            raise ConfigError("streams commit finished records themselves: create the consumer with enable_auto_commit=False")
         if session.guard.lent is not None:
             raise ConfigError(f"streams was called while {session.guard.lent[1]}")
         session.transactional.check_none("streams")

@@ -70,7 +70,7 @@ def as_timestamp(time: object) -> int:
     """Milliseconds since 1970."""
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            raise ConfigError(f"time={time!r}: a datetime without a time zone; add one, such as time.replace(tzinfo=timezone.utc)")
+            raise ConfigError(f"time={time!r}: has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
         return check_count((time - EPOCH) // timedelta(milliseconds=1), "time")
     return check_count(time, "time (milliseconds since 1970, or a datetime)")
 
@@ -207,7 +207,7 @@ def check_overlap(topics: Iterable[str], filter: TopicFilter | None, tps: Iterab
     if both and both[0] not in names:
         raise ConfigError(
             f"topic {both[0]!r} matches the pattern of the subscription and is assigned; its partitions would be read twice: "
-            "pass it to subscribe in exclude"
+            "exclude the topic in subscribe"
         )
     if both:
         raise ConfigError(f"topic {both[0]!r} is both subscribed and assigned; its partitions would be read twice")

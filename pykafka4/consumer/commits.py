@@ -114,7 +114,9 @@ class Commits:
             raise ConfigError(f"commit takes offsets or topic={topic!r}, not both: offsets name their topics")
         claims, selection = self._reader.claims, self._selection
         if topic not in selection.topics and not any(tp.topic == topic for tp in claims) and not self._may_match(topic):
-            raise ConfigError(f"commit(topic={topic!r}): this consumer does not read that topic; subscription() and assignment() say what")
+            raise ConfigError(
+                f"commit(topic={topic!r}): this consumer does not read the topic; subscription() and assignment() list its topics"
+            )
 
     def _may_match(self, topic: str) -> bool:
         """Whether it is a topic of the pattern, although this member has no partitions of it."""

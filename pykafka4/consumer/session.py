@@ -440,7 +440,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             return not waiting
 
         if not (yield from self.waits.until(all_known, timeout)):
-            raise KafkaTimeoutError(f"position of {waiting[-1]}: still unknown after {timeout:g} s; status() says why")
+            raise KafkaTimeoutError(f"position of {waiting[-1]}: not known within {timeout:g} s; status() says why")
         self.check()
         reader = self.reader  # another task may have polled, and released partitions
         if reader.fatal is not None and any(tp not in reader.claims or reader.next_offset(tp) is None for tp in tps):

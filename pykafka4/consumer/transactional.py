@@ -71,7 +71,7 @@ class TransactionalReads:
             raise ConfigError("transaction(consumer): the consumer commits by itself; create it with enable_auto_commit=False")
         if self._selection.run is not None:
             raise ConfigError(
-                "transaction(consumer): while process or streams run, they commit what is finished; use transaction() without the consumer"
+                "transaction(consumer): process or streams run and commit finished records; use transaction() without the consumer"
             )
 
     @call
@@ -199,7 +199,7 @@ class TransactionalReads:
                 names = ", ".join(map(str, sorted(cut_off)))
                 raise TransactionAborted(
                     f"{names}: revoked or lost after poll had returned records that no transaction has committed; their next owner reads "
-                    "them again, so what was made of them must not be committed here"
+                    "them again, so their results must not be committed here"
                 )
             if doubtful := self._reader.delivered.in_doubt(self._reader.claims):
                 names = ", ".join(map(str, sorted(doubtful)))

@@ -38,7 +38,7 @@ WAYS_IN: Final = (
     ("demands a certificate", "set ssl_certfile and ssl_keyfile to a certificate that the broker trusts"),
     ("the client's certificate", "renew the certificate in ssl_certfile"),
     ("ILLEGAL_SASL_STATE", "the listener wants no login: set security_protocol to PLAINTEXT or SSL, or use the port of the SASL listener"),
-    ("HTTP", "the port is that of a web server: use the port of a listener of Kafka"),
+    ("HTTP", "the port belongs to a web server: use the port of a listener of Kafka"),
 )
 SILENT: Final = ("response within", "no response", "not done within")
 UNKNOWN_WAY: Final = "docs/guide/security.md, 'When it does not work', explains the message; the broker's log has its side"

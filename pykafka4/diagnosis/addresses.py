@@ -83,7 +83,7 @@ FROZEN: Final = (
 )
 WAYS: Final = (  # what a failed handshake says, and what to do; a certificate for another name is of the role
     ("authority is not trusted", "set ssl_cafile to the certificate of the authority that signed the broker's"),
-    ("self-signed", "set ssl_cafile to this certificate, or to that of the authority that should have signed it"),
+    ("self-signed", "set ssl_cafile to this certificate, or to the certificate of the authority that should have signed it"),
     ("has expired", "renew the broker's certificate; or set the clock of this machine"),
     ("not yet valid", "set the clock of this machine"),
     ("does not speak TLS", "set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener"),

@@ -132,6 +132,6 @@ def _clock(quorum: QuorumDescription, ours: float, doubt: float) -> Iterator[Fin
     about = f"controller {quorum.leader}"
     if abs(ahead) - doubt > SKEW_S:
         way = "set both clocks by NTP: tokens, certificates, retention and times of records depend on them"
-        yield Finding("clock", about, Outcome.WRONG, "its clock is another than that of this machine", evidence, way)
+        yield Finding("clock", about, Outcome.WRONG, "its clock differs from the clock of this machine", evidence, way)
     else:
         yield Finding("clock", about, Outcome.FINE, "its clock is right", evidence)

@@ -18,7 +18,7 @@ __all__ = ["look_at_groups"]
 
 READ: Final = {"READ": "members cannot join or commit"}
 MISSING: Final = "GROUP_ID_NOT_FOUND"
-LOST: Final = "the log has lost records (an unclean election), or the offset is that of another topic: rewind the group"
+LOST: Final = "the log has lost records (an unclean election), or the offset belongs to another topic: rewind the group"
 CHECK: Final = "check group_id; a group exists from its first member or commit on"
 STATES: Final = {  # that are no rest
     "PreparingRebalance": "members join: nobody reads until all have",

@@ -47,8 +47,8 @@ STEPS: Final = (
     Step("groups", look_at_groups, 6.0, "cluster", of="groups"),
 )
 NOT_LOOKED: Final = "not looked at"
-BEFORE: Final = "mend what is told above, then look again"
-LATE: Final = "mend what is told above, or give more time"
+BEFORE: Final = "mend the faults above, then look again"
+LATE: Final = "mend the faults above, or give more time"
 LEAST_S: Final = 0.2  # a look with less time tells nothing
 
 
@@ -70,7 +70,7 @@ def diagnose(
             if not getattr(case, step.needs):
                 yield Finding(step.name, "", Outcome.UNSEEN, NOT_LOOKED, way_out=BEFORE)
             elif left < LEAST_S:
-                yield Finding(step.name, "", Outcome.WRONG, "is too late, as is what follows", f"the {timeout:g} s are over", LATE)
+                yield Finding(step.name, "", Outcome.WRONG, "comes too late, as do the steps after it", f"the {timeout:g} s are over", LATE)
                 return
             else:
                 yield from _carried_out(step, case, min(step.seconds, share))

@@ -82,7 +82,7 @@ def _tell(ident: int, client_id: str, seconds: float) -> None:
     frame = sys._current_frames().get(ident)
     stack = "".join(traceback.format_stack(frame)) if frame is not None else "it is not known where"
     log.warning(
-        "%s: the loop hangs, in one turn for at least %.0f s; nothing of this client goes on until it returns from:\n%s",
+        "%s: the loop hangs, in one turn for at least %.0f s; this client stands still until the loop returns from:\n%s",
         client_id,
         seconds,
         stack.rstrip(),

@@ -116,7 +116,7 @@ class Checked:
             return function(*arguments)
         except self._gssapi.exceptions.GSSError as error:
             reason = _said(error)
-        raise failed(f"the broker's message is refused: {reason}; check what listens there, and the clocks of both machines")
+        raise failed(f"the broker's message is refused: {reason}; check the program that listens there, and the clocks of both machines")
 
 
 def digest(keytab: str, principal: str | None) -> str:

@@ -58,7 +58,7 @@ def _url(value: str) -> str:
     if parts.username is not None or parts.password is not None:
         raise ConfigError("token_url has a user name before the host: pass client_id and client_secret instead")
     if parts.fragment:
-        raise ConfigError("token_url has a fragment (#…), which is never sent: drop it")
+        raise ConfigError("token_url has a fragment (#…), which is never sent: leave it out")
     return text
 
 

@@ -132,7 +132,7 @@ class Handshake(ABC):
         for sign, what in SPEAKS.items():
             if start.startswith(sign) or sign.startswith(start):
                 return self._lost(what)
-        return self._lost(f"what listens there is no proxy for {self._proxy.kind.value}://")
+        return self._lost(f"the program that listens there is no proxy for {self._proxy.kind.value}://")
 
 
 class Socks5(Handshake):

@@ -112,7 +112,9 @@ class Contexts:
                 raise
             if not self._warned:
                 self._warned = True
-                log.warning("%s: the certificates cannot be read again; those from before are used: %s", self._client_id, str(error))
+                log.warning(
+                    "%s: the certificates cannot be read again; the client goes on with the last ones: %s", self._client_id, str(error)
+                )
         return self._made[1]
 
     def _warn_of_unchecked(self, context: ssl.SSLContext) -> None:

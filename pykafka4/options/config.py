@@ -356,12 +356,12 @@ class ProducerConfig(ClientConfig):
             raise ConfigError(f"{reason} with transactional_id={self.transactional_id!r}: transactions need acks='all' and idempotence")
         if self.retries == 0 and (self.enable_idempotence or self.transactional_id is not None):
             other = "enable_idempotence=True" if self.transactional_id is None else f"transactional_id={self.transactional_id!r}"
-            raise ConfigError(f"retries=0 with {other}: idempotence needs retries; set retries to 1 or more, or drop {other}")
+            raise ConfigError(f"retries=0 with {other}: idempotence needs retries; set retries to 1 or more, or leave out {other}")
         if self.enable_idempotence is None:
             object.__setattr__(self, "enable_idempotence", self.acks == -1 and self.retries != 0)
             _warn_without_idempotence(self.client_id, self.acks)
         elif self.enable_idempotence and self.acks != -1:
-            raise ConfigError(f"acks={self.acks} with enable_idempotence=True: idempotence needs acks='all'; drop one of the two")
+            raise ConfigError(f"acks={self.acks} with enable_idempotence=True: idempotence needs acks='all'; leave out one of the two")
         if self.enable_idempotence and self.max_in_flight_requests_per_connection > 5:
             raise ConfigError(
                 f"max_in_flight_requests_per_connection={self.max_in_flight_requests_per_connection}: brokers remember the last 5 batches "
@@ -520,7 +520,7 @@ class ConsumerConfig(ClientConfig):
                 )
             return
         for name in given(self, CLASSIC_ONLY):
-            raise ConfigError(f"{name} with group_protocol='consumer': {CLASSIC_ONLY[name]}; drop it, or use group_protocol='classic'")
+            raise ConfigError(f"{name} with group_protocol='consumer': {CLASSIC_ONLY[name]}; leave it out, or use group_protocol='classic'")
 
     @property
     def log_name(self) -> str:

@@ -35,7 +35,7 @@ class ProxyKind(Enum):
 
 KINDS: Final = {"socks5": ProxyKind.SOCKS5, "socks5h": ProxyKind.SOCKS5, "http": ProxyKind.HTTP}
 REFUSED: Final = {
-    "https": "TLS between the client and a proxy is not supported; use http:// (security_protocol encrypts what passes through the proxy)",
+    "https": "TLS between the client and a proxy is not supported; use http:// (security_protocol encrypts the traffic through the proxy)",
     "socks": "write socks5://",
     "socks4": "only version 5 of SOCKS is supported; use socks5:// if the proxy speaks it",
     "socks4a": "only version 5 of SOCKS is supported; use socks5:// if the proxy speaks it",
@@ -98,7 +98,7 @@ def _parse_credentials(kind: ProxyKind, text: str) -> tuple[bytes, bytes]:
     name, _, word = text.partition(":")
     username, password = (unquote_to_bytes(part.encode("utf-8", "surrogatepass")) for part in (name, word))
     if not username:
-        raise _wrong("the user name before @ is empty: write user:password@host:port, or drop the @")
+        raise _wrong("the user name before @ is empty: write user:password@host:port, or leave out the @")
     if kind is ProxyKind.HTTP and b":" in username:
         raise _wrong("the user name has a colon, which HTTP proxies take for its end: use another user name")
     if kind is ProxyKind.SOCKS5 and max(len(username), len(password)) > LONGEST:

@@ -108,15 +108,15 @@ class SecurityConfig:
             if idle:
                 raise ConfigError(
                     f"{idle[0]} has no effect with security_protocol={self.security_protocol}; set security_protocol to {needed}, "
-                    f"or drop {', '.join(idle)}"
+                    f"or leave out {', '.join(idle)}"
                 )
 
     def _check_tls(self) -> None:
         if self.ssl_context is not None and (others := [name for name in given(self, TLS) if name != "ssl_context"]):
-            raise ConfigError(f"{others[0]} has no effect beside ssl_context: set it in the context, or drop one of the two")
+            raise ConfigError(f"{others[0]} has no effect beside ssl_context: set it in the context, or leave out one of the two")
         for file, content in EXCLUSIVE:
             if getattr(self, file) is not None and getattr(self, content) is not None:
-                raise ConfigError(f"{file} and {content} are both set: drop one of the two")
+                raise ConfigError(f"{file} and {content} are both set: leave out one of the two")
         certificate = self.ssl_certfile or self.ssl_cert_pem
         key = self.ssl_keyfile or self.ssl_key_pem
         if key is not None and certificate is None:

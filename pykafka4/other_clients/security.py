@@ -76,7 +76,9 @@ def _check_hostname(found: Translation, item: Property, option: str) -> bool:
 def _ciphers(found: Translation, item: Property, option: str) -> str:
     names = [name.strip() for name in re.split("[,:]", item.text()) if name.strip()]
     if any(name.startswith(("TLS_", "SSL_")) for name in names):
-        raise item.error("OpenSSL's names are needed, for TLS 1.2 (those of TLS 1.3 are fixed): `openssl ciphers -stdname` shows both")
+        raise item.error(
+            "OpenSSL's names are needed, for TLS 1.2 (the ciphers of TLS 1.3 are fixed): `openssl ciphers -stdname` shows both"
+        )
     return ":".join(names)
 
 

@@ -100,7 +100,7 @@ def _content(path: Path) -> str:
             raise
         data = None
     if data is None:  # the path may be a text with a password, so the error above must not become a context
-        raise ConfigError("what was passed is no path of a file that can be read, but perhaps the content of one: pass its path, or a dict")
+        raise ConfigError("the argument is no path of a readable file, but perhaps the content of a file: pass its path, or a dict")
     if len(data) > LARGEST_FILE:
         raise ConfigError(f"{path}: larger than {LARGEST_FILE:,} bytes, so it is not a file of properties")
     try:

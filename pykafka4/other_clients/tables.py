@@ -106,7 +106,7 @@ OPTIONS: Final[dict[str, str]] = {
         "receive_buffer_bytes send_buffer_bytes sock_chunk_bytes socket_options socket_receive_buffer_bytes socket_send_buffer_bytes":
             "the operating system sizes the socket buffers",
         "reconnect_backoff_jitter reconnect_backoff_jitter_ms": "back-off always has jitter",
-        "sasl_kerberos_*": "with sasl_kerberos_keytab the client gets tickets itself, otherwise it uses those of the default cache",
+        "sasl_kerberos_*": "with sasl_kerberos_keytab the client gets tickets itself, otherwise it uses the tickets of the default cache",
         "socket_blocking_max_ms socket_keepalive_enable socket_max_fails socket_nagle_disable":
             "the client sets the options of its sockets itself",
         "topic_metadata_refresh_sparse": "metadata is requested of the topics in use only",
@@ -137,7 +137,7 @@ OPTIONS: Final[dict[str, str]] = {
         "queuing_strategy": "records are sent in the order of `send`",
         "rebalance_cb": "pass a listener to `subscribe`",
         "sasl_jaas_config": "set sasl_username and sasl_password; `from_properties` reads it",
-        "sasl_kerberos_domain_name": "the host in a broker's principal is that of bootstrap_servers or advertised.listeners",
+        "sasl_kerberos_domain_name": "the host in a broker's principal is the host in bootstrap_servers or advertised.listeners",
         "sasl_kerberos_name": "sasl_kerberos_principal is the client's principal",
         "sasl_oauth_token_provider sasl_oauthbearer_* sasl_login_* oauth_*": "pass a callable that returns a token as sasl_oauth_token",
         "selector": "the client runs its own thread",
@@ -171,7 +171,7 @@ PROPERTIES: Final = _each({
     "ssl_endpoint_identification_algorithm": "ssl_check_hostname",
     "ssl_keystore_location ssl_keystore_type": "ssl_certfile",
     "ssl_keystore_password ssl_truststore_password":
-        Harmless("PEM files have no password of their own; that of the key is ssl.key.password"),
+        Harmless("PEM files have no password of their own; ssl.key.password is the password of the key"),
     "ssl_truststore_location ssl_truststore_type": "ssl_cafile",
 })
 

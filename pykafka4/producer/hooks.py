@@ -102,7 +102,7 @@ class HookCalls:
             try:
                 batch.handle().add_done_callback(lambda _: self._tell("on_ack", _outcome(batch)))
             except Exception:  # the outcome itself must be set in any case
-                log.exception("%s: the outcome of %r cannot be told to the hooks", self._client_id, batch)
+                log.exception("%s: the hooks could not receive the outcome of %r", self._client_id, batch)
 
     def _post(self, name: str, event: object) -> None:
         if len(self._waiting) >= MOST_WAITING:

@@ -136,7 +136,7 @@ class RateLimits:
         if taken is None and drop:
             return BufferFull(over)
         if taken is None and window.most == 0:
-            raise BufferFull(f"{over}, so it takes none")
+            raise BufferFull(f"{over}, which allows no record")
         if taken is None:
             raise BufferFull(f"{over}; the next place is free later than in {patience:.3g} s, so `send` does not wait for it")
         wait, begins = taken

@@ -371,7 +371,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 return promise.result(timeout)
             except KafkaTimeoutError:
                 raise KafkaTimeoutError(
-                    f"commit: not all brokers have answered within {timeout:g} s, so it is not known which acknowledgements are stored"
+                    f"commit: not all brokers have answered within {timeout:g} s, so the outcome of the acknowledgements is unknown"
                 ) from None
 
     @call

@@ -209,8 +209,8 @@ def _has_effect(use: Use, name: str) -> bool:
         return True
     places = " and ".join(each.value for each in Use if each in OPTIONS[option])
     if option in OURS or (use is Use.STREAM_READ and option in REFUSED_IN_STREAMS):
-        raise ConfigError(f"option {option} is for {places}, and this is for {use.value}: remove it")
-    log.warning("option %s %s: it is for %s, and this is for %s", option, NO_EFFECT, places, use.value)
+        raise ConfigError(f"option {option} is for {places}, not for {use.value}: leave it out")
+    log.warning("option %s %s: it is for %s, not for %s", option, NO_EFFECT, places, use.value)
     return False
 
 

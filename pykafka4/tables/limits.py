@@ -35,5 +35,5 @@ class Limits:
 
 def _positive(name: str, given: object) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise ConfigError(f"{name}={shown(given)}: must be a whole number, at least 1")
+        raise ConfigError(f"{name}={shown(given)}: must be an int of at least 1")
     return given

@@ -212,7 +212,9 @@ class TableReader:
             self.rows[key] = record.value, new
             self.size += new - size
             if (bound := self._limits.exceeded(len(self.rows), self.size)) is not None:
-                raise KafkaError(f"the table of {self.topic} exceeds {bound} at {self._where(record)}: a larger bound, or another topic")
+                raise KafkaError(
+                    f"the table of {self.topic} exceeds {bound} at {self._where(record)}: set a larger bound, or read another topic"
+                )
         if self.complete and self._on_change is not None and not (before is None and raw.value is None):
             self._tell(key, old, record.value)
 

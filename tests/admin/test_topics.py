@@ -74,14 +74,14 @@ def test_records_are_deleted_and_the_first_offset_is_returned(admin: AdminClient
     [
         (lambda admin: admin.create_topics("orders"), "mapping of topic names"),
         (lambda admin: admin.create_topics({"orders": 0}), "at least 1"),
-        (lambda admin: admin.create_topics({"t": NewTopic(3, assignments={0: [1]})}), "stay -1"),
+        (lambda admin: admin.create_topics({"t": NewTopic(3, assignments={0: [1]})}), "at -1"),
         (lambda admin: admin.describe_topics("orders"), "list of topic names or ids"),
         (lambda admin: admin.create_partitions(["orders"]), "new number of partitions"),
         (lambda admin: admin.describe_configs(("topic", "orders")), "list of pairs"),
         (lambda admin: admin.describe_configs([("topics", "orders")]), "pair of a kind"),
         (lambda admin: admin.alter_configs({("topic", "orders"): {}}), "mapping of settings"),
         (lambda admin: admin.alter_configs({("topic", "orders"): {"a": ["b"]}}), "neither text nor a number"),
-        (lambda admin: admin.delete_records({("orders", 0): MAX_TIMESTAMP}), "none to delete before"),
+        (lambda admin: admin.delete_records({("orders", 0): MAX_TIMESTAMP}), "no record can be deleted before MAX_TIMESTAMP"),
     ],
 )
 def test_a_wrong_argument_is_named(admin: AdminClient, call: Callable[[Any], object], text: str) -> None:
@@ -133,7 +133,9 @@ def test_a_topic_of_somebody_else_is_not_taken_for_the_one_that_was_to_be_create
 
 def test_a_broker_that_does_not_know_of_a_change_is_waited_for(admin: AdminClient, server: ModelServer) -> None:
     server.fail("Metadata", "LEADER_NOT_AVAILABLE", topic="t", times=1000)
-    with pytest.raises(KafkaTimeoutError, match=r"topics t are created, but not known to every broker .*broker 1 does not know of it yet"):
+    with pytest.raises(
+        KafkaTimeoutError, match=r"topics t are created, but not known to every broker .*broker 1 does not know the topic yet"
+    ):
         admin.create_topics({"t": 1}, wait=True, timeout=1.0)
     server.do(lambda cluster: cluster.heal())
     admin.create_partitions({"t": 2}, wait=True)

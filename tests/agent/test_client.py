@@ -445,12 +445,12 @@ def test_losses_are_logged_once_for_each_reason(datagrams: Place, caplog: pytest
         (lambda client: client.send("", "v"), "topic must have 1 to 32,767 bytes"),
         (lambda client: client.send("t", "v", partition_key=2**32), "partition_key must be from"),
         (lambda client: client.send("t", "v", timestamp_ms=2**63), "timestamp_ms must be from"),
-        (lambda client: Client("x" * 108), "has 108 bytes; that of a UNIX socket has 1 to 107"),
-        (lambda client: Client(""), "has 0 bytes; that of a UNIX socket has 1 to 107"),
+        (lambda client: Client("x" * 108), "has 108 bytes; the path of a UNIX socket has 1 to 107"),
+        (lambda client: Client(""), "has 0 bytes; the path of a UNIX socket has 1 to 107"),
         (lambda client: Client.stream("x" * 108), "has 108 bytes"),
         (lambda client: Client.tcp(0), "port must be from 1 to 65,535, not 0"),
         (lambda client: Client.tcp(9101, "localhost"), "host must be an IP address, as 127.0.0.1 or ::1, not 'localhost'"),
-        (lambda client: Client("x", max_block_ms=-1), "max_block_ms must not be negative"),
+        (lambda client: Client("x", max_block_ms=-1), "max_block_ms must be 0 or more"),
     ],
 )
 def test_a_wrong_argument_is_named(datagrams: Place, call: Callable[[Client], object], error: str) -> None:

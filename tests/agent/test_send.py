@@ -198,7 +198,7 @@ def test_wrong_options_end_with_code_2(options: list[str], error: str, capsys: p
     [
         (["--topic", ""], "topic must have 1 to 32,767 bytes, not 0"),
         (["--topic", "t" * 32768], "topic must have 1 to 32,767 bytes, not 32,768"),
-        (["--topic", "t", "--socket-path", "x" * 200], "has 200 bytes; that of a UNIX socket has 1 to 107"),
+        (["--topic", "t", "--socket-path", "x" * 200], "has 200 bytes; the path of a UNIX socket has 1 to 107"),
         (["--topic", "t", "--port", "70000"], "port must be from 1 to 65,535, not 70,000"),
     ],
 )

@@ -207,7 +207,7 @@ def test_a_cancelled_commit_says_that_it_may_be_carried_out(server: ModelServer)
             with pytest.raises(asyncio.CancelledError) as raised:
                 asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)  # type: ignore[union-attr]
                 await consumer.commit()
-            assert raised.value.__notes__ == ["pykafka4: the commit was under way; it may be carried out or not"]
+            assert raised.value.__notes__ == ["pykafka4: the commit was under way; its outcome is unknown"]
 
     run(main())
 

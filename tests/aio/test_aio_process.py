@@ -552,7 +552,7 @@ def test_a_full_partition_that_another_task_pauses_stays_paused(server: ModelSer
         ({"dead_letter": "dead", "producer": 7}, TypeError, "producer must be a pykafka4.aio.Producer"),
         ({"handler": numbers}, TypeError, "is a generator function, .* use a function without yield"),
         ({"handler": numbers_in_a_task}, TypeError, "is a generator function"),
-        ({"by": key_in_a_task}, TypeError, "by must return what is handled in order"),
+        ({"by": key_in_a_task}, TypeError, "by must return a key that several records can share"),
     ],
 )
 def test_a_wrong_argument_is_named(server: ModelServer, arguments: dict[str, Any], error: type[Exception], text: str) -> None:

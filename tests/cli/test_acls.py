@@ -75,14 +75,17 @@ def test_options_are_those_of_kafka_acls(line: str, expected: list[Acl], admin: 
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("add --topic t", "whom and on what"),
-        ("add --allow-principal User:alice", "whom and on what"),
+        ("add --topic t", "give a principal and a resource"),
+        ("add --allow-principal User:alice", "give a principal and a resource"),
         ("add --allow-principal User:alice --producer --group g", "--producer needs --topic"),
         ("add --allow-principal User:alice --consumer --topic t", "--consumer --topic and --group"),
-        ("add --allow-principal User:alice --producer --topic t --group g", "--group: neither"),
-        ("add --allow-principal User:alice --producer --operation Read --topic t", "in place of --operation"),
+        ("add --allow-principal User:alice --producer --topic t --group g", "--group has no effect with this --producer"),
+        (
+            "add --allow-principal User:alice --producer --operation Read --topic t",
+            "give --operation, or --producer and --consumer, not both",
+        ),
         ("add --allow-principal User:alice --idempotent --topic t", "goes with --producer"),
-        ("remove --principal User:alice --topic t", "single ones are named as for `add`"),
+        ("remove --principal User:alice --topic t", "name single ACLs with the options of `add`"),
     ],
 )
 def test_options_that_do_not_fit_together_are_refused(line: str, text: str, admin: RecordingAdmin, monkeypatch: pytest.MonkeyPatch) -> None:

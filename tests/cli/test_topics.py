@@ -127,7 +127,7 @@ def test_a_right_that_is_missing_is_named_once(server: ModelServer, topics: Run)
         ("create", "Missing argument"),
         ("create a --partitions 0", "not in the range"),
         ("create a --replicas x", "numbers of brokers"),
-        ("create a --replicas 1 --partitions 1", "leave --partitions"),
+        ("create a --replicas 1 --partitions 1", "leave out --partitions"),
         ("create a --setting retention.ms", "must be NAME=VALUE"),
         ("create a/b", "a/b"),
         ("alter a", "Missing option '--partitions'"),

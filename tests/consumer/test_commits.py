@@ -343,7 +343,7 @@ def test_a_commit_of_one_topic_in_a_loop_covers_the_records_before_the_current_o
 
 def test_a_commit_of_a_topic_that_is_not_read_is_named(server: ModelServer, make: Maker) -> None:
     consumer = two_topics(server, make)
-    with pytest.raises(ConfigError, match=r"'v'.*: this consumer does not read that topic"):
+    with pytest.raises(ConfigError, match=r"'v'.*: this consumer does not read the topic"):
         consumer.commit(topic="v")
     with pytest.raises(ConfigError, match="offsets or topic='t', not both"):
         consumer.commit_async({("t", 0): 1}, topic="t")

@@ -108,7 +108,7 @@ def test_seek_to_end_of_a_partition_without_a_leader_ends_with_its_timeout_and_g
     consumer = make.assigned(0, 1)
     read(consumer, 6)
     server.do(lambda cluster: cluster.orphan("t", 0, 1.0))
-    with pytest.raises(KafkaTimeoutError, match="position of t-0: still unknown"):
+    with pytest.raises(KafkaTimeoutError, match="position of t-0: not known within"):
         consumer.seek_to_end(timeout=0.1)
     assert consumer.position(("t", 1), LONG) == 3
     assert consumer.position(("t", 0), LONG) == 3
@@ -364,7 +364,7 @@ def test_seek_to_time_takes_a_datetime_and_partitions(server: ModelServer, make:
 @pytest.mark.parametrize(
     ("wrong", "error", "match"),
     [
-        (datetime(2024, 1, 1), ConfigError, "without a time zone"),
+        (datetime(2024, 1, 1), ConfigError, "has no time zone"),
         (-1, ConfigError, "must be from 0 to"),
         ("now", TypeError, "milliseconds since 1970, or a datetime"),
     ],

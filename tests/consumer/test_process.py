@@ -360,7 +360,7 @@ def test_an_order_that_raises_loses_nothing(server: ModelServer, make: Maker) ->
 def test_an_order_that_is_no_key_is_named(server: ModelServer, make: Maker) -> None:
     topic(server, 10)
     consumer = member(make)
-    with pytest.raises(TypeError, match=r"by must return what can be a key of a dict, such as a str or tuple, not \['t'\]"):
+    with pytest.raises(TypeError, match=r"by must return a possible key of a dict, such as a str or tuple, not \['t'\]"):
         consumer.process(print, lambda record: [record.topic])  # type: ignore[arg-type,return-value]
     assert [record.offset for record in read(consumer, 10)] == list(range(10))
 
@@ -448,7 +448,7 @@ def test_whatever_the_application_commits_meanwhile_passes_no_record_that_is_not
             for commit in (consumer.commit, consumer.commit_async, lambda: consumer.commit(topic="t")):
                 commit()
                 tried.append(committed(consumer, range(2)))
-            with pytest.raises(ConfigError, match="while process or streams run"), producer.transaction(consumer):
+            with pytest.raises(ConfigError, match="process or streams run and commit"), producer.transaction(consumer):
                 tried.append("a transaction")
             stop.set()
 
@@ -544,8 +544,8 @@ def test_a_handler_that_hangs_does_not_keep_the_interpreter_from_exiting(server:
         ({"handler": functools.partial(numbers)}, TypeError, "is a generator function"),
         ({"handler": Numbers()}, TypeError, "is a generator function"),
         ({"handler": numbers_in_a_task}, TypeError, "function"),
-        ({"by": key_in_a_task}, TypeError, "by must return what is handled in order"),
-        ({"by": Numbers()}, TypeError, "by must return what is handled in order"),
+        ({"by": key_in_a_task}, TypeError, "by must return a key that several records can share"),
+        ({"by": Numbers()}, TypeError, "by must return a key that several records can share"),
         ({"dead_letter": "dead", "producer": TaskProducer()}, TypeError, "whose send must be awaited"),
     ],
 )
@@ -566,7 +566,7 @@ def test_what_a_class_inherits_does_not_make_it_a_generator(server: ModelServer,
 def test_an_order_of_coroutines_ends_it_because_it_is_none(server: ModelServer, make: Maker) -> None:
     topic(server, 10)
     consumer = member(make)
-    with pytest.raises(TypeError, match="by must return what is handled in order, not a coroutine"):
+    with pytest.raises(TypeError, match="by must return a key that several records can share, not a coroutine"):
         consumer.process(print, lambda record: key_in_a_task(record))
     assert committed(consumer, [0]) == {0: 0}, "where reading began"
 

@@ -484,7 +484,7 @@ def test_what_the_consumer_must_be_like_is_said(server: ModelServer, make: Maker
         make(group_id="g").streams({"t": 1})
     by_hand = member(make)
     by_hand.assign([("t", 0)])
-    with pytest.raises(ConfigError, match="t-0, which is for no stream"):
+    with pytest.raises(ConfigError, match="t-0, which no stream reads"):
         by_hand.streams({"u": 1})
 
 

@@ -102,7 +102,7 @@ def test_a_diagnosis_ends_in_time_while_all_brokers_are_frozen(server: ModelServ
 def test_a_step_that_would_begin_too_late_is_wrong(server: ModelServer) -> None:
     found = findings(server.bootstrap_servers, timeout=0.001)
     assert wrong(found) == [("names", "")]
-    assert found[0].what == "is too late, as is what follows"
+    assert found[0].what == "comes too late, as do the steps after it"
 
 
 def test_each_step_has_a_limit() -> None:

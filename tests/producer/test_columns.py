@@ -132,8 +132,8 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "an old PySpark": (OldSpark(), {}, TypeError, "t: this DataFrame has no __arrow_c_stream__; PySpark 4.2 is the first release with it"),
     "structs": (table({"a": 1}), {}, TypeError, r"is struct<int64>; it must be string or binary; cast it: polars struct\.json_encode\(\)"),
     "numbers": (table(1.5), {}, TypeError, r"t: the column 'value' \(value=\) is float64; it must be string or binary; cast it: pyarrow"),
-    "no values": (pa.table({"a": ["b"]}), {}, ConfigError, r"t: there is no column 'value' \(value=\), only a"),
-    "a misspelt column": (table("a", user=["b"]), {"key": "usr"}, ConfigError, r"no column 'usr' \(key=\), only .*; did you mean 'user'"),
+    "no values": (pa.table({"a": ["b"]}), {}, ConfigError, r"t: there is no column 'value' \(value=\) among a"),
+    "a misspelt column": (table("a", user=["b"]), {"key": "usr"}, ConfigError, r"no column 'usr' \(key=\) among .*; did you mean 'user'"),
     "a column that is no name": (table("a"), {"key": 5}, ConfigError, r"t: key=5: must be the name of a column, or None"),
 }  # fmt: skip
 

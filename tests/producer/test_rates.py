@@ -60,7 +60,7 @@ def test_a_limit_of_nothing_takes_no_record_however_long_it_could_wait() -> None
     for _ in range(3):
         assert str(clock.ask()) == "t: over its limit of 0 records in 1000 ms (rate_limits['t'])"
         clock.now += 1.0
-    with pytest.raises(BufferFull, match=r"over its limit of 0 records in 1000 ms .*, so it takes none"):
+    with pytest.raises(BufferFull, match=r"over its limit of 0 records in 1000 ms .*, which allows no record"):
         clock.ask(drop=False)
     assert clock.pauses == []
 

@@ -268,11 +268,11 @@ def test_a_wrong_option_fails_in_load(spark: SparkSession, cluster: Cluster, opt
     ("schema", "options", "text"),
     [
         (None, {}, "option subscribe: topic {} does not exist in the cluster"),
-        (None, {"commitOffsetsToGroup": "g"}, "option commitOffsetsToGroup is for streams (spark.readStream), and this is for batch reads"),
+        (None, {"commitOffsetsToGroup": "g"}, "option commitOffsetsToGroup is for streams (spark.readStream), not for batch reads"),
         (None, {"startingOffsets": "latest"}, "option startingOffsets=latest: a batch that starts there has no records"),
         (None, {"delivery": "exactly_once"}, "option delivery is for batch writes"),
-        ("value string", {}, "schema: column 'value' is string, and must be binary; cast it after the read"),
-        ("values binary", {}, "schema: there is no column 'values'; there are key, value"),
+        ("value string", {}, "schema: column 'value' is string; it must be binary: cast it after the read"),
+        ("values binary", {}, "schema: there is no column 'values' among key, value"),
     ],
 )  # fmt: skip
 def test_other_mistakes_fail_in_planning(

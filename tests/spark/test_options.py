@@ -58,7 +58,7 @@ def test_an_option_of_another_use_is_refused_with_its_place(use: Use, name: str,
     if place is None:
         assert given(use, **{name: "1"}).text(name) == "1"
         return
-    with pytest.raises(ConfigError, match=rf"option {name} is for {place}.*, and this is for {use.value.split(' ')[0]}.*: remove it"):
+    with pytest.raises(ConfigError, match=rf"option {name} is for {place}.*, not for {use.value.split(' ')[0]}.*: leave it out"):
         given(use, **{name: "1"})
 
 

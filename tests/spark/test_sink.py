@@ -228,7 +228,7 @@ def test_update_mode_is_refused_by_spark_and_works_with_foreach_batch(
 
 VALID = ["'k' as key", "'v' as value"]
 WRONG_COLUMNS = {
-    "no value": (["'k' as key"], r"there is no column 'value' among key; it holds what is written"),
+    "no value": (["'k' as key"], r"there is no column 'value' among key; it holds the values"),
     "misspelt": (["'v' as Value"], r"there is no column 'value' among Value.*rename 'Value'"),
     "value of int": (["1 as value"], r"column 'value' is int; it must be string or binary; cast it"),
     "value of struct": (["struct(1 as a) as value"], r"column 'value' is struct<a:int>;.*to_json"),

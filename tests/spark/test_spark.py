@@ -136,7 +136,7 @@ def test_a_failed_job_leaves_no_error_to_the_next_job(spark: SparkSession, clust
     frame = spark.createDataFrame([Row(id=1, value="v")])
     with pytest.raises(PySparkException, match=r"column 'id' \(option key\) is int"):
         frame.foreachPartition(partition_writer(config, topic=topic, key="id"))
-    with pytest.raises(PySparkException, match=r"column 'valeu' \(option value\) is not in the rows.*did you mean 'value'"):
+    with pytest.raises(PySparkException, match=r"there is no column 'valeu' \(option value\) among .*did you mean 'value'"):
         frame.foreachPartition(partition_writer(config, topic=topic, value="valeu"))
     frame.foreachPartition(partition_writer(config, topic=topic))
     assert values(cluster, topic) == ["v"]

@@ -193,7 +193,7 @@ def test_deleted_and_replaced_values_do_not_count(settings: Settings) -> None:
 
 @pytest.mark.parametrize("bound", [{"max_keys": 0}, {"max_bytes": "8"}, {"max_keys": True}])
 def test_a_wrong_bound_is_refused(settings: Settings, bound: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"{next(iter(bound))}=.*must be a whole number, at least 1"):
+    with pytest.raises(ConfigError, match=f"{next(iter(bound))}=.*must be an int of at least 1"):
         settings.table(**bound)
 
 

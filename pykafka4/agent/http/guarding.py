@@ -63,7 +63,7 @@ class Guard:
 
 def _words(error: web.HTTPException, request: web.Request) -> str:
     if error.status == 404:
-        return "no such page; / links to what there is" if request.method in ("GET", "HEAD") else "try POST /metadata_update"
+        return "no such page; / lists the pages" if request.method in ("GET", "HEAD") else "try POST /metadata_update"
     if error.status == 405:
         return f"{request.method} is not possible here; use {error.headers.get('Allow', 'GET')}"
     return error.reason

@@ -123,7 +123,7 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
                 os.chown(file, owner, group)
             except PermissionError as error:
                 raise InputError(
-                    f"the process may not give {path} to another owner or group: start the agent as root, or leave them out"
+                    f"the process may not give {path} to another owner or group: start the agent as root, or leave out owner and group"
                 ) from error
         Path(file).chmod(UMASKED & ~_umask() if mode is None else mode)
 
@@ -185,7 +185,7 @@ def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise InputError(f"{path} exists and is no socket, so it is left as it is; remove it, or choose another path")
+        raise InputError(f"{path} exists and is no socket; remove the file, or choose another path")
     with socket.socket(socket.AF_UNIX, kind) as probe:
         probe.setblocking(False)
         code = probe.connect_ex(str(path))

@@ -67,14 +67,14 @@ class Agent:
     def end(self) -> None:
         """Begin the end; a second call hurries it. On the loop."""
         if self._ended.is_set():
-            log.warning("agent: ends at once: what waits is not delivered")
+            log.warning("agent: ends at once, without delivery of the waiting messages")
             self._hurried.set()
         self._ended.set()
 
     async def _finish(self, parts: Parts) -> Exit:
         shutdown_s = parts.settings.service.shutdown_ms / 1000 if self._crash is None else CRASH_S
-        self._notifier.stopping("delivers what waits", shutdown_s + CRASH_S)
-        log.info("agent: ends; what waits is delivered for up to %g s", shutdown_s)
+        self._notifier.stopping("delivers the waiting messages", shutdown_s + CRASH_S)
+        log.info("agent: ends; delivers the waiting messages for up to %g s", shutdown_s)
         parts.stop_inputs()
         await parts.deliver(shutdown_s, self._hurried)
         account = await parts.close()
@@ -98,7 +98,7 @@ class Agent:
     def _reload(self) -> None:
         parts = self._parts
         if self._config is None or parts is None or self._ended.is_set():
-            log.warning("agent: reload: not while the agent starts or ends, and not without a file")
+            log.warning("agent: reload: impossible while the agent starts or ends, or without a settings file")
             return
         self._notifier.reloading()
         settings = reread(self._config, parts.settings)
@@ -158,7 +158,7 @@ class Agent:
     def _fail(self, why: str) -> None:
         if self._crash is None:
             self._crash = why
-            log.critical("agent: ends, as a part of it has failed: %s", why)
+            log.critical("agent: ends, because a part has failed: %s", why)
             self._ended.set()
 
 

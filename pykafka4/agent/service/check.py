@@ -49,7 +49,7 @@ def _identity_problems(settings: AgentSettings) -> Iterator[str]:
         yield f"service.{error}"
         return
     if identity is not None and os.geteuid() not in (0, identity.uid):
-        yield f"service.user={identity.name!r}: needs a start as root, and this is user {os.geteuid()}; or drop `user`"
+        yield f"service.user={identity.name!r}: needs a start as root, and this is user {os.geteuid()}; or leave out `user`"
 
 
 def _identity(settings: AgentSettings) -> Identity | None:

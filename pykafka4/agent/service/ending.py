@@ -32,7 +32,7 @@ async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event)
                 stats = await asyncio.to_thread(producer.stats)
                 log.info("agent: ending: %d messages wait; %.0f s left", stats.queued + stats.in_flight, max(0, deadline - told))
         except KafkaError as error:  # the producer has crashed
-            log.error("agent: the rest cannot be delivered: %s", error)
+            log.error("agent: the waiting messages cannot be delivered: %s", error)
             break
     return await asyncio.to_thread(producer.close, 0.0)
 

@@ -90,7 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="the settings, in TOML")
-    parser.add_argument("--check", action="store_true", help="only check the settings, and say what would be opened")
+    parser.add_argument(
+        "--check", action="store_true", help="only check the settings, and name the sockets and files that the agent would open"
+    )
     parser.add_argument("--systemd-unit", action="store_true", help="print a unit file for systemd, for this FILE")
     parser.add_argument("--version", action="version", version=f"pykafka4 {__version__}")
     return parser

@@ -57,7 +57,7 @@ def become(identity: Identity) -> bool:
         if os.geteuid() == identity.uid:
             return False
         raise ConfigError(
-            f"user={identity.name!r}: only root can change its user, and the process runs as user {os.geteuid()}; drop `user`"
+            f"user={identity.name!r}: only root can change its user, and the process runs as user {os.geteuid()}; leave out `user`"
         )
     if identity.uid == 0:
         return False

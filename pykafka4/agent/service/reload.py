@@ -25,14 +25,14 @@ def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
     if problems:
         for problem in problems:
             log.error("agent: reload: %s", problem)
-        log.error("agent: reload: %s has errors; the agent goes on with the settings that it has", file)
+        log.error("agent: reload: %s has errors; the agent goes on with its present settings", file)
         return None
     found = changes(running, settings)
     for change in found:
         if change.live:
             log.info("agent: reload: %s has changed", change.key)
         else:
-            log.warning("agent: reload: %s has changed, and needs a restart: it has no effect now", change.key)
+            log.warning("agent: reload: %s has changed, and takes effect only after a restart", change.key)
     if not found:
         log.info("agent: reload: %s has not changed", file)
     return with_live_changes(running, settings) if any(change.live for change in found) else None

@@ -68,7 +68,7 @@ class Syncing:
     def _note(self, failure: str | None) -> None:
         if failure is not None and self.failure is None:
             self.failing_since = self._clock()
-            log.warning("spool: cannot %s; look at the kernel's log: without power, what was written since would be lost", failure)
+            log.warning("spool: cannot %s; a loss of power would lose the messages written since: look at the kernel's log", failure)
         elif failure is None and self.failure is not None:
             log.warning("spool: files are synced again (it could not %s)", self.failure)
         self.failure = failure

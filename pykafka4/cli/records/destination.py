@@ -30,7 +30,7 @@ class Destination:
     def cluster(self, source: Invocation, topics: tuple[str, ...]) -> Invocation:
         """The cluster to write to. Raises click.UsageError for options that do not go together."""
         if self.topic is not None and len(topics) > 1:
-            raise click.UsageError("--to-topic is for one topic: several would be mixed in it")
+            raise click.UsageError("--to-topic takes one topic: copy several topics one by one")
         for name, value in source.properties.items():
             if has_option(ProducerConfig, name, value) and not has_option(ConsumerConfig, name, value):
                 raise click.UsageError(f"-X {name}: -X is for the client that reads; give --to-X {name}={value} for the one that writes")

@@ -98,7 +98,7 @@ def plan(
 def check_commits(config: ConsumerConfig) -> None:
     """ConfigError if the consumer commits records that handlers have not finished."""
     if config.group_id is not None and config.enable_auto_commit:
-        raise ConfigError("process commits what is finished itself: create the consumer with enable_auto_commit=False")
+        raise ConfigError("process commits finished records itself: create the consumer with enable_auto_commit=False")
 
 
 def check_sends(producer: object) -> None:
@@ -144,9 +144,7 @@ def _order(by: object) -> Order:
         return _by_key
     if callable(by):
         if any(_is(kind, by) for kind in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)):
-            raise TypeError(
-                f"by must return what is handled in order; {shown(by)} returns a coroutine or generator, another for each record"
-            )
+            raise TypeError(f"by must return a key that several records can share; {shown(by)} returns a coroutine or generator")
         return partial(_checked_key, by)
     raise ConfigError(f"by must be 'key', 'partition' or a callable that takes a record, not {shown(by)}")
 
@@ -167,9 +165,9 @@ def _checked_key(by: Order, record: Record) -> Hashable:
         if isinstance(key, CoroutineType):
             key.close()
         kind = with_article(type(key).__name__)
-        raise TypeError(f"by must return what is handled in order, not {kind}: there is another for each record")
+        raise TypeError(f"by must return a key that several records can share, not {kind}")
     try:
         hash(key)
     except TypeError as error:
-        raise TypeError(f"by must return what can be a key of a dict, such as a str or tuple, not {shown(key)}: {error}") from None
+        raise TypeError(f"by must return a possible key of a dict, such as a str or tuple, not {shown(key)}: {error}") from None
     return key

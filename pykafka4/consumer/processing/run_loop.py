@@ -195,7 +195,7 @@ class RunLoop:
         if left_out := self._in_hand.assign(partitions):
             self._safe.end(left_out)
             names = ", ".join(map(str, left_out))
-            log.info("%s: %s: for no stream, and so not read while the streams are open", self._limits.where, names)
+            log.info("%s: %s: belongs to no stream, so its records wait until the streams are closed", self._limits.where, names)
             self._pauses.leave_out(left_out)
         return self._tell(partitions, "on_partitions_assigned")
 

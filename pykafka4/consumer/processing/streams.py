@@ -205,7 +205,7 @@ def open_streams(consumer: Consumes, counts: Counts, limits: Limits, session: An
     guard, selection = session.guard, session.selection
     read = consumer.assignment()
     if strange := sorted(tp for tp in read if tp in selection.by_hand or (None not in counts and tp.topic not in counts)):
-        raise ConfigError(f"streams: this consumer reads {strange[0]}, which is for no stream: call unsubscribe() first")
+        raise ConfigError(f"streams: this consumer reads {strange[0]}, which no stream reads: call unsubscribe() first")
 
     dispatcher = Dispatcher(consumer, states, limits, session)
     thread = system.Thread(target=dispatcher.serve, name=f"pykafka4-streams-{session.config.client_id}", daemon=True)

@@ -236,7 +236,7 @@ class KnowChanges(Question[int, bool]):
 
     def error(self, key: int, refusal: Refusal) -> KafkaError:
         """The broker, and the topics."""
-        return KafkaError(f"broker {key} does not know of it yet: {refusal.detail}")
+        return KafkaError(f"broker {key} does not know the topic yet: {refusal.detail}")
 
 
 class LiveBrokers(Brokers):

@@ -14,7 +14,7 @@ __all__ = ["Context", "Gssapi"]
 
 NO_LAYER: Final = 1  # of the bits for layers: messages are neither signed nor encrypted by GSSAPI; 2 and 4 are signed and encrypted
 OFFER: Final = 4  # bytes: the layers, and the longest message of a layer
-ODD: Final = "the broker does not speak GSSAPI as in RFC 4752: check what listens there"
+ODD: Final = "the broker does not speak GSSAPI as in RFC 4752: check the program that listens there"
 
 
 class Context(Protocol):

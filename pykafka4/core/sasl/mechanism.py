@@ -137,7 +137,9 @@ class Exchange(ABC):
             raise self._out_of_order(f"the broker sent a message to an exchange that is {self._step.value}; close the connection")
         try:
             if len(challenge) > self.longest:
-                raise failed(f"the broker's message has {len(challenge):,} bytes, more than {self.longest:,}; check what listens there")
+                raise failed(
+                    f"the broker's message has {len(challenge):,} bytes, more than {self.longest:,}; check the program that listens there"
+                )
             answer = self._answer(challenge)
         except BaseException:
             self._move(Step.FAILED)

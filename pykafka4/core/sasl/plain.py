@@ -25,7 +25,7 @@ class Plain(Exchange):
 
     def _answer(self, challenge: bytes) -> None:
         if challenge:
-            raise failed(f"the broker sent {len(challenge):,} bytes where PLAIN has none; check what listens there")
+            raise failed(f"the broker sent {len(challenge):,} bytes where PLAIN has none; check the program that listens there")
 
     def secrets(self) -> tuple[str, ...]:
         return (self._credentials.password,)

@@ -34,7 +34,7 @@ HEADER: Final = "n,,"  # no channel binding, no other identity
 FIELD: Final = re.compile(r"([A-Za-z]+)=([^\0]+)", re.DOTALL)
 NONCE: Final = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
 NUMBER: Final = re.compile(r"[1-9][0-9]*")
-ODD: Final = "the broker does not speak SCRAM as in RFC 5802: check what listens there"
+ODD: Final = "the broker does not speak SCRAM as in RFC 5802: check the program that listens there"
 
 
 @attrs.frozen(repr=False)

@@ -450,7 +450,7 @@ class Source:
             self._closed = True
             self._finish()
             return
-        reason = "the consumer was closed, which releases what is not accepted or rejected"
+        reason = "the consumer was closed, which releases the records that are neither accepted nor rejected"
         self.queue = self._without_renewals(self.queue, lambda each: lock_lost(each.acquired.tp, each.types, reason))
         if self._left and self._release_left(now, ()):
             return

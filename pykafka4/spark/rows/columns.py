@@ -127,7 +127,7 @@ def place(column: Column, row: Any, fields: list[str]) -> Any:
         raise ConfigError(f"{column} appears {fields.count(column.name)} times; rename all but one")
     near = difflib.get_close_matches(column.name, fields, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"{column} is not in the rows, which have {', '.join(fields) or 'no columns'}{hint}")
+    raise ConfigError(f"there is no {column} among {', '.join(fields) or 'no columns'}{hint}")
 
 
 def as_bytes(column: Column, value: Any) -> Any:

@@ -91,8 +91,8 @@ class Token:
             return cls(committed.offset, int(more["rows"]), str(more["run"]))
         except (ValueError, KeyError, TypeError):
             raise ConfigError(
-                f"a committed offset has the metadata {committed.metadata!r}, which is none of delivery=exactly_once: its group is used by "
-                "others; set transactionalIdPrefix to a prefix of your own"
+                f"a committed offset has the metadata {committed.metadata!r}, which delivery=exactly_once has not written: others use its "
+                "group; set transactionalIdPrefix to a prefix of your own"
             ) from None
 
 
@@ -123,7 +123,7 @@ def unit_of(sink: SinkOptions) -> Unit:
     """The unit that this task writes. Raises ConfigError for a batch job without a key."""
     context = TaskContext.get()
     if context is None:
-        raise ConfigError("delivery=exactly_once: rows are written by tasks of Spark, and this is none")
+        raise ConfigError("delivery=exactly_once: only tasks of Spark can write rows")
     query, batch = context.getLocalProperty(QUERY), context.getLocalProperty(BATCH)
     work = ":".join(part for part in (sink.idempotency_key, query) if part)
     if not work:

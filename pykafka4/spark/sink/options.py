@@ -76,4 +76,4 @@ class SinkOptions:
         """Options of exactly-once delivery without it are a mistake, not a default."""
         names = {"idempotencyKey": self.idempotency_key, "transactionalIdPrefix": self.transactional_id_prefix}
         if given := [name for name, value in names.items() if value is not None]:
-            raise ConfigError(f"{' and '.join(given)}: of use only with delivery=exactly_once; add it")
+            raise ConfigError(f"{' and '.join(given)}: has effect only with delivery=exactly_once; add that option")

@@ -65,15 +65,15 @@ TYPES: Final[dict[str, tuple[Callable[[DataType], bool], str, str]]] = {
     "timestamp": (
         _timestamp,
         "timestamp, or bigint milliseconds since 1970",
-        "cast it: cast(timestamp as timestamp), or drop it for the time of sending",
+        "cast it: cast(timestamp as timestamp), or leave it out for the time of sending",
     ),
-    "partition": (_partition, "int", "cast it: cast(partition as int), or drop it to have the key decide"),
+    "partition": (_partition, "int", "cast it: cast(partition as int), or leave it out to let the key decide"),
 }
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
     """Raise ConfigError for a column that is missing, ambiguous or of a wrong type. `topic` is the option, which overrides the column."""
-    _find(schema, "value", "; it holds what is written, string or binary")
+    _find(schema, "value", "; it holds the values, string or binary")
     if topic is None:
         _find(schema, "topic", ", and there is no option topic; set one of the two")
     for name in TYPES:

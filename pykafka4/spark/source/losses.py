@@ -8,7 +8,7 @@ from pykafka4.spark.source.options import SourceOptions
 
 __all__ = ["WAY_OUT", "DataLost", "lose"]
 
-WAY_OUT = "option failOnDataLoss=false reads what is left, and logs a warning"
+WAY_OUT = "option failOnDataLoss=false reads the remaining records, and logs a warning"
 
 
 class DataLost(KafkaError):
@@ -21,4 +21,4 @@ def lose(options: SourceOptions, what: str) -> None:
     """Raise DataLost, or warn: failOnDataLoss decides."""
     if options.fail_on_data_loss:
         raise DataLost(f"{what}; {WAY_OUT}")
-    log.warning("%s: %s; the read goes on with what is left", options.client_id, what)
+    log.warning("%s: %s; the read goes on with the remaining records", options.client_id, what)

@@ -23,7 +23,7 @@ REFUSED_PROPERTIES: Final = {
     "auto.offset.reset": "startingOffsets says where a read begins",
     "key.deserializer": BYTES,
     "value.deserializer": BYTES,
-    "enable.auto.commit": "Spark keeps the offsets; commitOffsetsToGroup commits those of a stream for tools that show lag",
+    "enable.auto.commit": "Spark keeps the offsets; commitOffsetsToGroup commits the offsets of a stream for tools that show lag",
     "interceptor.classes": "classes of Java cannot be loaded",
 }
 # Options of consumers that `read_arrow` refuses. Named here, as its module would load a consumer into the driver's processes.
@@ -129,7 +129,7 @@ def _isolation_level(given: Given, kafka: dict[str, Any]) -> str:
     """read_uncommitted unless the user says otherwise, as with the JVM connector."""
     ours, theirs = given.choice("isolationLevel", LEVELS), kafka.pop("isolation_level", None)
     if ours and theirs and ours != theirs:
-        raise ConfigError(f"options isolationLevel={ours} and {KAFKA}isolation.level={theirs} differ: remove one of them")
+        raise ConfigError(f"options isolationLevel={ours} and {KAFKA}isolation.level={theirs} differ: leave out one of the two")
     return ours or theirs or LEVELS[0]
 
 

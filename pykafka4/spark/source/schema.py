@@ -47,7 +47,7 @@ def schema_of(options: Mapping[str, str]) -> StructType:
     names = found.columns or [name for name in FIELDS if name != "headers" or found.include_headers]
     for name in names:
         if name not in FIELDS:
-            raise ConfigError(f"option columns: there is no column {name!r}; there are {', '.join(FIELDS)}")
+            raise ConfigError(f"option columns: there is no column {name!r} among {', '.join(FIELDS)}")
     return StructType([FIELDS[name] for name in names])
 
 
@@ -68,7 +68,7 @@ def check_schema(schema: StructType) -> None:
     for field in schema.fields:
         ours = FIELDS.get(field.name)
         if ours is None:
-            raise ConfigError(f"schema: there is no column {field.name!r}; there are {', '.join(FIELDS)}")
+            raise ConfigError(f"schema: there is no column {field.name!r} among {', '.join(FIELDS)}")
         if field.dataType != ours.dataType:
             is_, wanted = field.dataType.simpleString(), ours.dataType.simpleString()
-            raise ConfigError(f"schema: column {field.name!r} is {is_}, and must be {wanted}; cast it after the read")
+            raise ConfigError(f"schema: column {field.name!r} is {is_}; it must be {wanted}: cast it after the read")

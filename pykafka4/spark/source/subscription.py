@@ -75,7 +75,7 @@ def parse_subscription(given: Given) -> Subscription:
     found = given.has(*SUBSCRIPTIONS)
     if len(found) != 1:
         which = " and ".join(found) if found else 'none of them: add .option("subscribe", "a topic"), and leave load() empty'
-        raise ConfigError(f"one of the options subscribe, subscribePattern and assign must be given, and here is {which}")
+        raise ConfigError(f"give one of the options subscribe, subscribePattern and assign; here is {which}")
     return PARSERS[found[0]](given)
 
 

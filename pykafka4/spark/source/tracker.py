@@ -162,14 +162,14 @@ class Tracker:
 
     def _lose_topic(self, name: str, start: StreamOffset, snapshot: Snapshot) -> None:
         self._lose(
-            f"topic {name} was deleted and created again (its id was {start.topic_ids[name]}, now it is {snapshot.topics.ids[name]}): what "
-            "was not read of the old one is lost, the new one is read from its first record"
+            f"topic {name} was deleted and created again (its id was {start.topic_ids[name]}, now it is {snapshot.topics.ids[name]}): "
+            "unread records of the old topic are lost, the new topic is read from its first record"
         )
 
     def _lose_partitions(self, gone: list[TopicPartition]) -> None:
         self._lose(
             f"{_names(gone)}: in the checkpoint, but not in the subscription any more: the topic was deleted, or the options have changed; "
-            "what was not read of it is lost"
+            "its unread records are lost"
         )
 
     def _truncated(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:

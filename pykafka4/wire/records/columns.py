@@ -47,9 +47,9 @@ def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
         if not isinstance(name, str) or name not in ROW_COSTS:
             near = difflib.get_close_matches(str(name), COLUMN_NAMES, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"columns: there is no column {name!r}, only {', '.join(COLUMN_NAMES)}{hint}")
+            raise ConfigError(f"columns: there is no column {name!r} among {', '.join(COLUMN_NAMES)}{hint}")
         if names.count(name) > 1:
-            raise ConfigError(f"columns: {name!r} is there {names.count(name)} times")
+            raise ConfigError(f"columns: {name!r} is listed {names.count(name)} times")
     if not names:
         raise ConfigError(f"columns=[]: name at least one of {', '.join(COLUMN_NAMES)}")
     return names
@@ -62,4 +62,4 @@ def other_columns(count: int, names: Sequence[str]) -> ValueError:
 
 def stream_given() -> RuntimeError:
     """The error for a stream that is asked for a second time."""
-    return RuntimeError("this stream has been handed out already; what it has read is not read again: make another one")
+    return RuntimeError("this stream has been handed out already; it cannot be read twice: make another one")

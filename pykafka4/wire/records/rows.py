@@ -171,8 +171,8 @@ def _chosen(topic: str, argument: str, name: str | None, fields: tuple[Field, ..
         return None
     near = difflib.get_close_matches(name, [field.name for field in fields], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "; value=None sends null values" if argument == "value" else ""
-    there = ", ".join(field.name for field in fields) or "none"
-    raise ConfigError(f"{topic}: there is no column {name!r} ({argument}=), only {there}{hint}")
+    there = ", ".join(field.name for field in fields) or "no columns"
+    raise ConfigError(f"{topic}: there is no column {name!r} ({argument}=) among {there}{hint}")
 
 
 def _shape(topic: str, argument: str, field: Field) -> Shape:

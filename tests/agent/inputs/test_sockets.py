@@ -108,7 +108,9 @@ def test_a_socket_whose_rights_cannot_be_set_is_removed(path: Path, monkeypatch:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "chown", refuse)
-    with pytest.raises(InputError, match=r"may not give .* to another owner or group: start the agent as root, or leave them out"):
+    with pytest.raises(
+        InputError, match=r"may not give .* to another owner or group: start the agent as root, or leave out owner and group"
+    ):
         bind_unix(UnixSettings(path, owner="0"), socket.SOCK_DGRAM)
     assert not path.exists()
 
@@ -142,7 +144,7 @@ def test_a_living_socket_with_a_full_queue_is_left_alone(path: Path) -> None:
 
 def test_a_file_a_folder_and_a_link_are_never_removed(path: Path) -> None:
     path.write_text("precious")
-    with pytest.raises(InputError, match=r"exists and is no socket, so it is left as it is; remove it, or choose another path"):
+    with pytest.raises(InputError, match=r"exists and is no socket; remove the file, or choose another path"):
         bind_unix(UnixSettings(path), socket.SOCK_DGRAM)
     assert path.read_text() == "precious"
     link = path.with_name("link")

@@ -46,7 +46,7 @@ def test_a_producer_that_has_failed_ends_the_agent(agent: Agent, monkeypatch: py
     monkeypatch.setattr("pykafka4.agent.service.agent.BEAT_S", 0.05)
     with caplog.at_level(logging.INFO, "pykafka4.agent"):
         assert run(agent) is Exit.CRASHED
-    assert "ends, as a part of it has failed: the producer has failed" in caplog.text
+    assert "ends, because a part has failed: the producer has failed" in caplog.text
     assert "a bug in the machine" in caplog.text
 
 

@@ -65,9 +65,9 @@ def test_a_second_sigint_ends_at_once(tmp_path: Path) -> None:
     with agent(write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 600_000\n")) as process:
         send(process.socket, "clicks", b"a")
         process.send_signal(signal.SIGINT)
-        process.wait_for("what waits is delivered for up to 600 s")
+        process.wait_for("delivers the waiting messages for up to 600 s")
         assert process.end(signal.SIGINT) == Exit.UNDELIVERED
-        assert "agent: ends at once: what waits is not delivered" in process.said()
+        assert "agent: ends at once, without delivery of the waiting messages" in process.said()
         assert "clicks: 1 messages: SERVER_SHUTDOWN" in process.said()
 
 
@@ -102,7 +102,7 @@ def test_sighup_takes_what_can_change_and_names_what_cannot(tmp_path: Path) -> N
         write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = 1\n", kafka="acks = 1")
         process.send_signal(signal.SIGHUP)
         process.wait_for("agent: reload: service.shutdown_ms has changed")
-        process.wait_for("agent: reload: kafka.acks has changed, and needs a restart")
+        process.wait_for("agent: reload: kafka.acks has changed, and takes effect only after a restart")
         assert process.end() == Exit.UNDELIVERED  # at once
         assert "up to 0.001 s" in process.said()
 
@@ -127,7 +127,7 @@ def test_sighup_with_a_bad_file_changes_nothing(kafka_server: ModelServer, tmp_p
     with agent(config) as process:
         write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = -1\nlog_level = 'LOUD'\n")
         process.send_signal(signal.SIGHUP)
-        process.wait_for("the agent goes on with the settings that it has")
+        process.wait_for("the agent goes on with its present settings")
         assert "service.shutdown_ms=-1" in process.said()
         assert "service.log_level='LOUD'" in process.said()
         send(process.socket, "clicks", b"a")

@@ -99,7 +99,7 @@ def test_an_option_of_the_wrong_client_names_the_right_option(server: ModelServe
     [
         (["t"], "give --to-bootstrap, --to-config or --to-profile", 2),
         (["t", "--to-topic", "t"], "give --to-bootstrap, --to-config or --to-profile", 2),
-        (["t", "w", "--to-topic", "u"], "several would be mixed in it", 2),
+        (["t", "w", "--to-topic", "u"], "copy several topics one by one", 2),
         (["t", "--to-topic", "narrow"], "has 2 partitions, narrow only 1", 1),
         (["nothing", "--to-topic", "u"], "UNKNOWN_TOPIC_OR_PARTITION", 1),
     ],

@@ -32,7 +32,7 @@ def test_a_challenge_that_is_not_empty_is_refused() -> None:
     plain = Plain(SaslCredentials("alice", "hunter2"))
     plain.first()
     error = refusal(plain, b"hunter2")
-    assert reason(error) == "the broker sent 7 bytes where PLAIN has none; check what listens there"
+    assert reason(error) == "the broker sent 7 bytes where PLAIN has none; check the program that listens there"
     assert_hidden(shown(error), "hunter2")
 
 

@@ -85,9 +85,9 @@ def test_a_schema_of_the_user_and_columns_choose_what_is_read(server: ModelServe
 @pytest.mark.parametrize(
     ("ddl", "text"),
     [
-        ("values binary", "schema: there is no column 'values'; there are key, value, topic"),
-        ("value string", "schema: column 'value' is string, and must be binary; cast it after the read"),
-        ("offset int", "schema: column 'offset' is int, and must be bigint"),
+        ("values binary", "schema: there is no column 'values' among key, value, topic"),
+        ("value string", "schema: column 'value' is string; it must be binary: cast it after the read"),
+        ("offset int", "schema: column 'offset' is int; it must be bigint"),
     ],
 )
 def test_a_wrong_schema_is_refused(readers: Readers, ddl: str, text: str) -> None:
@@ -98,7 +98,7 @@ def test_a_wrong_schema_is_refused(readers: Readers, ddl: str, text: str) -> Non
 
 
 def test_a_column_that_is_unknown_is_refused(readers: Readers) -> None:
-    with pytest.raises(ConfigError, match="option columns: there is no column 'valeu'; there are key, value"):
+    with pytest.raises(ConfigError, match="option columns: there is no column 'valeu' among key, value"):
         readers(columns="key,valeu")
 
 
@@ -110,9 +110,7 @@ def test_options_that_only_a_stream_has_pass_the_schema(server: ModelServer, cap
     del options["commitOffsetsToGroup"]
     options |= {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "7", "endingOffsets": "latest"}
     data_source.batch_reader(options, data_source.schema(options))
-    assert (
-        "option maxOffsetsPerTrigger has no effect here: it is for streams (spark.readStream), and this is for batch reads" in caplog.text
-    )
+    assert "option maxOffsetsPerTrigger has no effect here: it is for streams (spark.readStream), not for batch reads" in caplog.text
     with pytest.raises(ConfigError, match="option minOffsetsPerTrigger=7 is more than maxOffsetsPerTrigger=5"):
         data_source.schema({name: value for name, value in options.items() if name != "endingOffsets"})
     with pytest.raises(ConfigError, match="unknown option nonsense"):
@@ -262,13 +260,13 @@ def test_records_deleted_before_the_read(server: ModelServer, readers: Readers, 
     server.do(lambda cluster: cluster.delete_records("t", 0, 6))
     assert ranges(readers()) == ["t-0 6 to 10"], "earliest is where the log begins"
     with pytest.raises(
-        DataLost, match="t-0 is to be read from 2 to 10, and its log begins at 6; option failOnDataLoss=false reads what is"
+        DataLost, match="t-0 is to be read from 2 to 10, and its log begins at 6; option failOnDataLoss=false reads the remaining"
     ):
         readers(startingOffsets=of({0: 2})).partitions()
     assert ranges(readers(startingOffsets=of({0: 2}), failOnDataLoss="false")) == ["t-0 6 to 10"]
     assert ranges(readers(startingOffsets=of({0: 2}), endingOffsets=of({0: 5}), failOnDataLoss="false")) == []
     assert ranges(readers(endingOffsets=of({0: 5}))) == [], "nothing is lost that was to be read"
-    assert "t-0 is to be read from 2 to 10, and its log begins at 6; the read goes on with what is left" in caplog.text
+    assert "t-0 is to be read from 2 to 10, and its log begins at 6; the read goes on with the remaining records" in caplog.text
 
 
 @pytest.mark.model(topics={"t": 1})
@@ -285,7 +283,7 @@ def test_records_deleted_after_planning(server: ModelServer, readers: Readers, c
     server.produce("t", *[b"x"] * 10)
     part = OffsetRange("t", 0, 2, 9)
     server.do(lambda cluster: cluster.delete_records("t", 0, 6))
-    text = "t-0 is to be read from 2 to 9: .*offsets 2 to 5 were deleted .*begins at 6.*; option failOnDataLoss=false reads what is left"
+    text = "t-0 is to be read from 2 to 9: .*offsets 2 to 5 were deleted .*begins at 6.*; option failOnDataLoss=false reads the remaining"
     with pytest.raises(DataLost, match=text):
         list(readers().read(part))
     (batch,) = readers(failOnDataLoss="false").read(part)

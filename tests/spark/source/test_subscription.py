@@ -28,7 +28,7 @@ def test_subscriptions() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "must be given, and here is none of them: add"),
+        ({}, "and assign; here is none of them: add"),
         ({"path": "orders"}, r"here is none of them: .* leave load\(\) empty"),
         ({"subscribe": "a", "assign": '{"t":[0]}'}, "here is subscribe and assign"),
         ({"subscribe": " , "}, r"option subscribe=' ?,': takes topics"),

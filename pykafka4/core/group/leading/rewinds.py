@@ -40,7 +40,7 @@ def strangers_refusal(names: list[str]) -> str:
         return ""
     what = "is no member that can rewind" if len(names) == 1 else "are no members that can rewind"
     return (
-        f"{listed(names)} {what}: only those of this client, from this version on, carry it out, and with another assignor than "
+        f"{listed(names)} {what}: only members of this client, from this version on, carry out a rewind, and with another assignor than "
         "'sticky'; stop them, or stop all and reset offsets"
     )
 

@@ -58,7 +58,7 @@ class TopicFilter:
         """Reject topics that are subscribed to by name and excluded."""
         both = [name for name in names if name in self.excluded_names or _any_matches(self.exclude, name)]
         if both:
-            raise ConfigError(f"topic {both[0]!r} is both subscribed to by name and excluded; drop one of the two")
+            raise ConfigError(f"topic {both[0]!r} is both subscribed to by name and excluded; leave out one of the two")
 
     def __str__(self) -> str:
         """For messages and `status()`: `orders-.* without orders-test, .*-old`."""

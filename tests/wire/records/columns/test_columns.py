@@ -166,7 +166,7 @@ def test_columns_are_in_the_order_asked_for(core: ModuleType) -> None:
     ("names", "message"),
     [
         (["values"], r"there is no column 'values'.*did you mean 'value'\?"),
-        (["key", "key"], "'key' is there 2 times"),
+        (["key", "key"], "'key' is listed 2 times"),
         ([], "name at least one"),
         ("value", r"must be a list of names, \['value'\]"),
         ([None], "there is no column None"),

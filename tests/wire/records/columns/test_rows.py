@@ -282,13 +282,13 @@ def test_names_of_columns(core: ModuleType) -> None:
     assert sent(core, table, key="id", value="body", timestamp=None) == [(NOW, b"k", b"v", ())]
     assert sent(core, table, value=None, timestamp=None) == [(NOW, None, None, ())]
     for names, message in (
-        ({"key": "idd"}, r"there is no column 'idd' \(key=\), only id, body, value, timestamp; did you mean 'id'\?"),
+        ({"key": "idd"}, r"there is no column 'idd' \(key=\) among id, body, value, timestamp; did you mean 'id'\?"),
         ({"headers": "x"}, r"there is no column 'x' \(headers=\)"),
         ({"key": 5}, "key=5: must be the name of a column, or None"),
     ):
         with pytest.raises(ConfigError, match=message):
             core.ArrowRows("t", table, timestamp=None, **names)
-    with pytest.raises(ConfigError, match=r"there is no column 'value'.*only a; value=None sends null values"):
+    with pytest.raises(ConfigError, match=r"there is no column 'value'.*among a; value=None sends null values"):
         core.ArrowRows("t", pa.table({"a": ["v"]}))
     twice = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], ["value", "value"])
     with pytest.raises(ConfigError, match=r"2 columns have the name 'value' \(value=\); rename all but one"):
