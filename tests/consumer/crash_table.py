@@ -14,7 +14,7 @@ ALL = frozenset(range(20))
 
 def table() -> dict[tuple[str, str], str]:
     """The cells of the table: (setting, point) to what is lost or repeated."""
-    section = GUIDE.read_text().partition("## What a crash loses or repeats\n")[2].partition("\n## ")[0]
+    section = GUIDE.read_text().partition("## Lost and repeated records after a crash\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")]
     head, _, *body = rows
     return {(row[0], point): cell for row in body for point, cell in zip(head[1:], row[1:], strict=True)}

@@ -1,4 +1,4 @@
-"""What a crash loses or repeats, on real brokers: each cell of the table in docs/guide/commits.md, with a process that is killed there."""
+"""Lost and repeated records after a crash: each cell of the table in docs/guide/commits.md, with a process killed there on real brokers."""
 
 from __future__ import annotations
 
