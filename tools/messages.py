@@ -24,11 +24,11 @@ names of Kafka's message definitions in snake case, and are keywords; the parts 
 `MetadataRequest.Topic(name="orders")`. `help(MetadataRequest)` lists them. A field that is set must exist in the version that is
 negotiated; `max_version` lowers that version.
 
-"repeated": the request changes nothing, so it is sent again after a lost connection, and to the new leader or coordinator when that
-has moved. A Fetch in a session is not.
+"from Kafka": the first release whose brokers take the lowest of these versions. "repeated": the request changes nothing, so it is sent
+again after a lost connection, and to the new leader or coordinator when that has moved. A Fetch in a session is not.
 
-| key | request | versions | repeated | meaning |
-|---|---|---|---|---|
+| key | request | versions | from Kafka | repeated | meaning |
+|---|---|---|---|---|---|
 """
 
 
@@ -41,7 +41,8 @@ def requests() -> list[type[Request[Any]]]:
 def row(cls: type[Request[Any]]) -> str:
     name = cls.__name__.removesuffix("Request")
     meaning = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].replace("\n", " ").replace("|", r"\|")
-    return f"| {cls.api_key} | `{cls.__name__}` | {span(cls.versions)} | {'yes' if name in READERS else 'no'} | {meaning} |"
+    repeated = "yes" if name in READERS else "no"
+    return f"| {cls.api_key} | `{cls.__name__}` | {span(cls.versions)} | {cls.since} | {repeated} | {meaning} |"
 
 
 def span(versions: Versions) -> str:

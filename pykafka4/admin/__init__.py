@@ -189,8 +189,8 @@ class AdminClient(
         A group that does not exist is created.
 
         Raises GroupNotEmpty with the members if the group has some: stop them, or have the owner of a partition call `seek`. PartialFailure
-        if it failed for some partitions, GroupNotEmpty for those that were refused because members joined meanwhile. After
-        KafkaTimeoutError, or a note or message that says so, the outcome is unknown. The call may be repeated.
+        if it failed for some partitions, with the others in `done`; GroupNotEmpty for those that were refused because members joined
+        meanwhile. After KafkaTimeoutError, or a note or message that says so, the outcome is unknown. The call may be repeated.
         """
         name = check_group_to_set(group)
         if isinstance(offsets, OffsetPlan) and offsets.group_id != name:
@@ -230,7 +230,7 @@ class AdminClient(
         """Delete the committed offsets of whole topics or single partitions; returns the partitions. Others of the group stay.
 
         Raises GroupNotEmpty if members subscribe to all of the topics, PartialFailure with the errors of partitions (GroupNotEmpty where
-        members subscribe to the topic), BrokerError GROUP_ID_NOT_FOUND.
+        members subscribe to the topic) and the deleted ones in `done`, BrokerError GROUP_ID_NOT_FOUND.
         """
         (names, single), name = as_targets(topics), check_group(group)
         deadline = self._begin(timeout)

@@ -10,10 +10,10 @@ from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.places import Anyone
 from pykafka4.core.admin.requests import Controller
 from pykafka4.core.admin.work import Place, Question
-from pykafka4.errors import KafkaError, PartialFailure
+from pykafka4.errors import AuthorizationError, KafkaError, PartialFailure, UnsupportedVersion
 from pykafka4.misuse import api_timeout
 
-__all__ = ["AdminCalls", "all_done", "raised"]
+__all__ = ["AdminCalls", "all_done", "are_too_old", "cause_of", "raised"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,11 +52,23 @@ def all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
     """The results of a change, if there is no error. Raises the error that all have in common, or PartialFailure with those there are."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError)}
     done = {key: one for key, one in found.items() if not isinstance(one, KafkaError)}
-    if errors and not done and len(set(map(str, errors.values()))) == 1:
+    if not done and len(set(map(cause_of, errors.values()))) == 1:
         raise next(iter(errors.values())).again()
     if errors:
         raise PartialFailure.of(f"{what} for {len(errors)} of {len(found)}", errors, done)
     return done
+
+
+def are_too_old(errors: Mapping[Any, KafkaError]) -> bool:
+    """Whether there are errors, and all for one reason: brokers lack the request. The texts differ, as each names its broker."""
+    return bool(errors) and all(isinstance(one, UnsupportedVersion) for one in errors.values())
+
+
+def cause_of(error: KafkaError) -> object:
+    """Equal for errors of which one tells all: brokers that lack the request, a right that is missing for several partitions."""
+    if isinstance(error, UnsupportedVersion):
+        return UnsupportedVersion
+    return error.subject if isinstance(error, AuthorizationError) else str(error)
 
 
 def raised(found: V | KafkaError) -> V:

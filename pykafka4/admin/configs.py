@@ -15,6 +15,7 @@ from pykafka4.core.admin.configs import (
     ConfigEntry,
     DescribeConfigs,
     ListConfigResources,
+    OfChangedResource,
     OfResource,
     Resource,
     Subtract,
@@ -37,14 +38,14 @@ class ConfigCalls(AdminCalls):
         its own settings. Without DESCRIBE_CONFIGS on a resource it has an AuthorizationError. Sources: KIP-133, KIP-226, KIP-569, KIP-848.
         """
         wanted = as_resources(resources)
-        return self._of_resources(DescribeConfigs(documentation=documentation), wanted, self._begin(timeout))
+        return self._of_resources(DescribeConfigs(documentation=documentation), OfResource, wanted, self._begin(timeout))
 
     def describe_config(
         self, kind: str, name: str | int | None, *, documentation: bool = False, timeout: float | None = None
     ) -> dict[str, ConfigEntry]:
         """The same for one resource. Raises its error."""
         (key,) = as_resources([(kind, name)])
-        return raised(self._of_resources(DescribeConfigs(documentation=documentation), [key], self._begin(timeout))[key])
+        return raised(self._of_resources(DescribeConfigs(documentation=documentation), OfResource, [key], self._begin(timeout))[key])
 
     def alter_configs(
         self,
@@ -63,7 +64,7 @@ class ConfigCalls(AdminCalls):
         """
         wanted = as_changes(changes)
         question = AlterConfigs(wanted, validate_only=validate_only)
-        all_done("settings cannot be changed", self._of_resources(question, wanted, self._begin(timeout)))
+        all_done("settings cannot be changed", self._of_resources(question, OfChangedResource, wanted, self._begin(timeout)))
 
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
         """The topics, brokers, groups and client metrics that can have settings, of some `kinds` or all, in order.
@@ -73,8 +74,10 @@ class ConfigCalls(AdminCalls):
         question = ListConfigResources(as_kinds(kinds))
         return raised(self._of_anyone(question, [ALL_RESOURCES], self._begin(timeout))[ALL_RESOURCES])
 
-    def _of_resources(self, question: Any, resources: Iterable[Resource], deadline: Deadline) -> dict[Resource, Any]:
+    def _of_resources(
+        self, question: Any, place: type[OfResource], resources: Iterable[Resource], deadline: Deadline
+    ) -> dict[Resource, Any]:
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
-            return machine.begin(now, question, OfResource(machine.cluster, machine.network), list(resources), seconds, done)
+            return machine.begin(now, question, place(machine.cluster, machine.network), list(resources), seconds, done)
 
         return self._session.ask(begin, deadline).wait()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pykafka4.admin.calls import all_done, raised
+from pykafka4.admin.calls import all_done, cause_of, raised
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import GroupLag, GroupList, PartitionLag
 from pykafka4.client.answers import Deadline
@@ -102,11 +102,11 @@ class Groups:
         """Raise the error that all of `found` have in common, or PartialFailure; nothing if all are `done`: set, or deleted."""
         errors = {tp: one for tp, one in found.items() if isinstance(one, KafkaError)}
         errors |= self._occupied(group, errors, done, deadline)
-        if len(set(map(str, errors.values()))) == 1 and len(errors) == len(found):
+        if len(set(map(cause_of, errors.values()))) == 1 and len(errors) == len(found):
             raise next(iter(errors.values()))
         if errors:
-            what = f"offsets of group {group} cannot be {done}"
-            raise PartialFailure.of(f"{what} for {len(errors)} of {len(found)} partitions", errors)
+            what = f"offsets of group {group} cannot be {done} for {len(errors)} of {len(found)} partitions"
+            raise PartialFailure.of(what, errors, {tp: one for tp, one in found.items() if tp not in errors})
 
     def _occupied(
         self, group: str, errors: Mapping[TopicPartition, KafkaError], done: str, deadline: Deadline

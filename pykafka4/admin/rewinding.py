@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from pykafka4.admin.arguments import Goal
-from pykafka4.admin.calls import raised
+from pykafka4.admin.calls import are_too_old, raised
 from pykafka4.admin.groups import Groups
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import OffsetPlan, PlannedOffset
@@ -107,6 +107,8 @@ def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[T
 
 
 def _require(group: str, errors: Mapping[TopicPartition, KafkaError]) -> None:
+    if are_too_old(errors):
+        raise next(iter(errors.values())).again()
     if errors:
         raise PartialFailure.of(f"offsets of group {group} cannot be planned", errors)
 

@@ -34,7 +34,7 @@ class ShareCalls(AdminCalls):
         return self._session.ask(begin, deadline).wait()
 
     def alter_share_group_offsets(self, group: str, offsets: Mapping[Any, int], *, timeout: float | None = None) -> None:
-        """Set where a share group goes on: `{("orders", 0): 1000}`. What it had in flight is forgotten.
+        """Set where a share group goes on: `{("orders", 0): 1000}`. A group that does not exist is created.
 
         Raises BrokerError NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND; AuthorizationError, UnsupportedVersion,
         KafkaTimeoutError; PartialFailure with the errors of partitions.

@@ -212,6 +212,10 @@ class Runtime:
 
         try:
             self.loop.ask(ask, timeout, "refreshing metadata")
+        except KafkaTimeoutError as error:
+            if (silent := cluster.silent) is None:
+                raise
+            raise KafkaTimeoutError(f"{error}; {silent} has not answered Metadata") from None
         finally:
             promise.set_exception(CALLER_GONE)
             self.loop.call(stop)

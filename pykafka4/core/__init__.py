@@ -46,6 +46,7 @@ __all__ = [
     "Owner",
     "Reply",
     "Request",
+    "Taker",
     "Threads",
     "Transitions",
 ]
@@ -89,6 +90,14 @@ class Owner(Protocol):
         """Call `request.on_reply`; an exception in it stops only this machine."""
 
 
+class Taker(Protocol):
+    """The broker that a request goes to."""
+
+    @property
+    def title(self) -> str:
+        """`broker 2`, or an address while no more is known of the broker."""
+
+
 @attrs.define(eq=False)
 class Request:
     """A request to a broker. Each kind of request is a subclass, whose `on_reply` names the method that reads the response.
@@ -113,6 +122,7 @@ class Request:
     decode: Callable[[int, Any], Any] | None = None
     expects_reply: bool = True
     asked_at: float | None = None  # when the network took it
+    taker: Taker | None = None  # set by the network when it has chosen a connection
     owner: Owner | None = None  # set by the engine; None: an exception in `on_reply` stops the client
 
     def on_reply(self, now: float, outcome: Outcome) -> None:

@@ -133,7 +133,7 @@ class Loop:
         except KafkaTimeoutError:
             if promise.done():
                 raise
-            raise KafkaTimeoutError(f"{what}: not done within {timeout:g} s{self._because()}") from None
+            raise KafkaTimeoutError(f"{what}: not done within {round(timeout or 0, 2):g} s{self._because()}") from None
         finally:
             promise.set_exception(CALLER_GONE)  # no-op when it is done
 

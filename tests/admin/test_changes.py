@@ -87,6 +87,7 @@ def test_offsets_of_topics_that_members_have_stay_and_others_are_deleted(server:
     with pytest.raises(PartialFailure, match=r"for 1 of 2 partitions: .*client me") as caught:
         admin.delete_offsets("g", ["t", "old"])
     assert {tp: type(error) for tp, error in caught.value.errors.items()} == {T0: GroupNotEmpty}
+    assert caught.value.done == {("old", 0): True}
     assert server.committed("g") == {T0: 1}
 
 
@@ -133,7 +134,15 @@ def test_offsets_that_fail_are_named_and_the_others_are_stored(server: ModelServ
     with pytest.raises(PartialFailure, match="for 1 of 2 partitions") as caught:
         admin.set_offsets("g", {T0: 1, T1: 2})
     assert list(caught.value.errors) == [T1]
+    assert caught.value.done == {T0: True}
     assert server.committed("g") == {T0: 1}
+
+
+def test_a_right_that_is_missing_for_several_partitions_is_one_error(server: ModelServer, admin: AdminClient) -> None:
+    topic(server, 10, 4)
+    server.fail("OffsetCommit", "TOPIC_AUTHORIZATION_FAILED", topic="t", times=2)
+    with pytest.raises(AuthorizationError, match="needs READ on topic 't'"):
+        admin.set_offsets("g", {T0: 1, T1: 1})
 
 
 @pytest.mark.parametrize("partitions", [[T0], [T0, T1]])

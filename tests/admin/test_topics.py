@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from pykafka4 import (
     AdminClient,
     Append,
     BrokerError,
+    ClosedError,
     ConfigError,
     KafkaTimeoutError,
     NewPartitions,
@@ -23,9 +25,9 @@ from pykafka4 import (
     TopicPartition,
     UnsupportedVersion,
 )
-from pykafka4.admin.calls import raised
 from pykafka4.core.admin.work import DOUBT
 from pykafka4.testing import ModelServer
+from tests.consumer.consuming import LONG
 
 
 def code(error: BaseException) -> str:
@@ -90,22 +92,12 @@ def test_a_wrong_argument_is_named(admin: AdminClient, call: Callable[[Any], obj
 
 
 @pytest.mark.model(release="2.1")
-def test_a_broker_that_is_too_old_is_named(admin: AdminClient, server: ModelServer) -> None:
-    admin.create_topics({"orders": 1})
+def test_old_brokers_are_asked_in_their_way(admin: AdminClient, server: ModelServer) -> None:
+    admin.create_topics({"orders": 1}, replication_factor=1)
     found = admin.describe_topic("orders")  # by Metadata, as it has no DescribeTopicPartitions
     assert (found.topic_id, len(found.partitions)) == (None, 1)
-    calls: list[Callable[[], object]] = [
-        lambda: admin.alter_configs({("topic", "orders"): {"cleanup.policy": Append("compact")}}),
-        lambda: admin.delete_topics([UUID(int=1)]),
-        lambda: admin.describe_topic(UUID(int=1)),
-        lambda: admin.list_config_resources(),
-        lambda: raised(admin.share_group_offsets(["g"])["g"]),
-        lambda: admin.alter_share_group_offsets("g", {("orders", 0): 0}),
-        lambda: admin.delete_share_group_offsets("g", ["orders"]),
-    ]
-    for call in calls:
-        with pytest.raises(UnsupportedVersion, match=r"[A-Z]\w+"):
-            call()
+    with pytest.raises(UnsupportedVersion, match=r"Kafka 2\.3 or newer"):
+        admin.alter_configs({("topic", "orders"): {"cleanup.policy": Append("compact")}})
     with pytest.raises(PartialFailure) as caught:  # the name is deleted, whatever the broker says of the id
         admin.delete_topics(["orders", UUID(int=1)])
     assert set(caught.value.done) == {"orders"}
@@ -121,6 +113,29 @@ def test_a_change_whose_response_is_lost_is_done_once(admin: AdminClient, server
     server.disconnect("DeleteTopics", after=True)
     admin.delete_topics(["t"])
     assert admin.list_topics() == {}
+
+
+@pytest.mark.model(brokers=1, topics={"t": 1})
+@pytest.mark.parametrize(
+    ("api", "change"),
+    [
+        ("CreateTopics", lambda admin: admin.create_topics({"u": 1})),
+        ("CreatePartitions", lambda admin: admin.create_partitions({"t": 2})),
+        ("IncrementalAlterConfigs", lambda admin: admin.alter_configs({("topic", "t"): {"retention.ms": 5000}})),
+    ],
+)
+def test_looks_are_answered_while_a_change_waits_for_the_controller(
+    admin: AdminClient, server: ModelServer, api: Any, change: Callable[[AdminClient], object]
+) -> None:
+    admin.list_topics()  # the controller is known
+    server.delay(api, LONG)
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(change, admin)
+        server.wait_for(lambda cluster: cluster.requests[api])
+        assert list(admin.list_topics(timeout=2.0)) == ["t"]
+        assert admin.describe_cluster(timeout=2.0).brokers
+        admin.close()
+        assert isinstance(changing.exception(LONG), ClosedError)
 
 
 def test_a_topic_of_somebody_else_is_not_taken_for_the_one_that_was_to_be_created(admin: AdminClient, server: ModelServer) -> None:

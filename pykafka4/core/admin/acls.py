@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -12,7 +12,7 @@ from attrs.converters import optional
 from pykafka4.core import Reply
 from pykafka4.core.admin.cluster import OneAnswer
 from pykafka4.core.admin.work import Question, Refusal
-from pykafka4.errors import BrokerError, ConfigError, broker_error, shown
+from pykafka4.errors import BrokerError, ConfigError, UnsupportedVersion, broker_error, shown
 from pykafka4.errors.codes import error_code
 from pykafka4.errors.rights import CLUSTER
 from pykafka4.wire.protocol.messages_acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
@@ -31,6 +31,9 @@ RESOURCES: Final[Words] = {"topic": 2, "group": 3, "cluster": 4, "transactional-
 PATTERNS: Final[Words] = {"LITERAL": 3, "PREFIXED": 4}
 FILTER_PATTERNS: Final[Words] = {"MATCH": 2, **PATTERNS}
 PERMISSIONS: Final[Words] = {"DENY": 2, "ALLOW": 3}
+USER: Final = RESOURCES["user"]
+ON_USERS: Final = (OPERATIONS["CREATE_TOKENS"], OPERATIONS["DESCRIBE_TOKENS"])
+USERS_FROM: Final = 3  # the first version of the three requests with rights on users (KIP-373)
 ANY: Final = 1  # in filters
 LITERAL: Final = "LITERAL"
 NEWER: Final = re.compile(r"UNKNOWN\((\d+)\)")  # a number that a newer broker has sent
@@ -180,6 +183,12 @@ def _refused(refusal: Refusal, api: str, task: str, what: str) -> BrokerError:
     return broker_error(refusal.code, task if common else what, HINTS.get(row.name, refusal.detail), api)
 
 
+def _fit(words: Iterable[tuple[int, int]], api: str, version: int) -> None:
+    """Refuse rights on users below `USERS_FROM`: brokers close the connection of a client whose words they do not know."""
+    if version < USERS_FROM and any(kind == USER or operation in ON_USERS for kind, operation in words):
+        raise UnsupportedVersion(f"a right on a user needs {api} v{USERS_FROM}, of Kafka 3.3: upgrade the broker")
+
+
 class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
     """The ACLs that a filter finds."""
 
@@ -188,6 +197,10 @@ class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
     def message(self, keys: Sequence[AclFilter]) -> DescribeAclsRequest:
         """About one filter."""
         return DescribeAclsRequest(**_filter_fields(keys[0]))
+
+    def fit(self, message: DescribeAclsRequest, version: int) -> None:
+        """UnsupportedVersion for words that are newer than the broker."""
+        _fit([(message.resource_type_filter, message.operation)], self.api, version)
 
     def answer(self, message: Any, reply: Reply) -> tuple[Acl, ...]:
         """In order."""
@@ -233,6 +246,10 @@ class CreateAcls(OfPosition[Acl, bool]):
         """All of them."""
         return CreateAclsRequest(creations=list(map(_creation, keys)))
 
+    def fit(self, message: CreateAclsRequest, version: int) -> None:
+        """UnsupportedVersion for words that are newer than the broker."""
+        _fit([(row.resource_type, row.operation) for row in message.creations], self.api, version)
+
     def rows(self, message: Any) -> list[Any]:
         """One for each ACL."""
         return list(message.results)
@@ -267,6 +284,10 @@ class DeleteAcls(OfPosition["Acl | AclFilter", "tuple[Acl, ...]"]):
     def message(self, keys: Sequence[Acl | AclFilter]) -> DeleteAclsRequest:
         """All filters."""
         return DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**_filter_fields(key)) for key in keys])
+
+    def fit(self, message: DeleteAclsRequest, version: int) -> None:
+        """UnsupportedVersion for words that are newer than the broker."""
+        _fit([(row.resource_type_filter, row.operation) for row in message.filters], self.api, version)
 
     def rows(self, message: Any) -> list[Any]:
         """One for each filter."""

@@ -12,7 +12,7 @@ import attrs
 from pykafka4.core import Reply
 from pykafka4.core.admin.work import Question, Refusal
 from pykafka4.core.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION
-from pykafka4.errors import BrokerError, broker_error
+from pykafka4.errors import BrokerError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest
@@ -262,8 +262,10 @@ class UpdateFeatures(Question[str, int]):
         return UpdateFeaturesRequest(timeout_ms=self._timeout_ms, feature_updates=rows, validate_only=self._validate_only)
 
     def fit(self, message: UpdateFeaturesRequest, version: int) -> None:
-        """In the form of brokers that know one kind of downgrade."""
+        """In the form of brokers that know one kind of downgrade; UnsupportedVersion if they would change what is only to be checked."""
         if version < KINDS_FROM:
+            if message.validate_only:
+                raise UnsupportedVersion(f"validate_only=True needs UpdateFeatures v{KINDS_FROM}, of Kafka 3.3: upgrade the broker")
             for row in message.feature_updates:
                 row.allow_downgrade, row.upgrade_type = self._downgrade is not Downgrade.NO, UPGRADE
 

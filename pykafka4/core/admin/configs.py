@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 import attrs
 
 from pykafka4.core import ANY, Reply
-from pykafka4.core.admin.requests import OneBroker
-from pykafka4.core.admin.work import Place, Question, Refusal
+from pykafka4.core.admin.requests import OneBroker, controller_of
+from pykafka4.core.admin.work import Lane, Place, Question, Refusal
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import Network
 from pykafka4.errors import BrokerError, KafkaError, UnsupportedVersion, broker_error
@@ -30,6 +30,7 @@ __all__ = [
     "ConfigSynonym",
     "DescribeConfigs",
     "ListConfigResources",
+    "OfChangedResource",
     "OfResource",
     "Operation",
     "Resource",
@@ -138,6 +139,16 @@ class OfResource(Place[Resource]):
         self._cluster.refresh(now)
         if not isinstance(key[1], int) and node != ANY:
             self._network.avoid(now, node)
+
+
+class OfChangedResource(OfResource):
+    """The broker itself for settings of one broker, otherwise the controller, or the broker that stands for it."""
+
+    lane = Lane.FOREIGN  # a broker answers nothing else on a connection while the controller is silent
+
+    def node(self, key: Resource) -> int | None:
+        """The broker, once it is in the metadata."""
+        return super().node(key) if isinstance(key[1], int) else controller_of(self._cluster)
 
 
 class OfResources(Question[Resource, Any]):
@@ -269,7 +280,7 @@ class ListConfigResources(Question[str, "list[Resource]"]):
         if version < ALL_KINDS_FROM:
             if list(self._kinds) != ["client-metrics"]:
                 raise UnsupportedVersion(
-                    f"listing other kinds than client-metrics needs ListConfigResources v{ALL_KINDS_FROM}, of Kafka 4.1"
+                    f"listing other kinds than client-metrics needs ListConfigResources v{ALL_KINDS_FROM}, of Kafka 4.1: upgrade the broker"
                 )
             message.resource_types = []
 

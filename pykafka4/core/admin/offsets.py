@@ -105,7 +105,7 @@ class ListOffsets(OfPartitions):
                     name = OffsetSpec(row.timestamp).name
                     raise UnsupportedVersion(
                         f"{name} needs ListOffsets v{least}, of Kafka {release}; the leader of {topic.name}-{row.partition_index} "
-                        f"has v{version}"
+                        f"has v{version}: upgrade the broker"
                     )
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, ListedOffset | Refusal]:

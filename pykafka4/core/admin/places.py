@@ -145,9 +145,8 @@ class Coordinators(Place[str]):
             self._network.avoid(now, node)  # cut off from the cluster, it would report itself
 
     def why(self, key: str) -> str:
-        """The error of its lookup, so far."""
-        error = self._lookup.last_error(key)
-        return "" if error is None else f"last error: {error}"
+        """The error of its lookup so far, or the broker that has not answered it."""
+        return self._lookup.why(key)
 
     def poll(self, now: float) -> float:
         """Send what is due; returns when to be polled again."""
@@ -241,8 +240,13 @@ class Leaders(Place[TopicPartition]):
         return None if leader is None else leader.node
 
     def why(self, key: TopicPartition) -> str:
-        """That it has no leader."""
-        return f"{key} has no leader" if self.node(key) is None and key.partition < self._cluster.partitions(key.topic) else ""
+        """That it has no leader, or that no broker has reported its leader yet."""
+        if self.node(key) is not None:
+            return ""
+        if key.partition < self._cluster.partitions(key.topic):
+            return f"{key} has no leader"
+        silent = self._cluster.silent
+        return f"the leader of {key} is not known yet" + ("" if silent is None else f", as {silent} has not answered Metadata")
 
     def want(self, now: float, key: TopicPartition) -> None:
         """Request the metadata. The cluster does so by itself while it knows no leader, but not for a partition that does not exist."""

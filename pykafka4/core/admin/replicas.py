@@ -12,7 +12,7 @@ from pykafka4.core import Reply
 from pykafka4.core.admin.cluster import OneAnswer
 from pykafka4.core.admin.offsets import MOST, by_topic
 from pykafka4.core.admin.requests import OneBroker
-from pykafka4.core.admin.work import Lane, Place, Question, Refusal
+from pykafka4.core.admin.work import Place, Question, Refusal
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.errors import BrokerError, KafkaError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME, Refresh
@@ -42,6 +42,7 @@ __all__ = [
 
 SPACE_FROM: Final = 4  # the first version of DescribeLogDirs with the bytes of a volume
 UNCLEAN_FROM: Final = 1  # the first version of ElectLeaders with a type of election
+FACTOR_FROM: Final = 1  # the first version of AlterPartitionReassignments that can keep the number of replicas
 NOT_NEEDED: Final = BY_NAME["ELECTION_NOT_NEEDED"].code
 NOT_AVAILABLE: Final = BY_NAME["REPLICA_NOT_AVAILABLE"].code
 NONE_IN_PROGRESS: Final = BY_NAME["NO_REASSIGNMENT_IN_PROGRESS"].code
@@ -221,7 +222,6 @@ class _OfPartitions(Question[TopicPartition, Any]):
 
     most = MOST
     changes = True
-    lane = Lane.FOREIGN  # a broker that passes a request on waits for the controller
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
         """With the right that may be missing. A denial is the same for all partitions."""
@@ -247,6 +247,14 @@ class AlterReassignments(_OfPartitions):
         return AlterPartitionReassignmentsRequest(
             timeout_ms=self._timeout_ms, allow_replication_factor_change=self._may_change, topics=rows
         )
+
+    def fit(self, message: AlterPartitionReassignmentsRequest, version: int) -> None:
+        """UnsupportedVersion if the broker cannot be kept from changing the replication factor."""
+        if version < FACTOR_FROM and not message.allow_replication_factor_change:
+            raise UnsupportedVersion(
+                f"allow_replication_factor_change=False needs {self.api} v{FACTOR_FROM}, of Kafka 4.1; leave it out, and give lists of the "
+                "present length"
+            )
 
     def _row(self, tp: TopicPartition) -> AlterPartitionReassignmentsRequest.Topic.Partition:
         target = self._targets[tp]
@@ -304,7 +312,7 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
 def _election(message: ElectLeadersRequest, version: int) -> None:
     """Refuse what older brokers would do another way."""
     if version < UNCLEAN_FROM and message.election_type != Election.PREFERRED:
-        raise UnsupportedVersion(f"an unclean election needs ElectLeaders v{UNCLEAN_FROM}, of Kafka 2.4; the broker has v{version}")
+        raise UnsupportedVersion(f"an unclean election needs ElectLeaders v{UNCLEAN_FROM}, of Kafka 2.4: upgrade the broker")
 
 
 def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:

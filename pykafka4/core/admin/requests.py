@@ -19,7 +19,7 @@ from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.errors import KafkaError, broker_error, listed
 from pykafka4.errors.codes import BY_NAME, Refresh
 
-__all__ = ["READERS", "Controller", "FollowingReader", "OneBroker", "OneMessage", "OneReader", "reads"]
+__all__ = ["READERS", "Controller", "FollowingReader", "OneBroker", "OneMessage", "OneReader", "controller_of", "reads"]
 
 READERS: Final = frozenset(
     {
@@ -167,17 +167,24 @@ class OneBroker(Place[int]):
         self._cluster.refresh(now)
 
 
+def controller_of(cluster: Cluster) -> int:
+    """The broker that stands for the controller; CONTROLLER, which has no connections of its own, while no broker has named one."""
+    return CONTROLLER if cluster.controller is None or cluster.controller not in cluster.brokers else cluster.controller
+
+
 class Controller(Place[Any]):
     """The controller, or the broker that stands for it: brokers since 3.3 pass requests on."""
 
     cured_by = Refresh.METADATA
+    role = ", which stands for the controller"
+    lane = Lane.FOREIGN  # a broker answers nothing else on a connection while the controller is silent
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def node(self, key: Any) -> int:
         """As the metadata says, otherwise any broker."""
-        return CONTROLLER
+        return controller_of(self._cluster)
 
     def lost(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
         """Request the metadata."""

@@ -95,7 +95,9 @@ class CreateToken(OfToken[DelegationToken]):
     def fit(self, message: CreateDelegationTokenRequest, version: int) -> None:
         """UnsupportedVersion for another owner with brokers that know only the caller."""
         if version < OWNER_FROM and self._owner is not None:
-            raise UnsupportedVersion(f"a token for another owner needs CreateDelegationToken v{OWNER_FROM}, of Kafka 3.3")
+            raise UnsupportedVersion(
+                f"a token for another owner needs CreateDelegationToken v{OWNER_FROM}, of Kafka 3.3; leave owner out and log in as it"
+            )
 
     def answer(self, message: Any, reply: Reply) -> DelegationToken:
         """The token, with its secret."""

@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.work import Lane, Question, Refusal
+from pykafka4.core.admin.work import Question, Refusal
 from pykafka4.errors import UnsupportedVersion
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.wire.protocol.fields import NO_UUID
@@ -31,6 +31,7 @@ __all__ = [
 EXISTS: Final = BY_NAME["TOPIC_ALREADY_EXISTS"].code
 BAD_COUNT: Final = BY_NAME["INVALID_PARTITIONS"].code
 GONE: Final = (BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code)
+DEFAULTS_FROM: Final = 4  # the first version of CreateTopics that takes -1 for the brokers' defaults
 IDS_FROM: Final = 6  # the first version of DeleteTopics with topic ids
 
 
@@ -83,7 +84,6 @@ class OfController(Question[str, "CreatedTopic | Repeated"]):
     resource = "topic"
     changes = True
     missing_s = 0.0  # the controller knows best
-    lane = Lane.FOREIGN  # old brokers hold the response back until the others know of the change
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
@@ -103,6 +103,15 @@ class CreateTopics(OfController):
         """All of them."""
         rows = [_row(name, self._topics[name]) for name in keys]
         return CreateTopicsRequest(topics=rows, timeout_ms=self._timeout_ms, validate_only=self._validate_only)
+
+    def fit(self, message: CreateTopicsRequest, version: int) -> None:
+        """UnsupportedVersion if a topic is to have the brokers' defaults, which old brokers refuse as invalid numbers."""
+        usual = (row.name for row in message.topics if not row.assignments and -1 in (row.num_partitions, row.replication_factor))
+        if version < DEFAULTS_FROM and (name := next(usual, None)) is not None:
+            raise UnsupportedVersion(
+                f"creating topic {name}: the brokers' default for partitions or replication_factor needs CreateTopics v{DEFAULTS_FROM}, "
+                "of Kafka 2.4; give both numbers"
+            )
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, CreatedTopic | Refusal]:
         """One row for each."""
@@ -174,7 +183,6 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
     resource = "topic"
     changes = True
     missing_s = 0.0
-    lane = Lane.FOREIGN
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms

@@ -119,6 +119,8 @@ class Place(ABC, Generic[K]):
     """Which broker is asked about a key."""
 
     cured_by: ClassVar[Refresh] = Refresh.NOTHING  # error codes with this mean that another broker is to be asked
+    role: ClassVar[str] = ""  # why a broker is asked, after its name in errors
+    lane: ClassVar[Lane | None] = None  # the connection, in place of the question's
 
     def begin(self, keys: Iterable[K]) -> None:
         """Keys that will be asked about."""
@@ -167,6 +169,7 @@ class Entry:
     due: float = -INFINITY
     look_at: float = INFINITY
     is_sent: bool = False  # whether the last request about it may be on its way
+    in_flight: Request | None = None  # that request, until it has an outcome
     is_lost: bool = False  # whether a request about it was sent, and the response was lost
     is_undecided: bool = False  # the same, or the error in the response leaves open what was done
     backoff: Backoff | None = None
@@ -245,6 +248,16 @@ class Work(Generic[K, V]):
         entry = self._entries.get(key)
         return None if entry is None else entry.last_error
 
+    def why(self, key: K) -> str:
+        """Why there is no answer about `key`: the last error, or the broker that has not answered; empty if neither is known."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return ""
+        if entry.last_error is not None:
+            return f"last error: {entry.last_error}"
+        whom = self._from_whom(entry)
+        return whom and f"{self._question.what(key)}: {self._question.api}: no answer{whom}"
+
     @property
     def wake_at(self) -> float:
         """When to be polled again."""
@@ -298,33 +311,34 @@ class Work(Generic[K, V]):
     def _ask(self, now: float, node: int, keys: list[K]) -> None:
         # Any other broker may answer sooner than a frozen one.
         again = now + OTHER_BROKER_S if node == ANY and self._question.repeatable else INFINITY
-        for key in keys:
-            self._entries[key].due = again
-            self._entries[key].is_sent = True
-            self._look(key, again)
         question, timeout = self._question, self._context.config.request_timeout_ms / 1000 + self._question.wait_s
-        address = node if node == ANY else via(self._context.lanes[question.lane], node)
+        lane = question.lane if self._place.lane is None else self._place.lane
+        address = node if node == ANY else via(self._context.lanes[lane], node)
         message, version = question.message(keys), question.max_version
-        self._context.outbox.send(
-            QuestionInFlight(
-                address,
-                message,
-                now + timeout,
-                version,
-                question.fit,
-                expects_reply=question.expects_reply,
-                work=self,
-                place=node,
-                keys=keys,
-            )
+        request = QuestionInFlight(
+            address,
+            message,
+            now + timeout,
+            version,
+            question.fit,
+            expects_reply=question.expects_reply,
+            work=self,
+            place=node,
+            keys=keys,
         )
+        for key in keys:
+            entry = self._entries[key]
+            entry.due, entry.is_sent, entry.in_flight = again, True, request
+            self._look(key, again)
+        self._context.outbox.send(request)
 
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
         """The question about `keys` to `node` has its outcome."""
         keys = [key for key in keys if key in self._entries]
         if not keys:  # nobody waits any more
             return
-        self._changed.update(dict.fromkeys(keys))
+        for key in keys:
+            self._changed[key], self._entries[key].in_flight = None, None
         if isinstance(outcome, Failed):
             if keys and (settled := self._question.failed(keys, outcome.reason)) is not None:
                 self._divide(now, keys, settled)
@@ -413,11 +427,16 @@ class Work(Generic[K, V]):
     def _time_out(self) -> None:
         unreachable = self._context.why_unreachable()
         for key in list(self._entries):
-            error = self.last_error(key)
-            why = self._place.why(key) or (unreachable if error is None else f"last error: {error}")
+            error, entry = self.last_error(key), self._entries[key]
+            why = ("" if unreachable else self._place.why(key)) or (unreachable if error is None else f"last error: {error}")
             because = f" ({why})" if why else ""
-            what = f"{self._question.late(key)}: {self._question.api}: no answer within {round(self._seconds, 2):g} s{because}"
-            late, entry = KafkaTimeoutError(what), self._entries[key]
+            seconds = round(self._seconds, 2)
+            what = f"no answer within {seconds:g} s{self._from_whom(entry)}" if seconds else "not asked, as the time of the call was over"
+            late = KafkaTimeoutError(f"{self._question.late(key)}: {self._question.api}: {what}{because}")
             if self._question.changes and self._question.repeatable and (entry.is_sent or entry.is_undecided):
                 late.add_note(DOUBT)
             self._settle(key, self._doubted(late) if entry.is_sent else late)
+
+    def _from_whom(self, entry: Entry) -> str:
+        taker = None if entry.in_flight is None else entry.in_flight.taker
+        return "" if taker is None else f" from {taker.title}{self._place.role}"

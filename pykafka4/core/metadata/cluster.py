@@ -100,6 +100,7 @@ class Cluster(KnownMetadata):
         self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests in flight: number -> (names, since)
         self._number = self._told = 0  # of the last request, and of the last whose response replaced the list of brokers
         self._told_by: int | None = None  # the broker that sent that response
+        self._request: MetadataInFlight | None = None  # the last request, until it has an outcome
         self._waiters: list[Waiter] = []
         self._retry = Backoff.retry(config, random)
         self._not_before = -INFINITY  # after a failed request
@@ -116,6 +117,12 @@ class Cluster(KnownMetadata):
     def asked(self) -> int:
         """The number of the last request."""
         return self._number
+
+    @property
+    def silent(self) -> str | None:
+        """The broker that has not answered the last request; None if there is none. For any thread."""
+        request = self._request  # looked at once
+        return None if request is None or request.taker is None else request.taker.title
 
     # -- topics in use
 
@@ -365,7 +372,8 @@ class Cluster(KnownMetadata):
             allow_auto_topic_creation=bool(creating),
         )
         deadline = now + self._config.request_timeout_ms / 1000
-        return MetadataInFlight(ANY, message, deadline, cluster=self, number=number, sent_at=now)
+        self._request = MetadataInFlight(ANY, message, deadline, cluster=self, number=number, sent_at=now)
+        return self._request
 
     # -- responses
 
@@ -373,7 +381,7 @@ class Cluster(KnownMetadata):
         """A Metadata request has its outcome."""
         number = request.number
         names, _ = self._asked.pop(number)
-        self._wake_at = -INFINITY
+        self._wake_at, self._request = -INFINITY, None if request is self._request else self._request
         if isinstance(outcome, Failed):
             self._failed(now, names, outcome.reason)
             if not outcome.passing:

@@ -13,6 +13,7 @@ Modules; each line imports only from lines below it:
     alarms          when to look at each endpoint again: time-outs, back-offs, idle connections
     endpoint        one node, that is a broker or a lane to it, and the state of connecting to it
     connection      one connection: handshake, API versions, requests in flight, responses in order; notes since when it is idle
+    unsupported     why a broker cannot take a request, and the way out
     traffic         counts of connections, requests and bytes, by broker
     flight          a request in flight, and how long its response may take
     authentication  a SASL exchange on one connection

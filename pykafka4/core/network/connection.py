@@ -18,13 +18,13 @@ from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.flight import Flight, of_others
 from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.core.network.traffic import BrokerTraffic
+from pykafka4.core.network.unsupported import no_version
 from pykafka4.errors import (
     AuthenticationError,
     ConnectionLost,
     DecodeError,
     KafkaError,
     KafkaTimeoutError,
-    UnsupportedVersion,
     broker_error,
     caused_by,
 )
@@ -46,17 +46,12 @@ SOFTWARE_NAME, SOFTWARE_VERSION = "pykafka4", "0.1.0"
 FIRST_ASKED = 4  # version of the first ApiVersions request
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
-BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
 LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt response must not stop a connection for days
-# API keys as numbers: importing the messages would declare those of producers in every consumer, and vice versa.
-PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
 AGAIN_AFTER: Final = 0.85  # of the time for which an authentication is valid: brokers end connections that are not authenticated again
 FOR_CREDENTIALS: Final = 0.75  # of the time left for the setup: the rest is for the broker
 SOONEST: Final = 1.0  # seconds: Kafka refuses a second one within that time, and a peer that allows less must not keep this client busy
-WRITES = {PRODUCE, INIT_PRODUCER_ID}
-TOO_OLD = "; the broker is older than Kafka 0.11, from which pykafka4 can only consume: upgrade it to produce"
 Answer: TypeAlias = tuple[Request, Outcome]
 
 
@@ -471,7 +466,7 @@ class Connection:
         message = request.message
         version = self.version(message.api_key, request.max_version)
         if version is None:
-            self.answers.append((request, Failed(self._no_version(request), Written.NO)))
+            self.answers.append((request, Failed(no_version(request, self.node, self.offered), Written.NO)))
             return []
         try:
             if request.fit is not None:
@@ -539,17 +534,6 @@ class Connection:
             self._traffic.throttled_s += throttle / 1000
         if throttle > 0 and flight.is_muting:
             self.muted_until = max(self.muted_until, now + min(throttle / 1000, LONGEST_MUTE))
-
-    def _no_version(self, request: Request) -> UnsupportedVersion:
-        message = request.message
-        theirs = self.offered.get(message.api_key)
-        support = "does not support it" if theirs is None else f"supports versions {theirs[0]} to {theirs[1]}"
-        limit = "" if request.max_version is None else f" (here at most {request.max_version})"
-        reason = f"{type(message).__name__}: broker {self.node} {support}, this client supports {message.versions}{limit}"
-        return UnsupportedVersion(reason + (TOO_OLD if message.api_key in WRITES and self._is_ancient() else ""))
-
-    def _is_ancient(self) -> bool:
-        return self.offered.get(FETCH, (0, 0))[1] <= BEFORE_0_11
 
     # -- errors and deadlines
 

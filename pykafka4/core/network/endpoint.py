@@ -91,6 +91,11 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
+    def title(self) -> str:
+        """`broker 2`, or the address of a bootstrap server, whose number is not known."""
+        return f"broker {broker_of(self.node)}" if self.node >= 0 else self.address
+
+    @property
     def in_flight(self) -> int:
         """The number of requests without a response."""
         return len(self.waiting) + (self.connection.in_flight if self.connection is not None else 0)

@@ -415,11 +415,11 @@ class Network:
 
     def hand_over(self, now: float, endpoint: Endpoint, request: Request) -> None:
         """Send the request on the connection of the endpoint, as soon as there is one."""
+        request.taker = self._dirty[endpoint.node] = endpoint
         if endpoint.connection is None:
             endpoint.waiting.append(request)
         else:
             endpoint.connection.submit(now, request)
-        self._dirty[endpoint.node] = endpoint
 
     # -- one endpoint's turn
 

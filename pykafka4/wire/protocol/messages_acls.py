@@ -30,7 +30,7 @@ class DescribeAclsResponse(Response):
     resources: list[Resource] = wire(array(Resource))
 
 
-@request(api_key=29, versions="1-3", flexible="2+")
+@request(api_key=29, versions="1-3", flexible="2+", since="2.0")
 class DescribeAclsRequest(Request[DescribeAclsResponse]):
     """Ask for the ACLs that match a filter; None matches all."""
 
@@ -56,7 +56,7 @@ class CreateAclsResponse(Response):
     results: list[Result] = wire(array(Result))
 
 
-@request(api_key=30, versions="1-3", flexible="2+")
+@request(api_key=30, versions="1-3", flexible="2+", since="2.0")
 class CreateAclsRequest(Request[CreateAclsResponse]):
     """Create ACLs."""
 
@@ -99,7 +99,7 @@ class DeleteAclsResponse(Response):
     filter_results: list[Filter] = wire(array(Filter))
 
 
-@request(api_key=31, versions="1-3", flexible="2+")
+@request(api_key=31, versions="1-3", flexible="2+", since="2.0")
 class DeleteAclsRequest(Request[DeleteAclsResponse]):
     """Delete the ACLs that match one of the filters."""
 

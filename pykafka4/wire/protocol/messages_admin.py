@@ -35,7 +35,7 @@ class CreateTopicsResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=19, versions="0-7", flexible="5+")
+@request(api_key=19, versions="0-7", flexible="5+", since="0.10.1")
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
     """Create topics. -1 partitions or replicas take the broker's default (v4+); with `assignments` both must be -1."""
 
@@ -77,7 +77,7 @@ class DeleteTopicsResponse(Response):
     responses: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=20, versions="0-6", flexible="4+")
+@request(api_key=20, versions="0-6", flexible="4+", since="0.10.1")
 class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
     """Delete topics, by name up to v5, by name or id from v6."""
 
@@ -105,7 +105,7 @@ class CreatePartitionsResponse(Response):
     results: list[Result] = wire(array(Result))
 
 
-@request(api_key=37, versions="0-3", flexible="2+")
+@request(api_key=37, versions="0-3", flexible="2+", since="1.0")
 class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
     """Raise partition counts; `count` is the new total."""
 
@@ -143,7 +143,7 @@ class DeleteRecordsResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=21, versions="0-2", flexible="2+")
+@request(api_key=21, versions="0-2", flexible="2+", since="0.11")
 class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
     """Delete records below an offset; -1 means the high watermark."""
 
@@ -183,7 +183,7 @@ class DescribeClusterResponse(Response):
     cluster_authorized_operations: int = wire(int32, default=MIN_INT32)
 
 
-@request(api_key=60, versions="0-2", flexible="0+")
+@request(api_key=60, versions="0-2", flexible="0+", since="2.8")
 class DescribeClusterRequest(Request[DescribeClusterResponse]):
     """Ask for the brokers (`endpoint_type` 1) or controllers (2)."""
 
@@ -230,7 +230,7 @@ class DeleteGroupsResponse(Response):
     results: list[Result] = wire(array(Result))
 
 
-@request(api_key=42, versions="0-3", flexible="2+")
+@request(api_key=42, versions="0-3", flexible="2+", since="1.1")
 class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
     """Delete empty groups."""
 
@@ -281,7 +281,7 @@ class ConsumerGroupDescribeResponse(Response):
     groups: list[Group] = wire(array(Group))
 
 
-@request(api_key=69, versions="0-1", flexible="0+")
+@request(api_key=69, versions="0-1", flexible="0+", since="3.8")
 class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
     """Ask for the state and members of groups of the consumer protocol."""
 
@@ -308,7 +308,7 @@ class OffsetDeleteResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=47, versions="0")
+@request(api_key=47, versions="0", since="2.4")
 class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
     """Delete committed offsets of a group."""
 
@@ -355,7 +355,7 @@ class DescribeLogDirsResponse(Response):
     results: list[Result] = wire(array(Result))
 
 
-@request(api_key=35, versions="1-5", flexible="2+")
+@request(api_key=35, versions="1-5", flexible="2+", since="2.0")
 class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
     """Ask a broker for the sizes of its replicas; `topics=None` means all."""
 

@@ -39,7 +39,7 @@ class DescribeConfigsResponse(Response):
     results: list[Resource] = wire(array(Resource))
 
 
-@request(api_key=32, versions="1-4", flexible="4+")
+@request(api_key=32, versions="1-4", flexible="4+", since="1.1")
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     """Ask for options of topics (`resource_type` 2), brokers (4) and others; `configuration_keys=None` means all."""
 
@@ -69,7 +69,7 @@ class IncrementalAlterConfigsResponse(Response):
     responses: list[Resource] = wire(array(Resource))
 
 
-@request(api_key=44, versions="0-1", flexible="1+")
+@request(api_key=44, versions="0-1", flexible="1+", since="2.3")
 class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
     """Set, delete, append to or subtract from options."""
 
@@ -103,7 +103,7 @@ class ListConfigResourcesResponse(Response):
     config_resources: list[ConfigResource] = wire(array(ConfigResource))
 
 
-@request(api_key=74, versions="0-1", flexible="0+")
+@request(api_key=74, versions="0-1", flexible="0+", since="3.7 with KRaft")
 class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
     """Ask for the resources of some types that have options; no types means all that the broker knows."""
 

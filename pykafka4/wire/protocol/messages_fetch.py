@@ -67,7 +67,7 @@ class FetchResponse(Response):
     node_endpoints: list[Endpoint] = wire(array(Endpoint), "16+", tag=0)
 
 
-@request(api_key=1, versions="3-18", flexible="12+")
+@request(api_key=1, versions="3-18", flexible="12+", since="0.10.1")
 class FetchRequest(Request[FetchResponse]):
     """Ask for records; a session (v7+) lists only what changed since the last request. v3 is for brokers before 0.11."""
 
@@ -134,7 +134,7 @@ class ListOffsetsResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=2, versions="1-11", flexible="6+")
+@request(api_key=2, versions="1-11", flexible="6+", since="0.10.1")
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
     """Ask for offsets by time: -1 latest, -2 earliest, -3 largest timestamp (v7+), -4 earliest local (v8+), -5 latest tiered (v9+)."""
 
@@ -175,7 +175,7 @@ class OffsetForLeaderEpochResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=23, versions="0-4", flexible="4+")
+@request(api_key=23, versions="0-4", flexible="4+", since="0.11")
 class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
     """Ask where a leader epoch ended. Below v2 there is no fencing; brokers from 4.0 accept v2 and up only."""
 

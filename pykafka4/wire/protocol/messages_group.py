@@ -298,7 +298,7 @@ class ConsumerGroupHeartbeatResponse(Response):
     assignment: Assignment | None = wire(Assignment, nullable="0+", default=None)
 
 
-@request(api_key=68, versions="0-1", flexible="0+")
+@request(api_key=68, versions="0-1", flexible="0+", since="3.7")
 class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
     """Join a consumer group, stay in it, acknowledge an assignment, leave it (KIP-848). None: as in the last heartbeat."""
 

@@ -52,7 +52,7 @@ class ProduceResponse(Response):
     node_endpoints: list[Endpoint] = wire(array(Endpoint), "10+", tag=0)
 
 
-@request(api_key=0, versions="3-13", flexible="9+")
+@request(api_key=0, versions="3-13", flexible="9+", since="0.11")
 class ProduceRequest(Request[ProduceResponse]):
     """Record batches for partitions this broker leads. Brokers advertise v0-2 but reject them."""
 

@@ -35,7 +35,7 @@ class DescribeProducersResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=61, versions="0", flexible="0+")
+@request(api_key=61, versions="0", flexible="0+", since="2.8")
 class DescribeProducersRequest(Request[DescribeProducersResponse]):
     """Ask the leaders of partitions for their active producers."""
 
@@ -71,7 +71,7 @@ class DescribeTransactionsResponse(Response):
     transaction_states: list[Transaction] = wire(array(Transaction))
 
 
-@request(api_key=65, versions="0", flexible="0+")
+@request(api_key=65, versions="0", flexible="0+", since="3.0")
 class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
     """Ask a coordinator for the state of transactional ids."""
 
@@ -94,7 +94,7 @@ class ListTransactionsResponse(Response):
     transaction_states: list[Transaction] = wire(array(Transaction))
 
 
-@request(api_key=66, versions="0-2", flexible="0+")
+@request(api_key=66, versions="0-2", flexible="0+", since="3.0")
 class ListTransactionsRequest(Request[ListTransactionsResponse]):
     """Ask a broker for the transactions that it coordinates."""
 
@@ -126,7 +126,7 @@ class WriteTxnMarkersResponse(Response):
     markers: list[Marker] = wire(array(Marker))
 
 
-@request(api_key=27, versions="1-2", flexible="1+")
+@request(api_key=27, versions="1-2", flexible="1+", since="2.8")
 class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
     """Write the end of transactions into partitions, as coordinators do."""
 

@@ -26,7 +26,7 @@ class AlterReplicaLogDirsResponse(Response):
     results: list[Result] = wire(array(Result))
 
 
-@request(api_key=34, versions="1-2", flexible="2+")
+@request(api_key=34, versions="1-2", flexible="2+", since="2.0")
 class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse]):
     """Move replicas of a broker to other log directories."""
 
@@ -63,7 +63,7 @@ class ElectLeadersResponse(Response):
     replica_election_results: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=43, versions="0-2", flexible="2+")
+@request(api_key=43, versions="0-2", flexible="2+", since="2.2")
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
     """Elect leaders: the preferred ones (0), or any replica (1, data may be lost)."""
 
@@ -99,7 +99,7 @@ class AlterPartitionReassignmentsResponse(Response):
     responses: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=45, versions="0-1", flexible="0+")
+@request(api_key=45, versions="0-1", flexible="0+", since="2.4")
 class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
     """Move replicas to other brokers; `replicas=None` cancels a move."""
 
@@ -140,7 +140,7 @@ class ListPartitionReassignmentsResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=46, versions="0", flexible="0+")
+@request(api_key=46, versions="0", flexible="0+", since="2.4")
 class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
     """Ask for the moves of replicas that are under way."""
 
@@ -206,7 +206,7 @@ class DescribeQuorumResponse(Response):
     nodes: list[Node] = wire(array(Node), "2+")
 
 
-@request(api_key=55, versions="0-2", flexible="0+")
+@request(api_key=55, versions="0-2", flexible="0+", since="3.3 with KRaft")
 class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
     """Ask the leader of the metadata quorum for its state."""
 
@@ -238,7 +238,7 @@ class UpdateFeaturesResponse(Response):
     results: list[Result] = wire(array(Result), "0-1", ignorable=True)
 
 
-@request(api_key=57, versions="0-2", flexible="0+")
+@request(api_key=57, versions="0-2", flexible="0+", since="2.7")
 class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
     """Set the versions of cluster features."""
 
@@ -263,7 +263,7 @@ class UnregisterBrokerResponse(Response):
     error_message: str | None = wire(string, nullable="0+", words=True)
 
 
-@request(api_key=64, versions="0", flexible="0+")
+@request(api_key=64, versions="0", flexible="0+", since="2.8 with KRaft")
 class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
     """Remove a broker that will not come back."""
 
@@ -305,7 +305,7 @@ class DescribeTopicPartitionsResponse(Response):
     next_cursor: NextCursor | None = wire(NextCursor, nullable="0+", default=None)
 
 
-@request(api_key=75, versions="0", flexible="0+")
+@request(api_key=75, versions="0", flexible="0+", since="3.8 with KRaft")
 class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
     """Ask for the partitions of topics, in pages."""
 

@@ -37,7 +37,7 @@ class SaslAuthenticateResponse(Response):
     session_lifetime_ms: int = wire(int64, "1+", ignorable=True)
 
 
-@request(api_key=36, versions="0-2", flexible="2+")
+@request(api_key=36, versions="0-2", flexible="2+", since="1.0")
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
     """The mechanism's message to the broker."""
 

@@ -34,7 +34,7 @@ class ShareGroupHeartbeatResponse(Response):
     assignment: Assignment | None = wire(Assignment, nullable="0+", default=None)
 
 
-@request(api_key=76, versions="1", flexible="0+")
+@request(api_key=76, versions="1", flexible="0+", since="4.1")
 class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
     """Join a share group (epoch 0), stay in it, leave it (epoch -1). None: as in the last heartbeat."""
 
@@ -106,7 +106,7 @@ class ShareFetchResponse(Response):
     node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))
 
 
-@request(api_key=78, versions="1-2", flexible="0+")
+@request(api_key=78, versions="1-2", flexible="0+", since="4.1")
 class ShareFetchRequest(Request[ShareFetchResponse]):
     """Acknowledge records, then acquire more. In an open session it names only what changed, and what is acknowledged."""
 
@@ -164,7 +164,7 @@ class ShareAcknowledgeResponse(Response):
     node_endpoints: list[NodeEndpoint] = wire(array(NodeEndpoint))
 
 
-@request(api_key=79, versions="1-2", flexible="0+")
+@request(api_key=79, versions="1-2", flexible="0+", since="4.1")
 class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
     """Acknowledge records in an open session; epoch -1 closes the session and releases what is left."""
 
@@ -225,7 +225,7 @@ class ShareGroupDescribeResponse(Response):
     groups: list[Group] = wire(array(Group))
 
 
-@request(api_key=77, versions="1", flexible="0+")
+@request(api_key=77, versions="1", flexible="0+", since="4.1")
 class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse]):
     """Ask a coordinator for share groups."""
 
@@ -263,7 +263,7 @@ class DescribeShareGroupOffsetsResponse(Response):
     groups: list[Group] = wire(array(Group))
 
 
-@request(api_key=90, versions="0-1", flexible="0+")
+@request(api_key=90, versions="0-1", flexible="0+", since="4.1")
 class DescribeShareGroupOffsetsRequest(Request[DescribeShareGroupOffsetsResponse]):
     """Ask for the start offsets of share groups."""
 
@@ -302,7 +302,7 @@ class AlterShareGroupOffsetsResponse(Response):
     responses: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=91, versions="0", flexible="0+")
+@request(api_key=91, versions="0", flexible="0+", since="4.1")
 class AlterShareGroupOffsetsRequest(Request[AlterShareGroupOffsetsResponse]):
     """Set the start offsets of a share group."""
 
@@ -337,7 +337,7 @@ class DeleteShareGroupOffsetsResponse(Response):
     responses: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=92, versions="0", flexible="0+")
+@request(api_key=92, versions="0", flexible="0+", since="4.1")
 class DeleteShareGroupOffsetsRequest(Request[DeleteShareGroupOffsetsResponse]):
     """Delete the start offsets of topics of a share group."""
 

@@ -23,7 +23,7 @@ class GetTelemetrySubscriptionsResponse(Response):
     requested_metrics: list[str] = wire(array(string))
 
 
-@request(api_key=71, versions="0", flexible="0+")
+@request(api_key=71, versions="0", flexible="0+", since="3.7 with KRaft")
 class GetTelemetrySubscriptionsRequest(Request[GetTelemetrySubscriptionsResponse]):
     """Ask which metrics the cluster wants."""
 
@@ -38,7 +38,7 @@ class PushTelemetryResponse(Response):
     error_code: int = wire(int16)
 
 
-@request(api_key=72, versions="0", flexible="0+")
+@request(api_key=72, versions="0", flexible="0+", since="3.7 with KRaft")
 class PushTelemetryRequest(Request[PushTelemetryResponse]):
     """Push metrics."""
 

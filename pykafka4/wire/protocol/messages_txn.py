@@ -18,7 +18,7 @@ class InitProducerIdResponse(Response):
     producer_epoch: int = wire(int16)
 
 
-@request(api_key=22, versions="0-5", flexible="2+")
+@request(api_key=22, versions="0-5", flexible="2+", since="0.11")
 class InitProducerIdRequest(Request[InitProducerIdResponse]):
     """Ask for a producer id, or (v3+) for the next epoch of the given one. v6 is unstable and left out."""
 
@@ -64,7 +64,7 @@ class AddPartitionsToTxnResponse(Response):
     results_by_topic_v3_and_below: list[_AddedTopic] = wire(array(_AddedTopic), "0-3")
 
 
-@request(api_key=24, versions="0-5", flexible="3+")
+@request(api_key=24, versions="0-5", flexible="3+", since="0.11")
 class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
     """Add partitions to the transaction before they are written to. Clients use v0 to v3 only; later versions are for brokers."""
 
@@ -93,7 +93,7 @@ class AddOffsetsToTxnResponse(Response):
     error_code: int = wire(int16)
 
 
-@request(api_key=25, versions="0-4", flexible="3+")
+@request(api_key=25, versions="0-4", flexible="3+", since="0.11")
 class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
     """Add the partition of a group's offsets to the transaction. Not used from transaction.version 2 on (KIP-890)."""
 
@@ -113,7 +113,7 @@ class EndTxnResponse(Response):
     producer_epoch: int = wire(int16, "5+", default=-1, ignorable=True)
 
 
-@request(api_key=26, versions="0-5", flexible="3+")
+@request(api_key=26, versions="0-5", flexible="3+", since="0.11")
 class EndTxnRequest(Request[EndTxnResponse]):
     """Commit or abort the transaction. v5 and above only from transaction.version 2 on: they raise the epoch (KIP-890)."""
 
@@ -142,7 +142,7 @@ class TxnOffsetCommitResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=28, versions="0-6", flexible="3+")
+@request(api_key=28, versions="0-6", flexible="3+", since="0.11")
 class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
     """Commit offsets of a group with the transaction. v5 and above only from transaction.version 2 on; v6 identifies topics by id."""
 

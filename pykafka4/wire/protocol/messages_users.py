@@ -28,7 +28,7 @@ class DescribeUserScramCredentialsResponse(Response):
     results: list[Result] = wire(array(Result))
 
 
-@request(api_key=50, versions="0", flexible="0+")
+@request(api_key=50, versions="0", flexible="0+", since="2.7")
 class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
     """Ask for the SCRAM credentials of users; None means all."""
 
@@ -53,7 +53,7 @@ class AlterUserScramCredentialsResponse(Response):
     results: list[Result] = wire(array(Result))
 
 
-@request(api_key=51, versions="0", flexible="0+")
+@request(api_key=51, versions="0", flexible="0+", since="2.7")
 class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse]):
     """Set or delete SCRAM credentials."""
 
@@ -99,7 +99,7 @@ class DescribeClientQuotasResponse(Response):
     entries: list[Entry] | None = wire(array(Entry), nullable="0+")
 
 
-@request(api_key=48, versions="0-1", flexible="1+")
+@request(api_key=48, versions="0-1", flexible="1+", since="2.6")
 class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
     """Ask for the quotas of entities that match all components."""
 
@@ -132,7 +132,7 @@ class AlterClientQuotasResponse(Response):
     entries: list[Entry] = wire(array(Entry))
 
 
-@request(api_key=49, versions="0-1", flexible="1+")
+@request(api_key=49, versions="0-1", flexible="1+", since="2.6")
 class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
     """Set or remove quotas of entities."""
 
@@ -173,7 +173,7 @@ class CreateDelegationTokenResponse(Response):
     throttle_time_ms: int = wire(int32)
 
 
-@request(api_key=38, versions="1-3", flexible="2+")
+@request(api_key=38, versions="1-3", flexible="2+", since="2.0")
 class CreateDelegationTokenRequest(Request[CreateDelegationTokenResponse]):
     """Create a delegation token."""
 
@@ -197,7 +197,7 @@ class RenewDelegationTokenResponse(Response):
     throttle_time_ms: int = wire(int32)
 
 
-@request(api_key=39, versions="1-2", flexible="2+")
+@request(api_key=39, versions="1-2", flexible="2+", since="2.0")
 class RenewDelegationTokenRequest(Request[RenewDelegationTokenResponse]):
     """Put the end of a token off."""
 
@@ -214,7 +214,7 @@ class ExpireDelegationTokenResponse(Response):
     throttle_time_ms: int = wire(int32)
 
 
-@request(api_key=40, versions="1-2", flexible="2+")
+@request(api_key=40, versions="1-2", flexible="2+", since="2.0")
 class ExpireDelegationTokenRequest(Request[ExpireDelegationTokenResponse]):
     """Set when a token ends; a negative period ends it now."""
 
@@ -249,7 +249,7 @@ class DescribeDelegationTokenResponse(Response):
     throttle_time_ms: int = wire(int32)
 
 
-@request(api_key=41, versions="1-3", flexible="2+")
+@request(api_key=41, versions="1-3", flexible="2+", since="2.0")
 class DescribeDelegationTokenRequest(Request[DescribeDelegationTokenResponse]):
     """Ask for the tokens of owners; None means all."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, dataclass_transform
 from uuid import UUID
 
 import attrs
@@ -90,9 +90,11 @@ class Request(Message, Generic[ResponseT]):
 
     __slots__ = ()
     api_key: ClassVar[int]
+    since: ClassVar[str]  # the first release of Kafka whose brokers take the lowest of `versions`
     response: ClassVar[type[Response]]
 
 
+OLDEST: Final = "0.10"  # the first release with ApiVersions, which a client needs
 REQUESTS: dict[int, type[Request[Any]]] = {}
 DATA: dict[str, type[Data]] = {}
 _RESPONSES: dict[int, type[Response]] = {}
@@ -159,12 +161,12 @@ def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable
 
 
 @dataclass_transform(kw_only_default=True)
-def request(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[T]], type[T]]:
-    """Declare a request. Its response is declared first."""
+def request(*, api_key: int, versions: str, flexible: str = "none", since: str = OLDEST) -> Callable[[type[T]], type[T]]:
+    """Declare a request. Its response is declared first. `since`: the first release whose brokers take the lowest version."""
 
     def declare(cls: Any) -> Any:
         made = _declare(cls, versions, flexible)
-        made.api_key, made.response = api_key, _RESPONSES[api_key]
+        made.api_key, made.response, made.since = api_key, _RESPONSES[api_key], since
         REQUESTS[api_key] = made
         return made
 

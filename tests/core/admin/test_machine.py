@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,8 @@ from pykafka4.core.admin.committed import CommitOffsets, FetchOffsets, Unstable
 from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, Unknown
 from pykafka4.core.admin.offsets import LATEST, CountPartitions, ListOffsetsAt
 from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
+from pykafka4.core.admin.requests import Controller
+from pykafka4.core.admin.topics import CreateTopics, NewTopic
 from pykafka4.core.admin.values import ListedOffset
 from pykafka4.core.group.encoding import assignment_bytes, subscription_bytes
 from pykafka4.core.group.notes import NO_NOTE, note_bytes
@@ -120,6 +123,41 @@ def test_at_the_deadline_a_partition_without_a_leader_is_told(harness: Harness) 
     harness.run(5.1)
     assert str(outcomes[0][T0]) == "t-0: ListOffsets: no answer within 5 s (t-0 has no leader)"
     assert outcomes[0][T1] == ListedOffset(T1, 20)
+
+
+def test_at_the_deadline_the_broker_that_is_silent_is_named(harness: Harness) -> None:
+    harness.script["DescribeGroups"] = harness.script["CreateTopics"] = lambda message, host: None
+    outcomes = harness.describe("b", seconds=2.0)
+    create = CreateTopics({"t": NewTopic(1, 1)}, 2_000, validate_only=False)
+    created = harness.ask(create, Controller(harness.world.engine.cluster), ["t"], 2.0)
+    harness.run(2.1)
+    assert str(outcomes[0]["b"]) == "group b: DescribeGroups: no answer within 2 s from broker 1"
+    assert re.fullmatch(
+        "creating topic t: CreateTopics: no answer within 2 s from broker [123], which stands for the controller", str(created[0]["t"])
+    )
+
+
+def test_at_the_deadline_the_broker_is_named_that_is_silent_about_coordinators(harness: Harness) -> None:
+    harness.script["FindCoordinator"] = lambda message, host: None
+    outcomes = harness.describe("a", seconds=2.0)
+    harness.run(2.1)
+    reason = r"coordinator of group a: FindCoordinator: no answer from b1:9092"
+    assert re.fullmatch(rf"group a: DescribeGroups: no answer within 2 s \({reason}\)", str(outcomes[0]["a"]))
+
+
+def test_at_the_deadline_the_broker_is_named_that_is_silent_about_leaders(harness: Harness) -> None:
+    harness.script["Metadata"] = lambda message, host: None
+    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [TopicPartition("u", 0)], 2.0)
+    harness.run(2.1)
+    reason = r"the leader of u-0 is not known yet, as b1:9092 has not answered Metadata"
+    assert re.fullmatch(rf"u-0: ListOffsets: no answer within 2 s \({reason}\)", str(outcomes[0][TopicPartition("u", 0)]))
+
+
+def test_a_question_that_comes_after_the_time_of_its_call_is_not_sent(harness: Harness) -> None:
+    outcomes = harness.describe("a", seconds=0.0)
+    harness.run(1.0)
+    assert str(outcomes[0]["a"]) == "group a: DescribeGroups: not asked, as the time of the call was over"
+    assert harness.of("DescribeGroups") == []
 
 
 def test_another_broker_is_asked_for_coordinators_when_one_is_silent(harness: Harness) -> None:

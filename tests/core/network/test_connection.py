@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from pykafka4.core import INFINITY, Outcome
-from pykafka4.core.network import connection as connection_module
+from pykafka4.core.network import unsupported
 from pykafka4.core.network.answered import Answered
 from pykafka4.core.network.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
 from pykafka4.errors import AuthenticationError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
@@ -86,7 +86,7 @@ def test_the_first_request_is_api_versions_and_names_the_client_software() -> No
 
 def test_api_keys_that_are_given_as_numbers_are_those_of_their_messages() -> None:
     keys = (ProduceRequest.api_key, FetchRequest.api_key, InitProducerIdRequest.api_key)
-    assert keys == (connection_module.PRODUCE, connection_module.FETCH, connection_module.INIT_PRODUCER_ID)
+    assert keys == (unsupported.PRODUCE, unsupported.FETCH, unsupported.INIT_PRODUCER_ID)
 
 
 def test_the_version_sent_to_brokers_is_the_packages() -> None:
@@ -161,14 +161,16 @@ def test_produce_is_never_spoken_below_our_minimum_though_brokers_list_it() -> N
 
 
 @pytest.mark.parametrize(
-    ("limit", "cap", "text"),
+    ("limit", "cap", "text", "way_out"),
     [
-        (None, None, "DescribeClusterRequest: broker 1 does not support it, this client supports 0-2"),
-        ((8, 9), None, "broker 1 supports versions 8 to 9, this client supports 0-2"),
-        ((1, 2), 0, "broker 1 supports versions 1 to 2, this client supports 0-2 (here at most 0)"),
+        (None, None, "does not support it, this client supports 0-2", "; it needs Kafka 2.8 or newer: upgrade the broker"),
+        ((8, 9), None, "supports versions 8 to 9, this client supports 0-2", "; upgrade pykafka4"),
+        ((1, 2), 0, "supports versions 1 to 2, this client supports 0-2 (here at most 0)", ""),
     ],
 )
-def test_a_request_the_broker_does_not_speak_fails_alone_and_says_both_ranges(limit: Any, cap: int | None, text: str) -> None:
+def test_a_request_the_broker_does_not_speak_fails_alone_and_says_both_ranges_and_the_way_out(
+    limit: Any, cap: int | None, text: str, way_out: str
+) -> None:
     connection = ready(DescribeCluster=limit)
     answers = submit(connection, message=DescribeClusterRequest(), max_version=cap)
     other = submit(connection)
@@ -176,7 +178,7 @@ def test_a_request_the_broker_does_not_speak_fails_alone_and_says_both_ranges(li
     settle(connection)
     assert isinstance(answers.failure.reason, UnsupportedVersion)
     assert answers.failure.written is Written.NO
-    assert text in str(answers.failure.reason)
+    assert str(answers.failure.reason) == f"DescribeClusterRequest: broker 1 {text}{way_out}"
     assert not other.outcomes
 
 

@@ -1,0 +1,37 @@
+"""Says why a broker cannot take a request, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykafka4.core import Request
+from pykafka4.errors import UnsupportedVersion
+
+__all__ = ["no_version"]
+
+PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22  # numbers, as importing the messages would declare those of producers in every consumer
+WRITES: Final = {PRODUCE, INIT_PRODUCER_ID}
+BEFORE_0_11: Final = 3  # the highest Fetch of brokers whose only record formats are the old ones
+READ_ONLY: Final = "the broker is older than Kafka 0.11, from which pykafka4 can only consume: upgrade it to produce"
+Offered = Mapping[int, tuple[int, int]]
+
+
+def no_version(request: Request, node: int, offered: Offered) -> UnsupportedVersion:
+    """The error for a request of which this client and broker `node` have no version in common. `offered`: versions by API key."""
+    message = request.message
+    theirs = offered.get(message.api_key)
+    support = "does not support it" if theirs is None else f"supports versions {theirs[0]} to {theirs[1]}"
+    limit = "" if request.max_version is None else f" (here at most {request.max_version})"
+    way_out = _way_out(message, theirs, offered)
+    return UnsupportedVersion(
+        f"{type(message).__name__}: broker {node} {support}, this client supports {message.versions}{limit}{way_out and f'; {way_out}'}"
+    )
+
+
+def _way_out(message: Any, theirs: tuple[int, int] | None, offered: Offered) -> str:
+    if message.api_key in WRITES and offered.get(FETCH, (0, 0))[1] <= BEFORE_0_11:
+        return READ_ONLY
+    if theirs is None or theirs[1] < message.versions.lo:
+        return f"it needs Kafka {message.since} or newer: upgrade the broker"
+    return "upgrade pykafka4" if theirs[0] > message.versions.hi else ""
