@@ -1,4 +1,4 @@
-"""Calls about the cluster, replicas and transactions: brokers that are too old for them, and refused arguments."""
+"""Calls about the cluster, replicas and transactions: results of several brokers, and refused arguments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from pykafka4 import (
     ActiveProducer,
     AdminClient,
+    AuthorizationError,
     ConfigError,
     HangingTransaction,
     Reassignment,
@@ -18,10 +19,9 @@ from pykafka4 import (
     TransactionDescription,
     TransactionList,
     TransactionListing,
-    UnsupportedVersion,
 )
-from pykafka4.admin.calls import raised
-from pykafka4.messages import DescribeLogDirsResponse
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.messages import DescribeLogDirsResponse, ListTransactionsRequest, ListTransactionsResponse
 from pykafka4.testing import ModelServer
 
 T0 = TopicPartition("t", 0)
@@ -35,27 +35,24 @@ def test_brokers_without_a_description_of_the_cluster_are_asked_for_metadata(adm
     assert [(broker.id, broker.is_fenced) for broker in found.brokers] == [(1, None), (2, None), (3, None)]
 
 
-@pytest.mark.model(release="2.1", topics={"t": 1})
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda admin: admin.describe_quorum(),
-        lambda admin: admin.update_features({"metadata.version": 20}),
-        lambda admin: admin.unregister_broker(1),
-        lambda admin: admin.alter_reassignments({T0: [1]}),
-        lambda admin: admin.list_reassignments(),
-        lambda admin: admin.reassignment_progress(),
-        lambda admin: admin.elect_leaders([T0]),
-        lambda admin: admin.elect_leaders(),
-        lambda admin: raised(admin.describe_producers([T0])[T0]),
-        lambda admin: raised(admin.list_transactions().errors[1]),
-        lambda admin: admin.describe_transaction("x"),
-        lambda admin: admin.find_hanging_transactions(["t"]),
-    ],
-)
-def test_a_broker_that_is_too_old_is_named(admin: AdminClient, call: Call) -> None:
-    with pytest.raises(UnsupportedVersion):
-        call(admin)
+def test_a_broker_that_cannot_list_transactions_does_not_hide_those_of_others(server: ModelServer, admin: AdminClient) -> None:
+    kind = ListTransactionsResponse.Transaction
+
+    def answer(call: Any) -> ListTransactionsResponse:
+        number = call.broker.node
+        if number == 2:
+            return ListTransactionsResponse(error_code=BY_NAME["CLUSTER_AUTHORIZATION_FAILED"].code)
+        row = kind(transactional_id=f"x{number}", producer_id=7, transaction_state="Ongoing")
+        return ListTransactionsResponse(transaction_states=[row])
+
+    def begin(cluster: Any) -> None:  # model brokers do not list transactions
+        cluster.versions[ListTransactionsRequest.api_key] = (0, 2)
+        cluster.control("ListTransactions", answer, keep=True)
+
+    server.do(begin)
+    found = admin.list_transactions()
+    assert [one.transactional_id for one in found] == ["x1", "x3"]
+    assert [(number, type(error)) for number, error in found.errors.items()] == [(2, AuthorizationError)]
 
 
 @pytest.mark.parametrize(

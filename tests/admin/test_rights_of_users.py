@@ -1,4 +1,4 @@
-"""ACLs, users, quotas and tokens: arguments that are refused before a broker is asked, and brokers that are too old."""
+"""ACLs, users, quotas and tokens: arguments that are refused before a broker is asked, and what is done in part."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from pykafka4 import (
     AdminClient,
     ConfigError,
     DelegationToken,
+    PartialFailure,
     QuotaEntity,
     QuotaFilter,
     QuotaScope,
-    UnsupportedVersion,
 )
 from pykafka4.core.admin.users import SaltedPassword
+from pykafka4.errors.codes import BY_NAME
+from pykafka4.messages import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
+from pykafka4.testing import ModelServer
 
 SECRET = "correct horse battery staple"
 ALICE = QuotaEntity(user="alice")
+SCRAM_SHA_512 = 2  # Kafka's number
 TOKEN = DelegationToken("id", "User:alice", None, (), 1, 2, 3, SECRET.encode())
 
 
@@ -101,15 +105,19 @@ def test_what_brokers_keep_of_a_secret_is_neither_shown_nor_pickled(value: objec
         pickle.dumps(value)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda admin: admin.describe_acls(),
-        lambda admin: admin.upsert_users({"alice": SECRET}),
-        lambda admin: admin.alter_quotas({ALICE: {"producer_byte_rate": None}}),
-        lambda admin: admin.create_token(),
-    ],
-)
-def test_a_broker_that_does_not_know_the_request_is_named(admin: AdminClient, call: Callable[[Any], object]) -> None:
-    with pytest.raises(UnsupportedVersion):
-        call(admin)
+def test_one_mechanism_that_fails_leaves_the_other_done(server: ModelServer, admin: AdminClient) -> None:
+    kind = AlterUserScramCredentialsResponse.Result
+
+    def answer(call: Any) -> AlterUserScramCredentialsResponse:
+        (row,) = call.message.upsertions
+        code = BY_NAME["UNACCEPTABLE_CREDENTIAL"].code if row.mechanism == SCRAM_SHA_512 else 0
+        return AlterUserScramCredentialsResponse(results=[kind(user=row.name, error_code=code)])
+
+    def begin(cluster: Any) -> None:  # model brokers have no users
+        cluster.versions[AlterUserScramCredentialsRequest.api_key] = (0, 0)
+        cluster.control("AlterUserScramCredentials", answer, keep=True)
+
+    server.do(begin)
+    with pytest.raises(PartialFailure, match="the SCRAM-SHA-512 credential of user alice: UNACCEPTABLE_CREDENTIAL") as caught:
+        admin.upsert_users({"alice": SECRET})
+    assert caught.value.done == {("alice", "SCRAM-SHA-256"): True}

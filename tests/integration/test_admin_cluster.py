@@ -101,6 +101,14 @@ def test_features_are_those_of_kafkas_tool_and_a_level_is_lowered_only_on_purpos
         admin.update_features({"streams.version": level})
 
 
+def test_features_are_updated_all_or_none(admin: AdminClient) -> None:
+    level = admin.describe_features().features["streams.version"].level
+    assert level
+    with pytest.raises(BrokerError, match=r"INVALID_UPDATE_VERSION .*none\.version"):
+        admin.update_features({"streams.version": level - 1, "none.version": 1}, downgrade="safe")
+    assert admin.describe_features().features["streams.version"].level == level
+
+
 def test_a_broker_that_is_not_registered_cannot_be_forgotten(admin: AdminClient) -> None:
     with pytest.raises(BrokerError, match="BROKER_ID_NOT_REGISTERED"):
         admin.unregister_broker(99)

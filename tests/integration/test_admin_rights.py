@@ -6,10 +6,7 @@ import getpass
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +29,6 @@ from pykafka4 import (
     BrokerError,
     DelegationToken,
     KafkaError,
-    KafkaTimeoutError,
     PartialFailure,
     QuotaEntity,
     QuotaFilter,
@@ -266,33 +262,6 @@ def test_kafkas_own_admin_sees_what_was_made(cluster: Cluster, admin: AdminClien
 # -- refused
 
 
-DENIED: list[tuple[Callable[[AdminClient], object], str, str]] = [
-    (lambda one: one.describe_acls(), "DESCRIBE", "cluster"),
-    (lambda one: one.create_acls(ACLS), "ALTER", "cluster"),
-    (lambda one: one.delete_acls([AclFilter()]), "ALTER", "cluster"),
-    (lambda one: one.list_users(), "DESCRIBE", "cluster"),
-    (lambda one: one.describe_user("bob"), "DESCRIBE", "cluster"),
-    (lambda one: one.upsert_users({"bob": "b", "carol": "c"}), "ALTER", "cluster"),
-    (lambda one: one.delete_users(["bob", "carol"], mechanisms=BOTH), "ALTER", "cluster"),
-    (lambda one: one.describe_quotas(), "DESCRIBE_CONFIGS", "cluster"),
-    (
-        lambda one: one.alter_quotas({QuotaEntity(ip=ip): {"connection_creation_rate": 1} for ip in ("::1", "::2")}),
-        "ALTER_CONFIGS",
-        "cluster",
-    ),
-    (lambda one: one.create_token(owner="User:bob"), "CREATE_TOKENS", "user"),
-]
-
-
-@pytest.mark.parametrize(("call", "operation", "resource"), DENIED)
-def test_a_call_without_the_right_names_it(
-    alice: AdminClient, call: Callable[[AdminClient], object], operation: str, resource: str
-) -> None:
-    with pytest.raises(AuthorizationError, match=f"needs {operation} on .*kafka-acls --add") as caught:
-        call(alice)
-    assert (caught.value.operation, caught.value.resource) == (operation, resource)
-
-
 def test_tokens_of_others_cannot_be_seen_or_renewed(admin: AdminClient, alice: AdminClient) -> None:
     token = admin.create_token()
     soon(lambda: ids(admin), [token.token_id])
@@ -376,29 +345,3 @@ def test_the_code_of_the_guide_runs(cluster: Cluster, admin: AdminClient, monkey
     assert [len(found) for found in known["deleted"].values()] == [2]
     soon(lambda: (len(admin.describe_acls()), len(admin.describe_quotas()), ids(admin)), (2, 4, []))
     assert admin.describe_user("bob") == (ScramCredential(BOTH[1], 8192),)
-
-
-# -- the end, as a broker that replays deletions of users may lose others (see the guide)
-
-
-def test_while_the_controller_is_dead_calls_end_at_their_time(cluster: Cluster, admin: AdminClient) -> None:
-    ip = QuotaEntity(ip="::3")
-    calls: list[Callable[..., object]] = [
-        admin.describe_acls,
-        partial(admin.create_acls, ACLS),
-        admin.list_users,
-        partial(admin.upsert_users, {"bob": "b"}, mechanisms=BOTH[:1]),
-        admin.describe_quotas,
-        partial(admin.alter_quotas, {ip: {"connection_creation_rate": 1}}),
-        admin.create_token,
-        partial(admin.expire_token, b"unknown"),
-    ]
-    cluster.kill(1)
-    try:
-        began = time.monotonic()
-        with ThreadPoolExecutor(len(calls)) as threads:
-            errors = [future.exception() for future in [threads.submit(call, timeout=2) for call in calls]]
-        assert [type(error) for error in errors] == [KafkaTimeoutError] * len(calls)
-        assert 2 <= time.monotonic() - began < SECONDS
-    finally:
-        cluster.start(1)

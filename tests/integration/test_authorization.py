@@ -33,7 +33,6 @@ from pykafka4 import (
     TopicPartition,
     Written,
 )
-from tests.integration.cluster_rights import NEEDS
 from tests.integration.reading import LONG, SECONDS, Notes, poll_until, read, values
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
@@ -622,17 +621,6 @@ def test_stateless_calls_name_the_right_that_is_missing_for_each_item(cluster: C
         assert denied(stored[TopicPartition(secret, 0)].error, "READ", secret)
         assert client.committed_offsets(group, [(topic, 0)])[TopicPartition(topic, 0)].offset == 5
         assert [split.bytes for split in client.splits(topic, 3)] == []
-
-
-def test_calls_of_an_admin_client_name_the_right_that_is_missing(user: User, topic: str) -> None:
-    user.cluster.create_topic(topic, 1)
-    user.grant("describe", topic=topic)
-    with AdminClient(**user.options) as admin:
-        works_soon(lambda: admin.describe_topic(topic))
-        for call, operation, kind in NEEDS:
-            with pytest.raises(AuthorizationError, match=f"needs {operation.upper()} on (the )?{kind}"):
-                call(admin, topic)
-        assert not admin.list_transactions().transactions
 
 
 def test_a_change_that_is_allowed_for_one_topic_is_made_beside_one_that_is_denied(user: User, topic: str) -> None:
