@@ -7,6 +7,7 @@ A new column or row does not change what these modules of `core` decide by a cod
     admin.acls               brokers without an authorizer: hints in messages
     admin.calls              changes that are refused because the group has members
     admin.cluster            brokers that are not registered
+    admin.committed          groups that do not exist; offsets in open transactions
     admin.fetches            offsets out of range
     admin.groups             groups that do not exist, or are of another protocol
     admin.offsets            offsets in open transactions; an end that a leader does not know yet
