@@ -1,23 +1,24 @@
-"""The machine contract. Rule: input arrives as method calls on the loop thread, output leaves only as Effects; `now` is an argument.
+"""Declares the contract between machines and the loop: requests, replies, effects, and the transition tables of states.
 
+Rule: input reaches a machine as method calls on the loop thread, output leaves the machine only as `Effects`, and `now` is an argument.
 Nothing in `core` uses sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and in the simulation
 (`tests/simulation`), where every schedule can be replayed from its seed.
 
 Modules; each line imports only from lines below it:
-    engine        polls all machines of one client
-    producer/     the producer's machine: sends sealed batches until they are acknowledged
-    consumer/     the consumer's machine: positions, fetched data, what waits for `poll`
+    engine        `Engine`: the turn, which polls all machines of one client
+    producer/     the producer's machine: queues of sealed batches, Produce requests, outcomes
+    consumer/     the consumer's machine: positions, Fetch requests, chunks and events for `poll`
     admin/        the machine of an admin client: questions about groups, each to the brokers that can answer it
-    telemetry/    the push of metrics to brokers that want them
+    telemetry/    the push of client metrics to brokers that subscribe to them
     share/        the machine of a share consumer: membership, share sessions with brokers
     group/        membership of a consumer group, its coordinator, commits
-    subscription  the partitions that are read, and what `consumer` and `group` report about them to the application
-    metadata/     brokers, topics, leaders; partitions that are offline
-    network/      connections, and the choice of the one for each request
-    sasl/         the mechanisms with which a connection authenticates
-    backoff       how long pauses are: between retries, and between attempts to connect to a broker
+    subscription  claims and positions of partitions, and the events that the loop passes to the reader
+    metadata/     brokers, topics, leaders, coordinators; offline partitions
+    network/      connections, and the choice of a connection for each request
+    sasl/         SASL mechanisms, with which connections authenticate
+    backoff       lengths of pauses: between retries, and between attempts to connect to a broker
     histogram     counts of values by size
-    timers        calls that are due at a time
+    timers        calls and the times at which they are due
     outbox        requests and jobs of a machine, for its next turn
 """
 
@@ -53,7 +54,8 @@ __all__ = [
 
 INFINITY: Final = float("inf")
 
-# A node is a broker id (0 and up), or one of these. Bootstrap addresses are nodes too: -1, -2, … in their order in the option.
+# A node is a broker id (0 and up), or one of these. Bootstrap addresses are nodes too: -1, -2, … in their order in the option. Hence the
+# two numbers far below zero: no list of bootstrap addresses reaches them.
 ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
 CONTROLLER: Final = -1_000_002  # the controller according to the metadata
 
@@ -69,7 +71,7 @@ class Reply:
 
 @attrs.frozen(eq=False)
 class Failed:
-    """There is no response. `written` is NO only if not a single byte of the request can have reached the broker."""
+    """The outcome of a request without a response. `written` is NO only if no byte of the request can have reached the broker."""
 
     reason: KafkaError
     written: Written
@@ -84,10 +86,10 @@ Outcome: TypeAlias = Reply | Failed
 
 
 class Owner(Protocol):
-    """The machine that sent a request, as the engine knows it."""
+    """The machine that sent a request: the interface for the network, which the engine implements."""
 
     def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
-        """Call `request.on_reply`; an exception in it stops only this machine."""
+        """Call `request.on_reply`; an exception of that method stops only this machine."""
 
 
 class Taker(Protocol):
@@ -95,23 +97,23 @@ class Taker(Protocol):
 
     @property
     def title(self) -> str:
-        """`broker 2`, or an address while no more is known of the broker."""
+        """`broker 2`, or the address while the broker's id is unknown."""
 
 
 @attrs.define(eq=False)
 class Request:
-    """A request to a broker. Each kind of request is a subclass, whose `on_reply` names the method that reads the response.
+    """A request to a broker. Each kind of request is a subclass, whose `on_reply` calls the method that reads the response.
 
-    A subclass carries what that method needs to know of the request, so that no response is read by a function made for it.
+    The fields of a subclass hold the state which that method needs: no closure is made for a response.
 
-    `deadline` is a monotonic time: a request that is not written by then fails. Once it is written, the broker has as long to respond as
-    there was when the network took the request, however long the request waited for a connection; then its connection fails with it.
+    `deadline` is a monotonic time in seconds: a request that is not written by then fails. After the write the broker has `deadline -
+    asked_at` seconds for its response, however long the request waited for a connection; then the network fails the connection.
     Brokers process the requests of a connection one at a time, so every response restarts the time of the requests behind it.
     `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
-    version)` removes what that version cannot carry: it is called when the message is encoded, because no version is known before there is
-    a connection. A request without a response (Produce with acks=0) gets `Reply(None, …)` after its last byte was handed to the socket.
-    `decode(version, frame)` makes the message of the `Reply`, for a response that is too large to be decoded on the loop; the frame is
-    valid during the call only.
+    version)` removes the fields that the version cannot carry. The network calls `fit` when it encodes the message, because the version is
+    unknown before there is a connection. A request without a response (Produce with acks=0) gets `Reply(None, …)` after its last byte was
+    handed to the socket. `decode(version, frame)` makes the message of the `Reply`, for a response that is too large to be decoded on the
+    loop; the frame is valid during the call only.
     """
 
     node: int
@@ -121,17 +123,17 @@ class Request:
     fit: Callable[[Any, int], None] | None = None
     decode: Callable[[int, Any], Any] | None = None
     expects_reply: bool = True
-    asked_at: float | None = None  # when the network took it
+    asked_at: float | None = None  # when the network took the request; monotonic seconds
     taker: Taker | None = None  # set by the network when it has chosen a connection
     owner: Owner | None = None  # set by the engine; None: an exception in `on_reply` stops the client
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """The request has its outcome. Called exactly once, on the loop thread, never from inside `submit`."""
+        """Handle the outcome of the request. Called exactly once, on the loop thread, never from inside `submit`."""
         raise NotImplementedError
 
 
 class Threads(Enum):
-    """Where a job runs. What may wait for long has threads of its own, so that it delays nothing of another kind."""
+    """The threads that run a job. Kinds of jobs that may block for long have their own threads, and so delay no job of another kind."""
 
     HELPER = "threads for work of the client that ends soon: slow codecs, large assignments"
     CREDENTIALS = "threads for credentials, which may wait for the application or for another server"
@@ -140,7 +142,7 @@ class Threads(Enum):
 
 @attrs.frozen(eq=False)
 class Job:
-    """Work that may block: `run` on a thread of `threads`, then `then(now, result or exception)` on the loop thread."""
+    """Work that may block: `run()` on a thread of `threads`, then `then(now, result or exception)` on the loop thread."""
 
     run: Callable[[], Any]
     then: Callable[[float, Any], None]
@@ -178,13 +180,13 @@ NOTHING: Final = Effects()
 
 
 class Machine(Protocol):
-    """Everything that runs on the loop. `poll` costs O(ready), never O(partitions)."""
+    """The logic of one user of the loop. The cost of `poll` is O(ready partitions), never O(all partitions)."""
 
     def poll(self, now: float) -> Effects:
-        """Do what is due at `now`; return requests and other output, and when to be polled again."""
+        """Do the work that is due at `now` (monotonic seconds); return requests and other output, and the time of the next poll."""
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """The loop, or only this machine, crashed: fail every waiter with `reason`; return the callbacks to deliver."""
+        """Fail every waiter with `reason`, after a crash of the loop or of this machine; return the callbacks to deliver."""
 
 
 S = TypeVar("S", bound=Enum)
@@ -193,7 +195,7 @@ S = TypeVar("S", bound=Enum)
 class Transitions(Generic[S]):
     """The table of a state machine: `{state: {states that may follow}}`. An illegal transition raises.
 
-    `meanings`: what each state means, for `docs/states.md`, which shows the tables of `core`.
+    `meanings` explains each state for `docs/states.md`, which shows the tables of `core`.
     """
 
     __slots__ = ("meanings", "name", "table")

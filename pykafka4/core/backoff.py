@@ -1,4 +1,4 @@
-"""Back-off. Rule: pauses between retries grow, and each of them is a `Backoff`; nothing retries twice without a pause.
+"""Computes the pauses between retries. Rule: pauses grow, each comes from a `Backoff`, and no retry follows another without a pause.
 
 Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN (`group.leading.leadership`), OTHER_BROKER_S (`network.call`), and
 `retry_backoff_ms` while `send` looks for a partition (`producer.session`).
@@ -27,25 +27,25 @@ class Backoff:
 
     @classmethod
     def retry(cls, config: ClientConfig, random: Random) -> Backoff:
-        """For requests: `retry_backoff_ms` to `retry_backoff_max_ms`."""
+        """The pauses between requests: `retry_backoff_ms` to `retry_backoff_max_ms`."""
         return cls(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, random)
 
     @classmethod
     def reconnect(cls, config: ClientConfig, random: Random) -> Backoff:
-        """For connections: `reconnect_backoff_ms` to `reconnect_backoff_max_ms`."""
+        """The pauses between attempts to connect: `reconnect_backoff_ms` to `reconnect_backoff_max_ms`."""
         return cls(config.reconnect_backoff_ms / 1000, config.reconnect_backoff_max_ms / 1000, random)
 
     @classmethod
     def setup(cls, config: ClientConfig, random: Random) -> Backoff:
-        """For the time that an attempt to connect may take: `socket_connection_setup_timeout_ms` to its maximum."""
+        """The time-outs of attempts to connect: `socket_connection_setup_timeout_ms` to `socket_connection_setup_timeout_max_ms`."""
         return cls(config.socket_connection_setup_timeout_ms / 1000, config.socket_connection_setup_timeout_max_ms / 1000, random)
 
     def next(self) -> float:
-        """The next pause in seconds; at most `longest` plus the jitter."""
+        """Return the next pause in seconds; at most `longest` plus the jitter."""
         plain = min(self._first * 2.0 ** min(self.attempts, MOST_DOUBLINGS), self._longest)
         self.attempts += 1
         return plain * self._random.uniform(1 - JITTER, 1 + JITTER)
 
     def reset(self) -> None:
-        """Start over with the first pause, after a success."""
+        """Return to the first pause, after a success."""
         self.attempts = 0

@@ -1,8 +1,8 @@
-"""Engine. Rule: an exception in one machine stops that machine alone, and fails what waits for it.
+"""Polls all machines of one client and passes their requests to the network; a turn is the same under the real loop and in the simulation.
 
-The engine polls all machines of one client; a turn is the same under the real loop and in the simulation. The rule covers a machine's poll,
-the handlers of its responses and jobs, and calls made for it. Only an exception in the shared parts (network, cluster, recovery) leaves
-`turn`, and stops the client.
+Invariant: an exception in one machine stops that machine alone, and fails the calls and records that wait for it. This covers the machine's
+`poll`, the handlers of its responses and jobs, and calls for the machine. Only an exception in the shared parts (network, cluster,
+recovery) leaves `turn`, and stops the client.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Turn:
 
 @attrs.define(eq=False)
 class Slot:
-    """A machine in the engine, and the owner of its requests: responses reach the machine only while it has not failed."""
+    """A machine of the engine, and the owner of its requests: responses reach the machine only until its first failure."""
 
     engine: Engine
     machine: Machine
@@ -67,25 +67,26 @@ class Engine:
     """All machines of one client. Loop thread only, except `failure`."""
 
     def __init__(self, config: ClientConfig, random: Random, events: EventSink, prepare: Callable[[str], Mechanism] | None = None) -> None:
-        """`prepare` makes a SASL mechanism with the current credentials, for a broker's host name; it may block. None: there is no SASL."""
+        """`prepare(host name of a broker)` makes a SASL mechanism with the current credentials; the call may block. None: no SASL."""
         self.config, self.random = config, random
         self.network = Network(config, random, prepare)
         self.cluster = Cluster(config, self.network, random, events)
         self.recovery = Recovery(config, self.cluster, self.network, random, events)
         self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception stopped a machine
-        # While a machine is polled, it makes calls to machines behind it in the order of polling: they act in the same turn.
+        # A machine calls only machines that are polled after it, so these act in the same turn: users call recovery and the cluster, and
+        # recovery calls the cluster (`refresh`). In the other order a request for metadata would wait for the next turn.
         self._shared: tuple[Machine, ...] = (self.recovery, self.cluster)
         self._slots: tuple[Slot, ...] = ()  # the machines that are polled
-        self._all: dict[Machine, Slot] = {}  # also failed ones, until they are removed
-        self._deliver: list[Callable[[], None]] = []  # not returned yet; kept here, so that a crash in the middle of a turn loses none
+        self._all: dict[Machine, Slot] = {}  # also failed machines, until they are removed
+        self._deliver: list[Callable[[], None]] = []  # callbacks for the next `Turn`; kept here, so that a crash within a turn loses none
 
     def add(self, machine: Machine, what: str = "machine") -> None:
-        """Poll `machine` from the next turn on. `what` stands for it in messages."""
+        """Poll `machine` from the next turn on. Messages name the machine with the noun `what`."""
         slot = self._all[machine] = Slot(self, machine, what)
         self._slots = (slot, *self._slots)
 
     def remove(self, machine: Machine) -> None:
-        """Stop polling `machine`. Responses to its requests still reach it."""
+        """Stop polling `machine`. Responses to its requests still reach the machine."""
         self._all.pop(machine, None)
         self._slots = tuple(slot for slot in self._slots if slot.machine is not machine)
 
@@ -104,17 +105,17 @@ class Engine:
                 self.stop(slot, error)
 
     def failure(self, machine: Machine) -> KafkaError | None:
-        """Why `machine` has failed; None if it has not. For any thread."""
+        """The error that stopped `machine`; None while the machine runs. For any thread."""
         slot = self._all.get(machine)
         return None if slot is None else slot.failure
 
     def fail(self, machine: Machine, error: Exception) -> None:
-        """Stop `machine` because of `error`: fail what waits for it, and do not poll it any more."""
+        """Stop `machine` because of `error`: fail its waiters, and do not poll the machine any more."""
         if (slot := self._all.get(machine)) is not None:
             self.stop(slot, error)
 
     def turn(self, now: float) -> Turn:
-        """Poll every machine, pass on their requests, poll the network."""
+        """Poll every machine, pass the requests to the network, then poll the network."""
         version, changes = self.cluster.version, self.recovery.changes
         self.network.close_stale(now)
         requests: list[Request] = []
@@ -137,17 +138,18 @@ class Engine:
             requests += effects.requests
             if effects.wake_at < wake_at:
                 wake_at = effects.wake_at
+        # The network is last: it writes the requests of this turn in this turn, and its events of this turn are handled in the next.
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)
         jobs += net.jobs
         if self.cluster.version != version or self.recovery.changes != changes:
-            wake_at = now  # machines that were polled before the change have to see it
+            wake_at = now  # the machines were polled before the change: without another turn at once, they would sleep through it
         deliver, self._deliver = self._deliver, []
         return Turn(net.connect, net.close, net.write, tuple(deliver), tuple(jobs), min(wake_at, net.wake_at))
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Have every machine fail what waits for it. An exception in one does not affect the others."""
+        """Make every machine fail its waiters; return the callbacks. An exception in one machine does not affect the others."""
         deliver, self._deliver = self._deliver, []
         for slot in self._slots:
             deliver += self._shut_down(slot.machine, reason)
@@ -173,13 +175,14 @@ class Engine:
                 self.stop(slot, error)
 
     def stop(self, slot: Slot, error: Exception) -> None:
-        """Stop the machine as a crash of the loop would. Only its first failure counts; an exception while it is shut down is logged."""
+        """Fail the machine's waiters as after a crash of the loop. Only the first failure counts; an exception in `crash` is logged."""
         if slot.failure is not None:
             return
         reason = KafkaError(f"an internal error stopped this {slot.what}: {describe(error)}; close it and create a new one")
         reason.__cause__ = error
         empty_frames(error)
         slot.failure = reason
+        # A new tuple, not a change of the old one: `turn` may be iterating over it. The slot stays in `_all`, for `failure`.
         self._slots = tuple(other for other in self._slots if other is not slot)
         log.critical(
             "%s: an internal error stopped a %s; the client and its other users continue", self.config.client_id, slot.what, exc_info=error
@@ -198,7 +201,7 @@ class Engine:
 
 
 def describe(error: BaseException) -> str:
-    """`ValueError: the message`; only the type if the message cannot be formatted."""
+    """The error as `ValueError: the message`; only the type if `__str__` of the error raises."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:

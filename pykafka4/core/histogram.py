@@ -1,4 +1,4 @@
-"""Counts values by size, in fixed buckets. Invariant: counts and sum only grow; a value costs one search among the bounds."""
+"""Counts values by size, in fixed buckets. Invariant: counts and sums only grow; a value costs one search among the bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCH_BYTES: Final = (1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0
 
 @attrs.frozen
 class Histogram:
-    """Counts of one moment: `counts[i]` values are at most `bounds[i]` and above the bound before; the last count is of larger ones.
+    """Counts at one moment: `counts[i]` values are at most `bounds[i]` and above the bound before; the last count has the larger values.
 
     `sum` is the sum of all values, in the unit of the metric.
     """
@@ -33,13 +33,13 @@ class Histogram:
         return sum(self.counts)
 
     def plus(self, other: Histogram) -> Histogram:
-        """Both together; their bounds are the same."""
+        """The sum of both histograms; their bounds are the same."""
         counts = tuple(mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
         return Histogram(self.bounds, counts, self.sum + other.sum)
 
 
 class BucketCounts:
-    """Counts of values so far. Written by one thread."""
+    """Counts of all values so far. Only one thread may call `add`."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -54,5 +54,5 @@ class BucketCounts:
         self._sum += value
 
     def snapshot(self) -> Histogram:
-        """The counts of this moment."""
+        """A copy of the counts at this moment."""
         return Histogram(self._bounds, tuple(self._counts), self._sum)

@@ -1,4 +1,4 @@
-"""The outbox of a machine. Invariant: what a part of the machine sends or starts leaves with the machine's next turn, once."""
+"""Collects requests and jobs from the parts of a machine. Invariant: each leaves with the machine's next `Effects`, once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Outbox"]
 
 
 class Outbox:
-    """Requests and jobs of a machine's parts, until the turn ends."""
+    """Requests and jobs of a machine's parts, until the machine's poll returns."""
 
     __slots__ = ("_nothing", "jobs", "requests")
 
@@ -24,11 +24,11 @@ class Outbox:
         self.requests.append(request)
 
     def start(self, job: Job) -> None:
-        """Start `job` with this turn: it must not run on the loop."""
+        """Start `job`, which must not run on the loop, with this turn."""
         self.jobs.append(job)
 
     def effects(self, wake_at: float, deliver: tuple[Callable[[], None], ...] = ()) -> Effects:
-        """Everything since the last call. An idle turn allocates nothing while `wake_at` stays the same."""
+        """Return all requests and jobs since the last call. An idle turn allocates nothing while `wake_at` stays the same."""
         if self.requests or self.jobs or deliver:
             found = Effects(tuple(self.requests), deliver, tuple(self.jobs), wake_at)
             self.requests.clear()

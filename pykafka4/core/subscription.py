@@ -1,8 +1,10 @@
-"""Subscription. Rule: fetched data belongs to a claim and is dropped with it; no field of a claim is written by two threads at once.
+"""Declares claims and positions, and the events that the loop passes to the reader of a consumer.
 
-A claim is the reading of one partition from one assignment or seek until the next: an assignment creates it, a seek replaces it, a
-revocation or loss ends it.
-Chunks, errors and events refer to their claim, so whatever arrives after the claim has ended is recognised and dropped.
+Invariant: fetched data belongs to a claim and is dropped with that claim; no field of a claim is written by two threads at once.
+
+A claim is the reading of one partition from one assignment or seek until the next: an assignment creates the claim, a seek replaces it, a
+revocation or loss ends it. Chunks, errors and events refer to their claim, so the reader recognises and drops those that arrive after the
+end of the claim.
 """
 
 from __future__ import annotations
@@ -49,12 +51,12 @@ Place: TypeAlias = tuple[int, int]  # offset of the next record, leader epoch of
 
 
 class Start(enum.Enum):
-    """Where reading starts, if not at a given offset."""
+    """A start of reading that has to be looked up, in contrast to a given offset."""
 
     COMMITTED = "committed"  # the group's committed offset; without one, auto_offset_reset
     EARLIEST = "earliest"
     LATEST = "latest"
-    EARLIEST_LOCAL = "earliest local"  # of what is not in tiered storage; only looked up, never read from
+    EARLIEST_LOCAL = "earliest local"  # the first offset on the leader's disks, not in tiered storage; only looked up, never read from
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
     __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
@@ -62,13 +64,13 @@ class Start(enum.Enum):
 
 @attrs.frozen
 class Since:
-    """Reading starts at the first record whose timestamp is this or later; without one, at the end of the log."""
+    """Reading starts at the first record with this timestamp or a later one; without such a record, at the end of the log."""
 
     timestamp_ms: int
 
     @property
     def value(self) -> str:
-        """For messages, as that of a `Start`."""
+        """The text for messages, in the place of `Start.value`."""
         return f"time {self.timestamp_ms}"
 
 
@@ -80,7 +82,7 @@ class Lately:
 
     @property
     def value(self) -> str:
-        """For messages, as that of a `Start`."""
+        """The text for messages, in the place of `Start.value`."""
         return f"by_duration:PT{self.duration_ms / 1000:g}S"
 
 
@@ -94,12 +96,12 @@ def reset_policy(reset: str) -> Policy:
 
 
 def of_new_partition(policy: Policy) -> Policy:
-    """Where reading of a partition starts that did not exist when the subscription began: nothing of it is skipped."""
+    """The start for a partition that did not exist when the subscription began: none of its records is skipped."""
     return policy if policy is Start.NONE else Start.EARLIEST
 
 
 class Claim:
-    """One partition, from an assignment or seek to the next. Compared by identity."""
+    """The reading of one partition, from an assignment or seek to the next. Compared by identity."""
 
     __slots__ = (
         "consumed",
@@ -123,29 +125,30 @@ class Claim:
     )
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
-        """`replaces` is the claim that a seek ends; both have the same `origin`, which identifies their assignment."""
+        """`replaces` is the claim that a seek ends; both claims have the same `origin`, which identifies their assignment."""
         self.tp = tp
         self.origin: object = object() if replaces is None else replaces.origin
         # written by the loop
         self.delivered = 0  # bytes made available to the application
-        self.end = -1  # where reading ends, in the last response: high watermark, with read_committed the last stable offset
-        self.ended = False  # the partition was revoked or lost: if the application does not read it yet, it must not start
+        self.end = -1  # the end of the log in the last response: high watermark, with read_committed the last stable offset
+        self.ended = False  # the partition was revoked or lost: an application that does not read the claim yet must not start
         self.recreated: int = 0 if replaces is None else replaces.recreated  # how often the topic was deleted and created again
-        self.missing: bool = False if replaces is None else replaces.missing  # it was counted as recreated because brokers did not know it
+        self.missing: bool = False if replaces is None else replaces.missing  # `recreated` counts a topic that brokers did not know
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
         self.target: Start | Since | None = None  # where a seek begins, until its offset is known
         self.start: int | None = None if replaces is None else replaces.start  # where reading of this assignment, or after a seek, began
         self.epoch = -1  # leader epoch of the last record returned
-        self.otherwise: int | None = None  # after a rewind: where to read if the log does not have the committed offset
-        self.followed: int = 0 if replaces is None else replaces.followed  # `recreated` when reading came to the topic of its places
-        self.stuck = False  # `poll` raises an error until a seek: what else is fetched would be dropped
-        self.live = True  # False: reading has ended, and what still arrives is dropped
+        self.otherwise: int | None = None  # after a rewind: the offset to read from if the log does not have the committed offset
+        self.followed: int = 0 if replaces is None else replaces.followed  # the value of `recreated` to which this claim's offsets belong
+        self.stuck = False  # `poll` raises an error until a seek: more fetched data would be dropped
+        self.live = True  # False: reading has ended, and chunks that still arrive are dropped
         # The offset at which reading ends. Set before the loop gets the claim, and never changed: chunks and positions rely on it.
         self.until: int = UNBOUNDED if replaces is None else replaces.until
-        # Whether `poll` has an error of this claim to raise once. The loop sets it when it is False, the application clears it when it is
-        # True, so only one of them may write it at any time.
+        # Whether `poll` has an error of this claim to raise once. Only the loop changes False to True, and only the application changes
+        # True to False, so at any time one thread may write the field. If the loop also wrote True over True, the False of an application
+        # that is just raising the first error could follow, and erase the second error.
         self.troubled = False
 
     def successor(self, start: Start | Since | int, epoch: int = -1) -> Claim:
@@ -160,7 +163,7 @@ class Claim:
 
     @property
     def outdated(self) -> bool:
-        """Whether its places are those of a topic that was deleted: in the new topic they would be other records."""
+        """Whether the claim's offsets belong to a deleted topic: in the new topic, other records have these offsets."""
         return self.followed != self.recreated
 
     def __repr__(self) -> str:
@@ -174,15 +177,15 @@ class Ending(enum.Enum):
     """How partitions leave a member."""
 
     REVOKED = "revoked"  # still held until released: finished records can be committed
-    LOST = "lost"  # another member may already read the partitions
+    LOST = "lost"  # another member may read the partitions already
 
 
 @attrs.define(eq=False)
 class MemberIdentity:
     """The fields by which a coordinator checks the commits of a member. Compared by object identity.
 
-    The member's protocol creates it. A protocol whose members keep partitions from one generation to the next updates `generation` in
-    place: a commit is sent with the value that is current when it is sent.
+    The member's protocol creates the identity. A protocol whose members keep partitions from one generation to the next updates
+    `generation` in place: a commit request carries the value at the time of sending.
     """
 
     group_id: str
@@ -193,12 +196,12 @@ class MemberIdentity:
     topic_ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics that the member reads, if its protocol names them by id
 
 
-# ---- what the loop passes to the reader besides chunks
+# ---- events that the loop passes to the reader, besides chunks
 
 
 @attrs.define(eq=False)
 class Assigned:
-    """The group assigned these partitions to this member, in addition to those that it holds."""
+    """The group assigned these partitions to this member, in addition to the partitions that the member holds."""
 
     claims: tuple[Claim, ...]
     reported: bool = False  # written by the application: the listener was called
@@ -206,7 +209,7 @@ class Assigned:
 
 @attrs.define(eq=False)
 class Ended:
-    """This member has to release these partitions. The loop creates the event; the application returns it with `Membership.released`."""
+    """This member must release these partitions. The loop creates the event; the application returns it with `Membership.released`."""
 
     claims: tuple[Claim, ...]
     ending: Ending  # revoked partitions that the application does not release by `deadline` are lost
@@ -217,17 +220,17 @@ class Ended:
 
 @attrs.frozen(eq=False)
 class Located:
-    """Where reading starts, or continues after a reset. The reader handles it after the chunks that arrived before it."""
+    """The offset at which reading starts, or continues after a reset. The reader handles the event after the chunks before it."""
 
     claim: Claim
     offset: int
     epoch: int = -1
-    recreated: int = 0  # the claim's, when the offset was found
+    recreated: int = 0  # `Claim.recreated` when the offset was found
 
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """An unclean leader election truncated the log to `offset`; records that were read beyond it are lost."""
+    """An unclean leader election truncated the log to `offset`; the log lost the records behind it that were read."""
 
     claim: Claim
     offset: int
@@ -237,19 +240,20 @@ class Truncated:
 
 @attrs.frozen(eq=False)
 class Subscribed:
-    """Another subscription has begun. An error that ended the one before it may have arrived after the application's call."""
+    """A new subscription has begun: errors before this event belong to the old subscription, although they may have arrived after the
+    application's call."""
 
 
 class Lasting(enum.Enum):
     """How often `poll` raises an error."""
 
-    ONCE = "once"  # the loop retries meanwhile
+    ONCE = "once"  # meanwhile the loop retries
     UNTIL_SEEK = "until seek"
 
 
 @attrs.frozen(eq=False)
 class Trouble:
-    """An error to raise from `poll`, after the records before it were returned; `claim` is None if it concerns the whole consumer."""
+    """An error for `poll` to raise, after `poll` has returned the records before it; `claim` is None for an error of the whole consumer."""
 
     claim: Claim | None
     error: KafkaError
@@ -260,7 +264,7 @@ class Trouble:
 
 
 class Stage(enum.Enum):
-    """What a position waits for. `status()` shows the value as the state, and `meaning` as the reason."""
+    """The stages of a position. `status()` shows the value as the state, and `meaning` as the reason."""
 
     UNKNOWN = "unknown"
     ASKING = "asking"
@@ -272,7 +276,7 @@ class Stage(enum.Enum):
 
     @property
     def meaning(self) -> str | None:
-        """Why the partition is not being fetched; None for FETCHING."""
+        """The reason why the partition is not fetched; None for FETCHING."""
         return _STAGE_MEANINGS.get(self)
 
 
@@ -306,7 +310,7 @@ class Rest:
 
 
 class Position:
-    """Where the loop fetches a partition; ahead of the claim's position by what is buffered."""
+    """The place from which the loop fetches a partition; ahead of the claim's position by the buffered records."""
 
     __slots__ = (
         "asked",
@@ -338,10 +342,10 @@ class Position:
     )
 
     def __init__(self, claim: Claim, start: Start | Since | int, fallback: Policy, limit: int) -> None:
-        """`fallback` is where to start without a committed offset; `limit` is the maximum number of bytes per Fetch."""
+        """`fallback` is the start without a committed offset; `limit` is the maximum number of bytes per Fetch."""
         self.claim, self.tp = claim, claim.tp
         self.fallback, self.limit = fallback, limit
-        self.target: Start | Since | Lately  # what a reset looks up
+        self.target: Start | Since | Lately  # the start that a reset looks up
         if not isinstance(start, int):
             self.stage = Stage.UNKNOWN if start is Start.COMMITTED else Stage.RESETTING
             self.target = start
@@ -349,7 +353,7 @@ class Position:
             self.epoch = -1  # leader epoch of the last batch fetched
         else:
             self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
-            self.epoch = claim.epoch  # known if the client itself went back: the leader then detects a further truncation
+            self.epoch = claim.epoch  # known if the client itself went back: with the epoch, the leader detects another truncation
         self.otherwise = claim.otherwise  # None as soon as it was used
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest
@@ -359,15 +363,15 @@ class Position:
         self.cut_off = 0  # consecutive responses without one complete batch
         self.topic_id: object = None
         self.asked = 0  # the last Metadata request before this position
-        self.by_policy = start is Start.COMMITTED  # the application did not say where to start
+        self.by_policy = start is Start.COMMITTED  # the application gave no start
         self.search: Any = None  # the offset lookup in progress
         self.end_before = -1  # the claim's `end`, before a seek
-        self.gap: Any = None  # what is lost when reading continues (`losses.Gap`)
+        self.gap: Any = None  # the offsets that are lost when reading continues (`losses.Gap`)
         self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
-        self.bound = False  # to the leader: it must not choose a follower
-        self.found_nothing = False  # the last response had no bytes, although it is read up to an offset
-        self.tail: Any = None  # the look-up in progress that says whether anything lies between `offset` and the end
-        self.behind_open = 0  # offsets that are not read yet because a transaction before them is open
+        self.bound = False  # bound to the leader, which must not choose a follower
+        self.found_nothing = False  # the last response had no bytes, although the partition is read up to an offset
+        self.tail: Any = None  # the look-up in progress that finds whether any record lies between `offset` and the end
+        self.behind_open = 0  # number of offsets that are not read yet because a transaction before them is open
 
     def move(self, to: Stage) -> None:
         """Change the stage; raises RuntimeError if the transition is not allowed."""
@@ -379,7 +383,7 @@ class Position:
         self.offset, self.epoch = offset, epoch
 
     def reset(self, target: Policy) -> None:
-        """Look up where to continue."""
+        """Look up the offset at which to continue."""
         self.move(Stage.RESETTING)
         self.target = target
 
@@ -390,21 +394,21 @@ class Position:
 
     @property
     def fetchable(self) -> bool:
-        """Whether to fetch the partition, if its leader is available."""
+        """Whether the partition has to be fetched, as soon as its leader is available."""
         wanted = self.offset < self.claim.until or self.is_unconfirmed
         return wanted and self.stage is Stage.FETCHING and not self.paused and self.refusal is None
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Whether it lies behind its bound, and no response has said yet that the log has this offset: it may be out of range."""
+        """Whether the position lies behind its bound, and no response has confirmed the offset yet: it may be out of range."""
         return self.offset > self.claim.until and self.claim.end < 0
 
     @property
     def refusal(self) -> KafkaError | None:
-        """The error whose back-off is not over; None if there is no back-off."""
+        """The error whose back-off is not over; None without a back-off."""
         return None if self.rest is None else self.rest.reason
 
     @property
     def buffered(self) -> int:
-        """Bytes that the application has not read yet."""
+        """The number of fetched bytes that the application has not read yet."""
         return self.claim.delivered - self.claim.consumed

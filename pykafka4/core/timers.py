@@ -1,4 +1,4 @@
-"""Timers. Rule: monotonic times only; finding what is due does not look at the other timers."""
+"""Keeps calls until they are due. Rule: times are monotonic seconds; a look for due calls does not touch the other calls."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Timers"]
 
 
 class Timers:
-    """A heap of calls with the times at which they are due. Calls cannot be cancelled: one that is no longer needed must do nothing."""
+    """A heap of calls with the times at which they are due. Calls cannot be cancelled: a call that is no longer needed must do nothing."""
 
     __slots__ = ("_heap", "_ties")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
-        self._ties = count()
+        self._ties = count()  # keeps calls with equal times in order; without it the heap would compare functions, and raise TypeError
 
     def at(self, when: float, act: Callable[[float], None]) -> None:
         """Call `act(now)` in the first `run` at `when` or later."""
@@ -31,5 +31,5 @@ class Timers:
 
     @property
     def wake_at(self) -> float:
-        """When the next call is due."""
+        """The time of the next call; INFINITY if there is none."""
         return self._heap[0][0] if self._heap else INFINITY

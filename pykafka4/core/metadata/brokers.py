@@ -1,4 +1,4 @@
-"""Brokers. Rule: a broker with a new address counts as one that was removed and one that was added."""
+"""Declares `Broker`, and compares two lists of brokers. Rule: a broker with a new address counts as a removed and an added broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _rack(rack: str | None) -> str | None:
 
 @attrs.frozen
 class Broker:
-    """A broker and its address."""
+    """A broker: its id, address and rack."""
 
     node: int
     host: str = attrs.field(converter=_host)
@@ -31,12 +31,12 @@ class Broker:
 
     @property
     def address(self) -> tuple[str, int]:
-        """(host, port)."""
+        """The pair (host, port)."""
         return self.host, self.port
 
 
 def changes_of(before: Mapping[int, Broker], after: Mapping[int, Broker]) -> list[BrokerAdded | BrokerRemoved]:
-    """An event for each broker that was removed or added."""
+    """Return an event for each removed or added broker; the removed brokers are first, as a changed address is one event of each kind."""
 
     def missing(those: Mapping[int, Broker], others: Mapping[int, Broker]) -> list[Broker]:
         return [b for b in those.values() if b.node not in others or others[b.node].address != b.address]

@@ -1,7 +1,9 @@
-"""Topic changes. Rule: a machine looks at a topic again only after the topic changed, and once for all its changes since the last look.
+"""Collects the topics that changed since a machine last looked, one collection for each machine.
 
-The cost of a turn depends on what changed, not on what exists: each machine that uses the metadata has its own `TopicChanges`, and an index
-from topic to its own state of that topic. Whatever is added to such an index reads the metadata at once: only later changes are collected.
+Rule: a machine looks at a topic again only after the topic changed, and once for all its changes since the last look. So the cost of a turn
+depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`, and an
+index from the topic to its own state of that topic. A machine reads the metadata when it adds a topic to that index, because
+`TopicChanges` collects only later changes.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ __all__ = ["TopicChanges"]
 
 
 class TopicChanges:
-    """Topics whose metadata changed, and partitions that are online again, since the machine last took them."""
+    """The topics whose metadata changed, and the partitions that came online again, since the machine last took them."""
 
     __slots__ = ("_cluster", "_online", "_recovery", "_topics")
 
     def __init__(self, cluster: Cluster, recovery: Recovery | None = None) -> None:
-        """Without `recovery`, only topics are collected: for machines that send no requests to leaders."""
+        """Without `recovery`, the object collects only topics, for machines that send no requests to leaders."""
         self._cluster, self._recovery = cluster, recovery
         self._topics: set[str] = set()
         self._online: dict[TopicPartition, None] = {}
@@ -35,14 +37,14 @@ class TopicChanges:
         self._topics.add(topic)
 
     def take_topics(self) -> list[str]:
-        """The topics whose id, leaders or error changed. Sorted, because the order of a set differs between processes."""
+        """Return the topics whose id, leaders or error changed. Sorted, because the order of a set differs between processes."""
         if not self._topics:
             return []
         topics, self._topics = self._topics, set()
         return sorted(topics)
 
     def take_online(self) -> list[TopicPartition]:
-        """The partitions that are online again, in the order in which that happened."""
+        """Return the partitions that came online again, in the order of these events."""
         if not self._online:
             return []
         online, self._online = self._online, {}

@@ -1,4 +1,6 @@
-"""Cluster. Rule: metadata never goes back; an older leader epoch, a missing topic or an empty response does not replace what is known.
+"""Requests the metadata of brokers and topics in use, and applies the responses.
+
+Invariant: metadata never goes back: an older leader epoch, a missing topic or an empty response does not replace the known metadata.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
 a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time.
@@ -36,18 +38,22 @@ __all__ = ["MISSING", "Change", "Cluster", "Waiter"]
 
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
-RECHECK = 0.5  # seconds until the next look, while no broker is connected
-ASKS_PER_BROKER = 4  # requests for a topic with an error before another broker is asked
-EPOCHS_FROM = 9  # brokers before 2.4 return an old epoch while replicas are reassigned; leaders reject requests that contain it
+# Seconds until the next look, while no broker is connected. The first connection causes a look at once (`Network.changes`); RECHECK is for
+# events that are no change of the network, such as a back-off that is over.
+RECHECK = 0.5
+ASKS_PER_BROKER = 4  # requests for a topic with an error, before the request goes to another broker
+# The version of Metadata since which epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
+# reject requests with that epoch.
+EPOCHS_FROM = 9
 MOST_PARTITIONS = 1_000_000  # of one topic; a response with more is corrupt, and must not make the client allocate that much
-MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes: there is no such topic, or partition
+MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes for a topic or partition that is missing
 REBOOTSTRAP = BY_NAME["REBOOTSTRAP_REQUIRED"].code
 Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 
 @attrs.frozen
 class Change:
-    """A new version of the metadata: which topics changed, and whether the brokers did."""
+    """A new version of the metadata: the topics that changed, and whether the list of brokers changed."""
 
     version: int
     topics: frozenset[str]
@@ -59,10 +65,10 @@ class Waiter:
     """A caller that waits for responses with `names`, to requests later than number `after`."""
 
     names: set[str]
-    after: int
+    after: int  # the response to an earlier request may be older than the caller's call
     then: Then
-    wishes: frozenset[str]  # topics that it uses until `then` is called
-    named: frozenset[str]  # those of them that the caller asked for, and whose denial it gets
+    wishes: frozenset[str]  # topics that the waiter uses until the call of `then`
+    named: frozenset[str]  # the topics that the caller named: `then` gets their denial
 
 
 @attrs.define(eq=False)
@@ -70,7 +76,7 @@ class MetadataInFlight(Request):
     """A Metadata request without a response."""
 
     cluster: Cluster = attrs.field(kw_only=True)
-    number: int = attrs.field(kw_only=True)  # the order in which they were sent
+    number: int = attrs.field(kw_only=True)  # counts the Metadata requests, in the order of sending
     sent_at: float = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
@@ -79,31 +85,31 @@ class MetadataInFlight(Request):
 
 
 class Cluster(KnownMetadata):
-    """The machine that keeps the metadata."""
+    """The machine that keeps the metadata up to date."""
 
     def __init__(self, config: ClientConfig, network: Network, random: Random, events: EventSink) -> None:
         super().__init__()
         self.version = 0  # incremented with each change
         self.told_at: float | None = None  # when the last response with metadata arrived
-        self.changed_at: float | None = None  # when one last changed the metadata
+        self.changed_at: float | None = None  # when a response last changed the metadata
         self.controller: int | None = None
         self.cluster_id: str | None = None
-        self.error: KafkaError | None = None  # why the last request failed; None if it succeeded
+        self.error: KafkaError | None = None  # the failure of the last request; None after a success
         self.on_change: list[Callable[[Change], None]] = []
         self._config, self._network, self._random, self._events = config, network, random, events
         self._topics[BROKERS] = self._new_topic()
-        self.on_forgotten: list[Callable[[str], None]] = []  # (topic): it is no longer in use
-        self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and whether brokers may create it for them
-        self._queue = MetadataQueue(config, random)  # what to request
+        self.on_forgotten: list[Callable[[str], None]] = []  # called with a topic that is no longer in use
+        self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and for each whether brokers may create the topic
+        self._queue = MetadataQueue(config, random)
         self._queue.put(BROKERS, -INFINITY)
         self._vanishing: dict[str, None] = {}  # topics that were known, and no longer exist according to brokers
         self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests in flight: number -> (names, since)
-        self._number = self._told = 0  # of the last request, and of the last whose response replaced the list of brokers
+        self._number = self._told = 0  # numbers of the last request, and of the last request whose response replaced the list of brokers
         self._told_by: int | None = None  # the broker that sent that response
         self._request: MetadataInFlight | None = None  # the last request, until it has an outcome
         self._waiters: list[Waiter] = []
         self._retry = Backoff.retry(config, random)
-        self._not_before = -INFINITY  # after a failed request
+        self._not_before = -INFINITY  # the end of the back-off after a failed request
         self._expires = INFINITY
         self._gone: frozenset[int] = frozenset()  # brokers that the last change removed
         self._unplaced = False  # a hint contained the address of a broker, and the network does not have it yet
@@ -121,7 +127,7 @@ class Cluster(KnownMetadata):
     @property
     def silent(self) -> str | None:
         """The broker that has not answered the last request; None if there is none. For any thread."""
-        request = self._request  # looked at once
+        request = self._request  # read once: the loop may set the field to None between two reads
         return None if request is None or request.taker is None else request.taker.title
 
     # -- topics in use
@@ -132,7 +138,7 @@ class Cluster(KnownMetadata):
         return list(self._wanted)
 
     def troubles(self, topics: Iterable[str]) -> dict[str, str]:
-        """Those of `topics` that are in use and have an error or leaderless partitions, with the reason."""
+        """Return topic -> reason for each of `topics` that is in use and has an error or leaderless partitions."""
         found = {}
         for name in topics:
             known = self._topics.get(name) if name in self._wanted else None
@@ -148,17 +154,19 @@ class Cluster(KnownMetadata):
         return found
 
     def want(self, topic: str, user: object, create: bool = False) -> None:
-        """Request `topic` and keep its metadata up to date until `user` forgets it. May be called twice for the same user.
+        """Request `topic` and keep its metadata up to date until `user` forgets the topic. May be called twice for the same user.
 
-        With `create`, brokers may create the topic (allow_auto_create_topics) until it has existed once: if it is deleted later, it is not
-        created again. Raises TypeError or ConfigError for an invalid name, because every later request with that name would fail.
+        With `create`, brokers may create the topic (allow_auto_create_topics) until it has existed once: a topic that is deleted later is
+        not created again. Raises TypeError or ConfigError for an invalid name, because every later request with that name would fail.
         """
         if topic not in self._wanted:
             check_topic(topic)
         known = self._topic(topic)
         gone = not known.leaders or known.missing_since is not None
         users = self._wanted.setdefault(topic, {})
-        hurried = known.error is not None and known.error.denied and user not in users  # its records or its caller wait for the response
+        # The right may have been granted since the denial. A new user's records or its caller wait for the response, so the topic's
+        # back-off, which belongs to earlier users, does not delay this request.
+        hurried = known.error is not None and known.error.denied and user not in users
         users[user] = users.get(user, False) or (create and gone and self._config.allow_auto_create_topics)
         if hurried:
             self._queue.put(topic, -INFINITY)
@@ -171,24 +179,26 @@ class Cluster(KnownMetadata):
         return topic in self._wanted
 
     def seeks(self, topic: str) -> bool:
-        """Whether `topic` is in use and incomplete, so that it is requested repeatedly until it is complete."""
+        """Whether `topic` is in use and incomplete: the cluster requests the topic again and again until the metadata is complete."""
         return topic in self._wanted and self._topics[topic].troubled
 
     def forget(self, topic: str, user: object) -> None:
-        """`user` no longer needs `topic`. Its metadata is dropped with its last user."""
+        """`user` no longer needs `topic`. The topic's metadata is dropped with the last user."""
         users = self._wanted.get(topic, {})
         users.pop(user, None)
         if not users and self._wanted.pop(topic, None) is not None:
             self._drop(topic)
 
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
-        """Request those of `topics` that are in use (None: all, and the brokers): at once the first time, then with back-off.
+        """Request the topics of `topics` that are in use (None: all, and the brokers): at once the first time, then with back-off.
 
         The broker that sent the current metadata may have nothing newer. So the request goes to another broker, if one can be reached.
         """
         self._avoid(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
+            # Not requested for twice the longest back-off: no back-off for this topic is running, so this is a new incident. Topics in
+            # rotation keep their turn: thousands of them would otherwise be due at once.
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_rotation(name):
                 known.backoff.reset()
                 known.not_before = now
@@ -197,7 +207,7 @@ class Cluster(KnownMetadata):
     def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> Waiter:
         """Request `topics` at once (None: all in use, and the brokers; empty: the brokers). `then` is called with None, or with an error.
 
-        Raises as `want` does, before anything is requested.
+        Raises TypeError or ConfigError for an invalid name, before any request.
         """
         names = set(self._all() if topics is None else map(check_topic, topics)) or {BROKERS}
         self._avoid(now)
@@ -216,7 +226,7 @@ class Cluster(KnownMetadata):
             self._dismiss(waiter)
 
     def hint(self, tp: TopicPartition, node: int, epoch: int, endpoint: tuple[str, int] | None = None) -> None:
-        """A response contained the current leader of `tp` (KIP-951). Used if its epoch is newer and the node's address is known."""
+        """Apply the current leader of `tp` from a response (KIP-951), if its epoch is newer and the node's address is known."""
         known = self._topics.get(tp.topic)
         if known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:
             return
@@ -253,10 +263,10 @@ class Cluster(KnownMetadata):
             waiter.then(reason)
         return ()
 
-    # -- what to request
+    # -- the choice of topics to request
 
     def _avoid(self, now: float) -> None:
-        """Send the next request to a broker other than the one that sent the current metadata."""
+        """Send the next request to another broker than the sender of the current metadata."""
         if self._told_by is not None:
             self._network.avoid(now, self._told_by)
 
@@ -305,7 +315,7 @@ class Cluster(KnownMetadata):
         self._wake_at = -INFINITY
 
     def _lost(self, now: float, node: int) -> None:
-        """A connection to a broker was lost: its partitions may have moved, and perhaps no other request would show that."""
+        """A connection to a broker was lost: the broker's partitions may have moved, and perhaps no other request would show that."""
         if node >= 0 or not self._network.up:
             self.refresh(now)
 
@@ -315,19 +325,19 @@ class Cluster(KnownMetadata):
             self.crash(error)
 
     def _expire(self, now: float) -> None:
-        """Request everything again after `metadata_max_age_ms`, and whatever a slow broker has not returned yet."""
+        """Request all metadata again after `metadata_max_age_ms`, and again the topics that a slow broker has not returned yet."""
         if now >= self._expires:
             self._set_expiry(now)
             self.refresh(now)
         for number, (names, since) in self._asked.items():
             if since > -INFINITY and since + OTHER_BROKER_S <= now:
-                self._asked[number] = (names, -INFINITY)  # no longer waited for, but its response is still used
+                self._asked[number] = (names, -INFINITY)  # the time is over, but a late response is still used
                 self._ask_again(names, now)
         if self._vanishing:
             self._clear_vanished(now)
 
     def _clear_vanished(self, now: float) -> None:
-        """Drop partitions of topics that have not existed for `unknown_topic_timeout_ms`, according to brokers."""
+        """Drop the partitions of topics that, according to brokers, have not existed for `unknown_topic_timeout_ms`."""
         patience = self._config.unknown_topic_timeout_ms / 1000
         for name in list(self._vanishing):
             known = self._topics[name]
@@ -339,6 +349,7 @@ class Cluster(KnownMetadata):
                 self._changed(frozenset((name,)), False)
 
     def _set_expiry(self, now: float) -> None:
+        # Up to 20 % earlier, at random, so that clients that started together do not request all metadata together (see `backoff.JITTER`).
         self._expires = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())
 
     def _next(self, now: float) -> tuple[Request | None, float]:
@@ -353,9 +364,9 @@ class Cluster(KnownMetadata):
         return self._ask(now), min(now + OTHER_BROKER_S, self._expires)
 
     def _ask(self, now: float) -> Request:
-        """A request for what is due now or soon. Topics to be created get one of their own: its flag applies to all its topics.
+        """Build a request for the topics that are due now or soon. Topics to be created have their own request: its flag is for all topics.
 
-        It names no more topics than one step of the loop can take in; the others stay in the queue, and are next.
+        The request names no more topics than one step of the loop can take in; the others stay in the queue, and are next.
         """
         soon = now + self._config.retry_backoff_ms / 1000
         due = self._queue.due(now, soon)
@@ -395,7 +406,7 @@ class Cluster(KnownMetadata):
             return
         shown = self._network.secret_filter.host
         brokers = {b.node_id: Broker(b.node_id, shown(b.host), b.port, b.rack) for b in message.brokers if b.node_id >= 0}
-        if not brokers:  # a broker that has just started has no metadata yet: to it, no topic exists
+        if not brokers:  # a broker that has just started has no metadata yet, and reports every topic as missing
             self._network.avoid(now, outcome.node)
             self._failed(now, names, KafkaError("Metadata: the response contains no brokers"))
             return
@@ -419,7 +430,7 @@ class Cluster(KnownMetadata):
                 self._ask_for(name, when)
 
     def _still(self, names: frozenset[str]) -> list[str]:
-        """Those of `names` that are still needed. Sorted: the order of a set differs between processes, and runs must be repeatable."""
+        """The names that are still needed. Sorted: the order of a set differs between processes, and runs must be repeatable."""
         return sorted(name for name in names if name in self._topics)
 
     def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
@@ -431,7 +442,11 @@ class Cluster(KnownMetadata):
                 waiter.then(refusals[0] if refusals else None)
 
     def _apply_brokers(self, now: float, number: int, node: int, message: MetadataResponse, brokers: dict[int, Broker]) -> bool:
-        """Not called for a response that was overtaken by a later request's: lists of brokers have no epoch that shows which is newer."""
+        """Apply the list of brokers. Not called for a response that the response to a later request has overtaken.
+
+        Lists of brokers have no epoch that shows which is newer. Without the comparison of numbers: request 1 goes to a slow broker,
+        request 2 after `OTHER_BROKER_S` to another. Response 2 adds broker 4; then response 1, which is older, would remove broker 4.
+        """
         self._told, self._told_by = number, node
         self._check_cluster(message.cluster_id)
         return self._set_brokers(now, brokers, message.controller_id)
@@ -451,10 +466,11 @@ class Cluster(KnownMetadata):
             self._queue.news()
             self._changed(topics, brokers_changed)
         if refused := frozenset(name for name in self._still(names) if self.refusal(name) is not None) - topics:
-            self._tell(Change(self.version, refused, False))  # users that came since the last response have not heard it
+            # An unchanged refusal is no change, but users that came since the last response have not received it.
+            self._tell(Change(self.version, refused, False))
 
     def _pace(self, now: float, name: str, changed: bool) -> None:
-        """Set when `name` may be requested again: at once after a change, otherwise after a back-off."""
+        """Set the time of the next request for `name`: at once after a change, otherwise after a back-off."""
         known = self._topics[name]
         if changed and not known.troubled:
             known.backoff.reset()
@@ -464,7 +480,7 @@ class Cluster(KnownMetadata):
         troubled = name in self._wanted and known.troubled
         if troubled and known.error is not None:
             self._network.troubles.note(now, (self, name), broker_error(known.error.code, f"topic {name}", topic=name))
-        else:  # a partition without a leader is reported by those that need it
+        else:  # the machines that need a partition report that it has no leader
             self._network.troubles.over((self, name))
         if troubled:
             if known.backoff.attempts % ASKS_PER_BROKER == 0:  # not every time: a missing topic should not open connections to all brokers
@@ -492,7 +508,8 @@ class Cluster(KnownMetadata):
         elif known.is_replaced(now, received.topic_id):
             return False
         else:
-            if known.missing_since is not None and received.topic_id == NO_UUID:  # without ids, it may have been recreated
+            # Without ids, a topic that was missing may have been recreated. Its epochs begin at 0, and would be taken for old ones.
+            if known.missing_since is not None and received.topic_id == NO_UUID:
                 known.forget_epochs(range(len(known.epochs)))
             known.error = known.missing_since = None
             self._apply_partitions(now, known, received, version)
@@ -520,7 +537,7 @@ class Cluster(KnownMetadata):
         nodes = [p.leader_id if p.leader_id in self.brokers else None for p in partitions]
         for partition, node, epoch in zip(indexes, nodes, epochs, strict=True):
             known.lead(partition, node, epoch)
-        if known.leaders and received.name in self._wanted:  # it exists: if it is deleted, only a later `want` may create it again
+        if known.leaders and received.name in self._wanted:  # the topic exists: after a deletion, only a later `want` may create it again
             self._wanted[received.name] = dict.fromkeys(self._wanted[received.name], False)
 
     # -- brokers
@@ -545,9 +562,9 @@ class Cluster(KnownMetadata):
             self._events.emit(event)
 
     def _unseat(self) -> frozenset[str]:
-        """Partitions led by a broker that left the cluster become leaderless, and their topics are requested again.
+        """Remove leaders that left the cluster, and request the topics of their partitions again; returns these topics.
 
-        Without this they would wait for a connection to that broker until the metadata expires.
+        Without this the partitions would wait for a connection to that broker until the metadata expires.
         """
         unseated = []
         for name in self._wanted if self._gone else ():

@@ -1,6 +1,7 @@
-"""Coordinators. Rule: losing the coordinator only delays requests; only responses of the coordinator itself end what it coordinates.
+"""Finds the coordinator of a group or a transactional id, and reports its loss and its errors.
 
-The coordinator of a group or of a transactional id is the leader of a partition of an internal topic, so it moves as leaders do.
+Rule: the loss of the coordinator only delays requests; only a response of the coordinator ends a membership or a transaction. The
+coordinator is the leader of a partition of an internal topic, so it moves as leaders do.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class CoordinatorUser(Protocol):
     """The machine that needs a coordinator."""
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """Finding it failed with an error that is not retriable. After a denial, `want` starts another lookup."""
+        """The lookup failed with an error that is not retriable. After a denial, `want` starts another lookup."""
 
 
 class Coordinator:
@@ -69,7 +70,7 @@ class Coordinator:
         outbox: Outbox,
         user: CoordinatorUser,
     ) -> None:
-        """`kind` is GROUP or TRANSACTIONAL_ID, `key` its name."""
+        """`kind` is GROUP or TRANSACTIONAL_ID; `key` is the group id or the transactional id."""
         self._config, self._network, self._cluster, self._outbox, self._user = config, network, cluster, outbox, user
         self._kind, self._key = kind, key
         backoff, timeout = Backoff.retry(config, random), config.request_timeout_ms / 1000
@@ -81,39 +82,41 @@ class Coordinator:
 
     @property
     def subject(self) -> str:
-        """What is coordinated, for messages: `group g`."""
+        """The group or transactional id, for messages: `group g`."""
         return f"{NAMES[self._kind]} {self._key}"
 
     @property
     def log_name(self) -> Subject:
-        """Begins log lines."""
+        """The subject with which log lines begin."""
         group, transactional_id = (self._key, None) if self._kind == GROUP else (None, self._key)
         return Subject.of(self._config.client_id, self.subject, group=group, transactional_id=transactional_id)
 
     @property
     def address(self) -> int | None:
-        """The node that requests go to; None while it is unknown."""
+        """The node to which requests go; None while the coordinator is unknown."""
         return self.node
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why the coordinator was lost or not found, until it has responded."""
+        """The reason why the coordinator was lost or not found, until the coordinator has responded."""
         return self._call.last_error
 
     @property
     def troubles(self) -> Troubles:
-        """Where errors that are retried are reported."""
+        """The log of errors that the client retries."""
         return self._network.troubles
 
     def want(self) -> None:
-        """Find the coordinator: there is a request for it."""
+        """Find the coordinator, because there is a request for it."""
         self._wanted = True
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
         """`node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
         if self.node == node:
             log.info("%s: lost coordinator %d (%s)", self.log_name, node, reason, broker=node)
-            self._network.avoid(now, node)  # frozen, it would not respond; cut off from the cluster, it would report itself
+            # The next lookup avoids both brokers. A frozen coordinator would not respond; a coordinator that is cut off from the cluster
+            # would report itself. And the broker that named this coordinator may have outdated metadata, and name it again.
+            self._network.avoid(now, node)
             if self._told_by is not None:
                 self._network.avoid(now, self._told_by)
             self.node, self._before = None, node
@@ -121,12 +124,12 @@ class Coordinator:
             self.retried(now, reason)
 
     def retried(self, now: float, reason: KafkaError) -> None:
-        """The coordinator, or the way to it, refused a request that is repeated: until `well`, whatever lookups succeed meanwhile."""
+        """Report `reason`, for which a request to the coordinator is repeated. The trouble lasts until `well`, even if lookups succeed."""
         if isinstance(reason, BrokerError):
             self.troubles.note(now, self, reason)
 
     def well(self) -> None:
-        """The coordinator responded: after the next loss the back-off starts over."""
+        """The coordinator responded: the next loss begins with the first back-off."""
         self.troubles.over(self)
         self._call.reset()
         self._told_by = None
@@ -150,7 +153,7 @@ class Coordinator:
         return Next.GIVE_UP if self._is_final(response.error_code) else Next.ELSEWHERE, error
 
     def _is_final(self, code: int) -> bool:
-        """Whether no broker would give another answer than `code`."""
+        """Whether every broker would respond with `code`."""
         row = error_code(code)
         return not row.retriable and row.name not in PASSING
 
@@ -163,10 +166,12 @@ class Coordinator:
             self._cluster.refresh(now)
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
         log.info("%s: the coordinator is broker %d", self.log_name, node, broker=node)
-        if node != self._before:  # it moved: what it refuses while it begins is asked again soon
+        # The coordinator moved: the new one may refuse requests while it loads its state, which is soon over. If the lost broker is found
+        # again, the back-off keeps growing, as nothing has changed.
+        if node != self._before:
             self._backoff.reset()
         self.node, self._told_by = node, told_by
         self._wanted = False
         assert self.address is not None
-        self._network.want(self.address)  # connect meanwhile, so that the first request need not wait
+        self._network.want(self.address)  # connect now, so that the first request does not wait for the connection
         return None

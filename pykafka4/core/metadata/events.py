@@ -1,4 +1,4 @@
-"""Events of a client. Rule: values only; machines emit them, and `Client.events` passes them on."""
+"""Declares the events of a client, which machines emit and `Client.events` passes to the application. Rule: an event is a value."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["BrokerAdded", "BrokerRemoved", "NOBODY", "EventSink", "LossReason", 
 
 
 class EventSink(Protocol):
-    """The receiver of events, also of those that the metadata does not report."""
+    """The receiver of all events, also of events that do not concern the metadata."""
 
     def emit(self, event: object) -> None:
         """Pass `event` on to `Client.events`. Called on the loop thread; must not block."""
 
 
 class _Nobody:
-    """Drops every event."""
+    """A receiver that drops every event."""
 
     def emit(self, event: object) -> None:
         """See `EventSink`."""
@@ -40,7 +40,7 @@ class BrokerAdded:
 
 @attrs.frozen
 class BrokerRemoved:
-    """Event: a broker is no longer in the cluster, or no longer at this address."""
+    """Event: a broker has left the cluster, or no longer has this address."""
 
     node: int
     host: str
@@ -55,7 +55,7 @@ class MetadataChanged:
 
 
 class LossReason(enum.Enum):
-    """Why offsets are lost."""
+    """The reason for lost offsets."""
 
     REMOVED = "the log no longer has them (retention or DeleteRecords)"
     RESET = "the position was out of range, and auto_offset_reset chose a later one"
@@ -68,8 +68,8 @@ class LossReason(enum.Enum):
 class OffsetsLost:
     """Event: a consumer of the client will not read the offsets of `tp` from `first` up to `until` (not included).
 
-    For TRUNCATED, it has fetched them: the log has other records, or none, at these offsets. For RECREATED and DELETED, `until` is the end
-    of the log in the last response: a record that was written later is lost as well.
+    For TRUNCATED, the consumer has fetched these offsets: the log has other records, or none, there. For RECREATED and DELETED, `until` is
+    the end of the log in the last response: a record that was written later is lost as well.
     """
 
     tp: TopicPartition

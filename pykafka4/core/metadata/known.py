@@ -1,4 +1,4 @@
-"""The metadata that is known, for the parts that read it. Lookups are for the loop thread; they cost a dict access or two."""
+"""Looks up brokers, topics and leaders in the client's metadata. Lookups are for the loop thread, and cost one or two dict accesses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["KnownMetadata"]
 
 
 class KnownMetadata:
-    """Brokers, topics and leaders, as far as they are known."""
+    """The known brokers, topics and leaders."""
 
     def __init__(self) -> None:
         self.brokers: Mapping[int, Broker] = {}
@@ -24,7 +24,7 @@ class KnownMetadata:
         self._names: dict[UUID, str] = {}
 
     def partitions(self, topic: str) -> int:
-        """The number of partitions; 0: unknown."""
+        """The number of partitions; 0 while the topic is unknown."""
         known = self._topics.get(topic)
         return 0 if known is None else len(known.leaders)
 
@@ -41,49 +41,50 @@ class KnownMetadata:
         return known.leaders[tp.partition]
 
     def leaders(self, topic: str) -> list[Leader | None]:
-        """The leaders of all partitions, in order."""
+        """The leaders of all partitions, in the order of partitions."""
         known = self._topics.get(topic)
         return [] if known is None else list(known.leaders)
 
     def racks(self, topic: str) -> list[frozenset[str]]:
-        """The racks of the replicas of each partition; empty: no broker has a rack, or the topic is unknown."""
+        """The racks of the replicas of each partition; empty if no broker has a rack, or the topic is unknown."""
         known, brokers = self._topics.get(topic), self.brokers
         racks = {node: broker.rack for node, broker in brokers.items() if broker.rack is not None}
         return [] if known is None else [frozenset(racks[node] for node in nodes if node in racks) for nodes in known.replicas]
 
     def topic_id(self, topic: str) -> UUID | None:
-        """The id of `topic`; None if it is unknown, or the brokers are too old for topic ids."""
+        """The id of `topic`; None if the topic is unknown, or the brokers are too old for topic ids."""
         known = self._topics.get(topic)
         return None if known is None else known.topic_id
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The topic with this id."""
+        """The topic with this id; None if no topic in use has or had the id."""
         return self._names.get(topic_id)
 
     def topic_error(self, topic: str) -> ErrorCode | None:
-        """The error of `topic` in the last response; None: no error."""
+        """The error of `topic` in the last response; None without an error."""
         known = self._topics.get(topic)
         return None if known is None else known.error
 
     def refusal(self, topic: str, after: int = 0) -> BrokerError | None:
-        """Why brokers refuse `topic`, with an error that waiting does not cure; None: they do not, or not since request `after` was sent.
+        """The lasting error with which brokers refuse `topic`; None without one, or without one since Metadata request number `after`.
 
-        Rights may have been granted since an earlier request of other users of the client.
+        A user of `topic` gives the number of the last request before its first use: the right may have been granted since earlier requests
+        for other users of the client.
         """
         known = self._topics.get(topic)
         return None if known is None else known.refusal(topic, after)
 
     def unknown_since(self, topic: str) -> float | None:
-        """Since when brokers have returned that `topic` does not exist; None if it exists or was not requested."""
+        """The time since which brokers report `topic` as missing; None if the topic exists or was not requested."""
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 
     def was_missing(self, topic: str, seconds: float) -> bool:
-        """Whether brokers have returned for `seconds` that `topic` does not exist."""
+        """Whether brokers have reported `topic` as missing for `seconds`."""
         known = self._topics.get(topic)
         return known is not None and known.was_missing(seconds)
 
     def age(self, topic: str, now: float) -> float:
-        """Seconds since `topic` was last requested; INFINITY: never."""
+        """The seconds since the last request for `topic`; INFINITY if there was none."""
         known = self._topics.get(topic)
         return INFINITY if known is None else now - known.asked_at

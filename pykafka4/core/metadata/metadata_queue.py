@@ -1,10 +1,10 @@
-"""Metadata queue. Rule: a topic is requested as soon as it is due, but topics that often failed share a fixed budget per round.
+"""Chooses the topics of the next Metadata request. Rule: each topic is requested when due, but topics that often failed share a budget.
 
 Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
 (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
 when a response contains a change, all topics in rotation are due at once, at most once per round.
 
-A request names no more topics than AT_ONCE allows, whatever is due: a response with 10,000 topics would hold the loop for long.
+A request names no more topics than AT_ONCE allows, however many are due: a response with 10,000 topics would hold the loop for long.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pykafka4.options.config import ClientConfig
 __all__ = ["ROTATES_AFTER", "MetadataQueue", "within_budget"]
 
 ROTATES_AFTER = 8  # failed attempts after which a topic is in rotation with others: about five seconds with default options
-AT_ONCE = 2000  # of a request: what the loop takes in within 10 ms; the same unit as of BUDGET
-BUDGET = 3000  # per round; the unit is the cost of one partition, about 3 µs to decode and compare
+AT_ONCE = 2000  # the limit of one request, in the unit of BUDGET: the loop takes in such a response within 10 ms
+BUDGET = 3000  # the limit per round; the unit is the cost of one partition, about 3 µs to decode and compare
 TOPIC = 5  # the cost of a topic without its partitions, in the same unit
 
 
@@ -29,13 +29,13 @@ def within_budget(names: list[str], partitions: Callable[[str], int]) -> list[st
     left = AT_ONCE
     for number, name in enumerate(names):
         left -= TOPIC + partitions(name)
-        if left < 0 < number:
+        if left < 0 < number:  # `0 < number`: a topic that is larger than AT_ONCE would otherwise never be requested
             return names[:number]
     return names
 
 
 class MetadataQueue:
-    """The topics to request, and when each is due. The empty name stands for the list of brokers."""
+    """The topics to request, and the time at which each is due. The empty name stands for the list of brokers."""
 
     __slots__ = ("_due", "_next_round", "_next_rush", "_rotation", "_round", "_rush")
 
@@ -54,7 +54,7 @@ class MetadataQueue:
         return len(self._due) + len(self._rotation)
 
     def in_rotation(self, name: str) -> bool:
-        """Whether `name` takes turns."""
+        """Whether `name` is in rotation."""
         return name in self._rotation
 
     def put(self, name: str, when: float) -> None:
@@ -63,7 +63,7 @@ class MetadataQueue:
         self._due[name] = min(when, self._due.get(name, INFINITY))
 
     def put_in_rotation(self, name: str, partitions: int) -> None:
-        """Request `name`, a topic with this number of partitions, in its turn; no change if it is already queued."""
+        """Request `name`, a topic with this number of partitions, in its turn; no change if the topic is already queued."""
         if name not in self:
             self._rotation[name] = TOPIC + partitions
 
@@ -78,14 +78,14 @@ class MetadataQueue:
 
     @property
     def due_at(self) -> float:
-        """When the next topic is due; INFINITY: nothing is queued."""
+        """The time at which the next topic is due; INFINITY if the queue is empty."""
         first = min(self._due.values(), default=INFINITY)
         if not self._rotation:
             return first
         return min(first, self._next_round, self._next_rush if self._rush else INFINITY)
 
     def due(self, now: float, soon: float) -> list[str]:
-        """What to request now: everything that is due by `soon`, and as many topics in rotation as the budget allows."""
+        """The names to request now: all that are due by `soon`, and as many topics in rotation as the budget allows."""
         if self._rush and now >= self._next_rush:
             self._rush = False
             self._next_rush = self._next_round = now + self._round.next()
@@ -95,14 +95,14 @@ class MetadataQueue:
         if now >= self._next_round:
             left = BUDGET
             for name, cost in self._rotation.items():
-                if cost > left and left < BUDGET:
+                if cost > left and left < BUDGET:  # the first topic always fits, however large it is
                     break
                 left -= cost
                 names.append(name)
         return names
 
     def asked(self, names: Iterable[str], now: float) -> None:
-        """Remove `names`, which have been requested."""
+        """Remove `names`, which have been requested, and begin the next round if one of them was in rotation."""
         turns = False
         for name in names:
             turns = self._rotation.pop(name, None) is not None or turns

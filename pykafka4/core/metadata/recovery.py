@@ -1,12 +1,15 @@
-"""Recovery. Rule: a failed partition is offline until its leader is connected and its own back-off is over; none waits for another.
+"""Keeps failed partitions offline, and brings each back online as soon as requests for it may succeed.
+
+Invariant: a failed partition is offline until its leader is connected and its own back-off is over; no partition waits for another.
 
 A partition is offline from `report` until the metadata has a leader for it whose connection is READY, and its own back-off is over. The
-back-off keeps doubling until a request for the partition succeeds (`healthy`), so that one that fails every time is not retried too often.
-If the metadata has another leader, or a newer leader epoch, than the one that failed, the partition does not wait for its back-off.
+back-off keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always fail is not
+retried too often. If the metadata has another leader than the failed one, or a newer leader epoch, the partition does not wait for its
+back-off.
 
-A poll looks only at partitions with an event: their topic changed, the broker they wait for is connected, or their back-off is over.
-Thousands of partitions that have no leader for hours cost nothing. Topics without a leader are asked for by the cluster (`Cluster._pace`,
-`MetadataQueue`); recovery asks only for those that the cluster does not (`seeks`): a leader is known and cannot be reached.
+A poll looks only at partitions with an event: their topic changed, the broker that they wait for is connected, or their back-off is over.
+Thousands of partitions that have no leader for hours cost nothing. The cluster requests topics without a leader (`Cluster._pace`,
+`MetadataQueue`); recovery requests only topics whose known leader cannot be reached, as the cluster does not request these (`seeks`).
 """
 
 from __future__ import annotations
@@ -31,13 +34,15 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 
-SLACK = 0.01  # seconds: partitions that are due within this time are handled together, thousands of them in one turn
+# Seconds: partitions that are due within this time are handled together. Back-offs have a jitter: after the loss of a broker, thousands of
+# partitions would otherwise take a turn of the loop each.
+SLACK = 0.01
 SLACK_PART = 0.1  # the maximum as a part of retry_backoff_ms, so that a short back-off is not skipped
 
 
 @attrs.frozen
 class PartitionOffline:
-    """Event: requests for `tp` fail; nothing is sent to it until it is online again."""
+    """Event: requests for `tp` fail; the client sends nothing to the partition until it is online again."""
 
     tp: TopicPartition
     reason: KafkaError
@@ -52,14 +57,14 @@ class PartitionOnline:
 
 @attrs.define(eq=False)
 class Offline:
-    """Why a partition is offline, and since when (monotonic seconds)."""
+    """The reason why a partition is offline, and the time of its failure (monotonic seconds)."""
 
     since: float
     reason: KafkaError
-    attempts: int  # failed ones; 0: none could be made
-    failed: Leader | None  # its leader when it failed
+    attempts: int  # failed attempts; 0: no request could be sent
+    failed: Leader | None  # the leader at the time of the failure
     not_before: float
-    awaits: int | None = None  # the broker whose connection it waits for
+    awaits: int | None = None  # the broker for whose connection the partition waits
 
 
 @attrs.define(eq=False)
@@ -75,7 +80,7 @@ class Recovery:
     """The machine that brings partitions back online."""
 
     def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, events: EventSink) -> None:
-        self.offline: dict[TopicPartition, Offline] = {}  # others only read it
+        self.offline: dict[TopicPartition, Offline] = {}  # other machines only read this dict
         self.changes = 0  # incremented when a partition comes online
         self.losses = 0  # incremented when a partition goes offline
         self.on_online: list[Callable[[TopicPartition], None]] = []
@@ -93,11 +98,11 @@ class Recovery:
         cluster.on_forgotten.append(self._forgotten)
 
     def leader(self, tp: TopicPartition) -> Leader | None:
-        """The leader to send requests for `tp` to; None while it is offline, leaderless or unknown."""
+        """The leader for requests to `tp`; None while the partition is offline, leaderless or unknown."""
         return None if self.offline and tp in self.offline else self._cluster.leader(tp)
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
-        """A request for `tp` failed with an error that another leader or a retry may resolve. `node`: where it was sent, if known."""
+        """Take `tp` offline after an error that another leader or a retry may resolve. `node` is the request's destination, if known."""
         if not self._cluster.wants(tp.topic):  # the response to a request of a machine that has ended
             return
         self.note_retry(now, tp, reason)
@@ -106,12 +111,14 @@ class Recovery:
             known.reason = reason
             return
         backoff, leader = self._backoffs[tp.topic][tp], self._cluster.leader(tp)
+        # If another broker leads `tp` by now, that broker has not failed: with `failed` None the partition does not wait for the back-off,
+        # because `_look` finds that the present leader differs from `failed`.
         failed = leader if node is None or leader is None or leader.node == node else None
         self._cluster.refresh(now, (tp.topic,))
         self._begin(now, tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
 
     def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
-        """A request for `tp` failed and is repeated. Other users of the client go on using `tp`: the caller has a back-off of its own."""
+        """Note a failed request that its sender repeats after a back-off of its own. `tp` stays online for other users of the client."""
         if self._cluster.wants(tp.topic):
             self._network.troubles.note(now, tp, reason)
             backoffs = self._backoffs.setdefault(tp.topic, {})
@@ -119,9 +126,10 @@ class Recovery:
                 backoffs[tp] = self._new_backoff()
 
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
-        """No request for `tp` failed, but none can be sent: it has no leader, or there is no connection to its leader.
+        """Take `tp` offline although no request for it failed: `tp` has no leader, or there is no connection to its leader.
 
-        It is online as soon as its leader is connected: no back-off, and no request for metadata, which the cluster sends anyway.
+        The partition is online as soon as its leader is connected: there is no back-off, and no request for metadata, which the cluster
+        sends anyway.
         """
         if (known := self.offline.get(tp)) is not None:
             known.reason = reason
@@ -141,7 +149,7 @@ class Recovery:
         self._events.emit(PartitionOffline(tp, offline.reason))
 
     def healthy(self, tp: TopicPartition) -> None:
-        """A request for `tp` succeeded: its back-off starts over."""
+        """A request for `tp` succeeded: the next failure begins with the first back-off."""
         if self._backoffs and tp not in self.offline and (backoffs := self._backoffs.get(tp.topic)) is not None:
             if backoffs.pop(tp, None) is not None:
                 self._network.troubles.over(tp)
@@ -149,7 +157,7 @@ class Recovery:
                 del self._backoffs[tp.topic]
 
     def poll(self, now: float) -> Effects:
-        """Look at the partitions with an event."""
+        """Look at the partitions with an event since the last poll."""
         if not self.offline:
             self._changed.clear()
             if self._timers.wake_at != INFINITY:
@@ -171,7 +179,7 @@ class Recovery:
         return Effects(wake_at=min(self._timers.wake_at, self._tell_at) if self.offline else INFINITY)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Nothing to fail."""
+        """Do nothing: no call waits for recovery."""
         return ()
 
     def _new_backoff(self) -> Backoff:
@@ -181,7 +189,7 @@ class Recovery:
         self._changed.update(change.topics & self._outages.keys())
 
     def _forgotten(self, topic: str) -> None:
-        """The topic is no longer in use: forget its partitions."""
+        """Forget the partitions of `topic`, which is no longer in use."""
         for tp in self._backoffs.pop(topic, ()):
             self._network.troubles.over(tp)
         if (outage := self._outages.get(topic)) is not None:
@@ -189,7 +197,7 @@ class Recovery:
                 self._end(tp)
 
     def _look(self, tp: TopicPartition, now: float) -> None:
-        """Bring `tp` online if possible. If not, its topic's next change, a connection or a timer leads here again."""
+        """Bring `tp` online if possible. If not, the next change of its topic, a connection or a timer calls this again."""
         offline = self.offline.get(tp)
         if offline is None:
             return
@@ -197,7 +205,8 @@ class Recovery:
         self._await(tp, offline, None if leader is None or self._network.ready(leader.node) else leader.node)
         if leader is None or offline.awaits is not None:
             self._ask_later(tp.topic, now)
-        # `_slack` here, too: its timer may have run early by that, and there is no other.
+        # `_slack` here, too: the timer of `tp` may have run early by `_slack`. If this comparison were exact, `tp` would stay offline,
+        # because no other timer is set for it.
         elif now + self._slack >= offline.not_before or leader != offline.failed:
             self._end(tp)
             self.changes += 1
@@ -208,7 +217,7 @@ class Recovery:
     def _look_at_awaited(self, now: float) -> None:
         for node, partitions in list(self._awaited.items()):
             if not self._network.ready(node):
-                self._network.want(node)  # again: it may have been connected, and lost, since the last look
+                self._network.want(node)  # again: the connection may have been made, and lost, since the last look
                 continue
             for tp in list(partitions):
                 self._look(tp, now)
@@ -233,14 +242,14 @@ class Recovery:
             self._awaited.setdefault(node, {})[tp] = None
 
     def _ask_later(self, topic: str, now: float) -> None:
-        """Request the metadata of `topic` after a back-off, unless `Cluster` does so anyway or no broker is connected."""
+        """Request the metadata of `topic` after a back-off, unless `Cluster` requests it anyway or no broker is connected."""
         outage = self._outages[topic]
         if not outage.asking and self._network.up and not self._cluster.seeks(topic):
             outage.asking = True
             self._timers.at(now + outage.backoff.next(), partial(self._ask, topic))
 
     def _ask(self, topic: str, now: float) -> None:
-        """The leader cannot be reached, or the partition is not in the metadata: request the metadata again."""
+        """Request the metadata of `topic` again: a leader cannot be reached, or a partition is not in the metadata."""
         outage = self._outages.get(topic)
         if outage is None:
             return
@@ -253,7 +262,7 @@ class Recovery:
 
     def _end(self, tp: TopicPartition) -> None:
         self._await(tp, self.offline[tp], None)
-        if not self.offline.pop(tp).attempts:  # no request for it has failed, so none has to succeed
+        if not self.offline.pop(tp).attempts:  # no request for `tp` has failed, so its trouble ends before a request succeeds
             self._network.troubles.over(tp)
         outage = self._outages[tp.topic]
         del outage.partitions[tp]

@@ -1,6 +1,6 @@
-"""Topic. Rule: an older leader epoch or a replaced topic id is ignored, unless responses have contained nothing newer for a long time.
+"""Keeps the metadata of one topic; `Cluster` sends the requests, and stores their responses here.
 
-The metadata of one topic; `Cluster` sends the requests, and stores their responses here.
+Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained nothing newer for a long time.
 """
 
 from __future__ import annotations
@@ -18,72 +18,78 @@ from pykafka4.errors.codes import ErrorCode, error_code
 
 __all__ = ["CONTRADICTED", "MISSING_SECONDS", "Leader", "Topic"]
 
-MISSING_SECONDS = 2.0  # for which brokers have to return that a topic or partition does not exist: they learn of a new one in turn
-CONTRADICTED = 30.0  # seconds with only older metadata after which it is accepted; brokers do not lag behind for so long
-# Not retriable by Kafka's table, but for a topic these only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers are
-# up than the topic gets replicas; a broker before 0.11 that has just started returns it for every topic. TOPIC_ALREADY_EXISTS: two brokers
-# created it at once. UNKNOWN_SERVER_ERROR: a broker failed to create it; a retry does no harm.
+# Seconds for which brokers have to report a topic or partition as missing, before it counts as missing. Brokers learn of a new topic at
+# different times, and a broker that has just started knows no topic: one report is not enough.
+MISSING_SECONDS = 2.0
+CONTRADICTED = 30.0  # seconds with only older metadata, after which the client accepts it; brokers do not lag behind for so long
+# Not retriable by Kafka's table, but for a topic these errors only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer
+# brokers are up than the topic needs for its replicas; a broker before 0.11 that has just started returns this error for every topic.
+# TOPIC_ALREADY_EXISTS: two brokers created the topic at once. UNKNOWN_SERVER_ERROR: a broker failed to create the topic; a retry does no
+# harm.
 NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
 
 
 @attrs.frozen
 class Leader:
-    """The leader of a partition. `epoch` is -1 if brokers are too old to return it."""
+    """The leader of a partition. `epoch` is -1 if brokers are too old to return leader epochs."""
 
     node: int
     epoch: int
 
 
-_leader = functools.lru_cache(maxsize=4096)(Leader)  # thousands of partitions share a few of them
+_leader = functools.lru_cache(maxsize=4096)(Leader)  # thousands of partitions share a few equal leaders
 
 
 @attrs.define(eq=False)
 class Topic:
-    """The metadata of a topic, and when it may be requested again."""
+    """The metadata of a topic, and the time at which the topic may be requested again."""
 
     backoff: Backoff
     topic_id: UUID | None = None
     former_ids: frozenset[UUID] = frozenset()
     leaders: list[Leader | None] = attrs.Factory(list)
-    epochs: list[int] = attrs.Factory(list)  # the highest seen, also of leaderless partitions
+    epochs: list[int] = attrs.Factory(list)  # the highest leader epoch of each partition so far, also of leaderless partitions
     replicas: tuple[Sequence[int], ...] = ()  # brokers with a replica of each partition; empty while no broker has a rack
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
-    judged: int = 0  # number of the request with whose response the error, or its absence, came
-    creating: bool = False  # with the error, brokers refused to look it up, or to create it
+    judged: int = 0  # number of the request whose response contained the error, or none
+    creating: bool = False  # whether the last request asked brokers to create the topic, so that the error may refuse its creation
     missing_since: float | None = None
-    missing_at: float = -INFINITY  # when the request was sent to which a broker returned that last
+    missing_at: float = -INFINITY  # the sending time of the last request whose response reported the topic as missing
     behind_since: float | None = None  # since when responses have had only older epochs or replaced ids
     asked_at: float = -INFINITY
     not_before: float = -INFINITY
 
     @property
     def troubled(self) -> bool:
-        """Whether something is missing that another request may find."""
+        """Whether the metadata lacks leaders or partitions that another request may find."""
         if self.error is not None:
             return self.error.retriable or self.error.denied
         return not self.leaders or len(self.available) < len(self.leaders)
 
     def was_missing(self, seconds: float) -> bool:
-        """Whether brokers have returned for `seconds` that it does not exist. (Not until now: there may have been no broker to ask.)"""
+        """Whether brokers have reported the topic as missing for `seconds`.
+
+        The time ends with the last such report, not now: meanwhile there may have been no broker to send a request to.
+        """
         return self.missing_since is not None and self.missing_since + seconds <= self.missing_at
 
     def refusal(self, name: str, after: int) -> BrokerError | None:
-        """See Cluster.refusal."""
+        """See `KnownMetadata.refusal`."""
         if self.error is None or self.error.retriable or self.judged <= after:
             return None
         return broker_error(self.error.code, f"topic {name}", None, "Metadata", topic=name, creating=self.creating)
 
     def fail(self, code: int) -> None:
-        """A response contained this error code instead of the topic."""
+        """Store the error code that a response contained in the place of the topic's metadata."""
         row = error_code(code)
         self.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
 
     def vanish(self, now: float, sent_at: float) -> bool:
-        """A broker returned that it does not exist: it has no leaders until one returns them again. Whether it had partitions.
+        """A broker reported the topic as missing: remove the leaders until a response contains them. Returns whether it had partitions.
 
-        The request was sent at `sent_at`. Only that time counts for later responses: one may have been in the socket while the process
-        was frozen, and says nothing about the time until `now`.
+        The request was sent at `sent_at`. Only that time counts for later responses: a response may have been in the socket while the
+        process was frozen, and then reports nothing about the time until `now`.
         """
         self.missing_since = now if self.missing_since is None else self.missing_since
         self.missing_at = max(sent_at, self.missing_since)
@@ -91,11 +97,11 @@ class Topic:
         return bool(self.leaders)
 
     def visible(self) -> tuple[object, ...]:
-        """What users of the cluster can see of the topic."""
+        """The state that users of the cluster can see: `Cluster` compares it before and after a response to detect a change."""
         return self.topic_id, tuple(self.leaders), self.error, self.replicas
 
     def lead(self, partition: int, node: int | None, epoch: int) -> None:
-        """Store the leader, unless `epoch` is lower than the known one. Old brokers return none (-1): it counts while no other is known.
+        """Store the leader, unless `epoch` is lower than the known epoch. Old brokers return -1, which counts until an epoch is known.
 
         Most responses change nothing, and some have thousands of partitions: an unchanged leader allocates nothing.
         """
@@ -111,13 +117,14 @@ class Topic:
     def is_replaced(self, now: float, topic_id: UUID) -> bool:
         """Whether `topic_id` belongs to a topic that was deleted, so that the response is older than the metadata.
 
-        Ids have no order. If the id of the new topic arrived first, and then the old one from a broker that lags behind, the old one would
-        be taken for the newer. Therefore a replaced id is accepted again when responses have had no other id for a long time.
+        Ids have no order. Suppose that the id of the new topic is in the first response, and the old id in the next, from a broker that
+        lags behind: the client takes the old id for the newer, and the new id counts as replaced. Therefore a replaced id is accepted again
+        when responses have had no other id for a long time.
         """
         return topic_id in self.former_ids and not self._contradicted(now)
 
     def compare(self, now: float, epochs: Iterable[tuple[int, int]]) -> None:
-        """Before `lead`, with the epochs of a response: forget known epochs if responses have had only lower ones for a long time."""
+        """Forget known epochs if responses have had only lower ones for a long time. Call it with a response's epochs, before `lead`."""
         known = self.epochs
         older = [partition for partition, epoch in epochs if epoch < known[partition]]
         if not older:
@@ -126,13 +133,13 @@ class Topic:
             self.forget_epochs(older)
 
     def _contradicted(self, now: float) -> bool:
-        """Called for older metadata: whether responses have had nothing newer for so long that it is accepted."""
+        """Whether responses have had nothing newer for so long that older metadata is accepted. Called for each older response."""
         if self.behind_since is None:
             self.behind_since = now
         return now - self.behind_since >= CONTRADICTED
 
     def forget_epochs(self, partitions: Iterable[int]) -> None:
-        """Accept any epoch of these partitions next time."""
+        """Accept any epoch of these partitions in the next response."""
         self.behind_since = None
         for partition in partitions:
             self.epochs[partition] = -1
@@ -144,18 +151,18 @@ class Topic:
         self.settle()
 
     def settle(self) -> None:
-        """After changes: update the list of partitions that have a leader."""
+        """Update the list of partitions with a leader, after changes of leaders."""
         self.available = [partition for partition, leader in enumerate(self.leaders) if leader is not None]
 
     def start_again(self, topic_id: UUID) -> None:
-        """The topic was recreated: forget everything but former ids."""
+        """Forget all metadata of the topic, which was recreated, except its former ids."""
         if self.topic_id is not None:
             self.former_ids |= {self.topic_id}
         self.former_ids -= {topic_id}
         self.topic_id, self.leaders, self.epochs, self.behind_since = topic_id, [], [], None
 
     def resize(self, partitions: int) -> None:
-        """Set the number of partitions. A topic with an id never shrinks: fewer partitions mean an older response."""
+        """Set the number of partitions. A topic with an id never shrinks: a response with fewer partitions is older."""
         if self.topic_id is None:
             del self.leaders[partitions:], self.epochs[partitions:]
         missing = partitions - len(self.leaders)
