@@ -1,14 +1,14 @@
-"""Reads fetched data on the thread that polls. Invariant: no record is lost, and no record counts as finished that is not.
+"""Turns fetched data into records on the thread that polls. Invariant: no record is lost, and no unfinished record counts as finished.
 
 Modules; each line imports only from lines below it:
-    reader         returns records from `poll`; seek, pause and revocation: drops fetched data, and has it fetched again
-    column_forms   the columns of `poll_arrow`
-    forms          the interface between reader and forms; lists of records
+    reader         the reader: records for `poll`; seeks, pauses and revocations, which drop fetched data or have it fetched again
+    column_forms   the forms of `poll_arrow`: columns
+    forms          the interface between the reader and its forms; lists, iterators and raw batches
     deserializing  deserializers, and the reactions to records that they refuse
-    arrivals       chunks, markers and errors that the loop has put
-    cursors        the places behind returned, and behind finished records
-    fetch_buffer   a container: chunks and markers that wait for `poll`; `reader` decides which are dropped
-    delivered      records that the application has and no transaction has committed
-    notices        errors of the whole consumer, each to be raised once
-    steps          marks steps of the reader, which Ctrl-C may leave in the middle
+    arrivals       the loop's side of the reader: chunks, markers and errors on their way to `poll`
+    cursors        the places of reading: behind returned records, and behind finished records
+    fetch_buffer   the container of chunks and markers that wait for `poll`
+    delivered      offsets of records that the application has and no transaction has committed
+    notices        errors of the whole consumer, each raised once
+    steps          the mark of the reader's steps, which Ctrl-C may leave in the middle
 """

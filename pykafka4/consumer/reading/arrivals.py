@@ -1,6 +1,6 @@
-"""Receives chunks, markers and errors for the thread that polls. Invariant: they are taken in the order in which they were put.
+"""Passes chunks, markers and errors from the loop to the thread that polls. Invariant: that thread takes the items in the order of `put`.
 
-`put`, `tell_denied`, `tell_refused` and `news` are called on the loop thread.
+The loop thread calls `put`, `tell_denied`, `tell_refused` and `news`.
 """
 
 from __future__ import annotations
@@ -30,31 +30,36 @@ class Arrivals(Cursors):
         self.arrivals: deque[Any] = deque()
         self.resume_at: float = INFINITY
         self.loop_wanted = False  # the next poll has to wake the loop
-        self._urgent = False  # an event waits: a `for` loop has to handle it before its next record
+        self._urgent = False  # an event waits: a `for` loop has to poll, which handles the event, before its next record
         # used by the application's thread
         self.notices = Notices(clock)
 
     def put(self, item: object) -> None:
         """Pass a chunk or event on, in order; `news` wakes the poll, and an event ends the list of a `for` loop early."""
         self.arrivals.append(item)
+        # Records and start offsets are no reason to leave the list that a loop has; revocations, assignments and errors are.
         if item.__class__ is not Chunk and item.__class__ is not Located:
             self.interrupt()
 
     def tell_denied(self, error: KafkaError) -> None:
-        """Have `poll` raise that a right is missing, unless the same waits to be raised."""
+        """Have `poll` raise the error of a missing right, unless an error about the same right waits to be raised."""
+        # `tuple` copies the deque in one C call: the polling thread deletes items meanwhile, so a loop over the deque could fail.
         waiting = {subject_of(item.error) for item in tuple(self.arrivals) if item.__class__ is Trouble and item.claim is None}
         if subject_of(error) not in waiting | self.notices.subjects():
             self.put(Trouble(None, error, Lasting.ONCE))
 
     def tell_refused(self, error: KafkaError) -> None:
-        """Have `poll` raise that a broker refuses this client, unless another error of the whole consumer waits to be raised."""
+        """Have `poll` raise the error of a broker that refuses this client, unless another error of the whole consumer waits."""
         if not self.notices and not any(item.__class__ is Trouble and item.claim is None for item in tuple(self.arrivals)):
             self.put(Trouble(None, error, Lasting.ONCE))
             self.news()
 
     def interrupt(self) -> None:
         """Have a `for` loop request its next list before its next record. May be called on any thread."""
-        self._urgent = True  # before reading the iterator: `_taken` sets that first and reads this afterwards
+        # `_urgent` before `taken`; `Reader._taken` goes the other way round: it stores the new list, then reads `_urgent`. With both in the
+        # same order an event could be missed: this thread finds the old iterator, the poll stores the new one and finds `_urgent` not set,
+        # then this thread sets `_urgent`. The loop would process its whole new list before it handles a revocation.
+        self._urgent = True
         if (iterator := self.taken.iterator) is not None:
             iterator.stopped = True
 

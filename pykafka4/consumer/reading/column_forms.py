@@ -1,4 +1,4 @@
-"""Returns records as columns. Invariant: columns count as waiting data until the application has freed them, on whatever thread."""
+"""Collects records as Arrow columns for `poll_arrow`. Invariant: columns count as waiting data until the application has freed them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["ColumnForms", "ColumnsForm"]
 
-MOST_FORMS: Final = 64  # kept, each for one choice of columns
-USUAL_BYTES: Final = 8 << 20  # of columns without max_rows: larger ones do not fit into caches, and take twice the CPU per record
+MOST_FORMS: Final = 64  # forms that are kept, one for each choice of columns; beyond that, forms without columns in use are dropped
+USUAL_BYTES: Final = 8 << 20  # of columns without max_rows: larger columns do not fit into caches, and take twice the CPU per record
 
 
 class ColumnsForm(Form[RecordColumns]):
@@ -31,14 +31,14 @@ class ColumnsForm(Form[RecordColumns]):
 
     @property
     def held_bytes(self) -> int:
-        """The size of all columns of this form that are in use. On any thread."""
+        """The bytes of all columns of this form that the application has not freed. On any thread."""
         return self._builder.held_bytes
 
     def limit(self, most: int | None) -> int:
         return check_limit(most, MOST_RECORDS, "max_rows", "all that are there")
 
     def begin(self, limit: int) -> None:
-        self._builder.finish()  # drops the rows, and positions, that another poll may have left
+        self._builder.finish()  # drops the rows and positions of a poll that Ctrl-C ended
         self._limit, self._room = limit, INT64_MAX if limit < MOST_RECORDS else USUAL_BYTES
 
     def __len__(self) -> int:
@@ -61,8 +61,8 @@ class ColumnsForm(Form[RecordColumns]):
         return None
 
     def nothing(self) -> RecordColumns:
-        self._builder.finish()  # the positions behind a gap without records
-        return self._builder.finish()
+        self._builder.finish()  # drops the positions behind a gap without records
+        return self._builder.finish()  # so these columns have no rows
 
 
 class ColumnForms:
@@ -72,16 +72,17 @@ class ColumnForms:
         self._forms: dict[tuple[str, ...], ColumnsForm] = {}
 
     def form(self, columns: Iterable[str] | None) -> ColumnsForm:
-        """The form with these columns, None for all of them. ConfigError if there is no such column."""
+        """The form with these columns; None for all columns. Raises ConfigError for a column that does not exist."""
         names = COLUMN_NAMES if columns is None else checked_columns(columns)
         form = self._forms.get(names)
         if form is None:
             if len(self._forms) >= MOST_FORMS:
+                # A form with columns in use stays: its builder is the only place that counts their bytes against `prefetch_bytes`.
                 self._forms = {kept: each for kept, each in self._forms.items() if each.held_bytes}
             form = self._forms[names] = ColumnsForm(names)
         return form
 
     @property
     def held_bytes(self) -> int:
-        """The size of all columns that the application still has. On any thread."""
+        """The bytes of all columns that the application has not freed. On any thread."""
         return sum(form.held_bytes for form in self._forms.copy().values())

@@ -1,7 +1,7 @@
-"""Knows where reading stands: the places behind returned, and behind finished records. Invariant: a finished place lies behind no other.
+"""Keeps the places behind returned and behind finished records. Invariant: only explicit commits move a finished place past a returned one.
 
-Positions, commits, seeks, and the return to where reading stands after Ctrl-C follow from `Cursors.handed`. It is replaced as a whole, by
-one attribute store, so that other threads and the next call after Ctrl-C see all of a list or nothing.
+Positions, commits, seeks and the recovery after Ctrl-C follow from `Cursors.handed`. One attribute store replaces this object as a whole,
+so other threads, and the next call after Ctrl-C, see the whole list of a poll or nothing of it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from pykafka4.wire.records.hot import Record, RecordIterator
 
 __all__ = ["IN_LIST", "IN_LOOP", "Cursors", "HandedOut"]
 
-IN_LIST: Final = 0
-IN_LOOP: Final = 1
+IN_LIST: Final = 0  # `HandedOut.held` of a list: the next poll finishes all its records at once
+IN_LOOP: Final = 1  # `HandedOut.held` in a `for` loop: each step finishes the record before, so only the current one is unfinished
 
 
 @attrs.define(eq=False)
 class HandedOut:
     """The list that the last poll returned. With an iterator, only the records before `iterator.given` were returned."""
 
-    places: Mapping[Claim, Place] = attrs.Factory(dict)  # behind the list, of each claim that it has moved
-    iterator: RecordIterator | None = None  # over the list, if a `for` loop got it
-    held: int = IN_LIST  # how many of the returned records are not finished: a loop has one in hand
+    places: Mapping[Claim, Place] = attrs.Factory(dict)  # the place behind the list, for each claim that the list has moved
+    iterator: RecordIterator | None = None  # over the list, if a `for` loop got the list
+    held: int = IN_LIST  # how many returned records the application has in hand: IN_LIST or IN_LOOP
 
     @property
     def has_rest(self) -> bool:
@@ -42,7 +42,7 @@ class HandedOut:
         return [] if self.iterator is None else self.iterator.records[self.iterator.given :]
 
     def place(self, claim: Claim) -> Place | None:
-        """The place of the next record of `claim`, where it is known."""
+        """The place of the next record of `claim`; None if this place is not known."""
         behind = self.places.get(claim)
         if behind is None:
             return None if claim.position is None else (claim.position, claim.epoch)
@@ -51,35 +51,37 @@ class HandedOut:
         return next(left, behind)
 
     def places_of(self, claims: Collection[Claim]) -> dict[Claim, Place]:
-        """The same for several claims: the list is read once, not for each of them."""
+        """The known places of the next records of several claims. Reads the list once, not once for each claim."""
         places = {claim: (claim.position, claim.epoch) for claim in claims if claim.position is not None}
         listed = {claim: self.places[claim] for claim in claims if claim in self.places}
         return places | (_first_of(self.rest, list(listed), listed) if listed else {})
 
     def within(self, held: int) -> dict[Claim, Place]:
-        """The place of each claim that the list has moved, if the last `held` records returned are not finished. On any thread."""
+        """The finished place of each claim that the list has moved, if the last `held` returned records are unfinished. On any thread."""
         places = dict(self.places)
         if (iterator := self.iterator) is None:
             return places
-        given = iterator.given  # before the list is read: it can only shrink, then fewer records are finished
+        # `given` is read before the list: the application's thread may shorten the list in between (`Reader._shorten`). Then this counts
+        # too few records as finished, never too many: at worst a commit is a few records behind.
+        given = iterator.given
         return _first_of(iterator.records[max(0, given - held) :], places, places)
 
     def left(self, claims: Collection[Claim]) -> list[Claim]:
-        """Of these claims, those with records that were not returned."""
+        """The claims among these that have records in the list which were not returned."""
         listed = [claim for claim in claims if claim in self.places] if self.has_rest else []
         return list(_first_of(self.rest, listed, {})) if listed else []
 
     def without(self, claims: Collection[Claim]) -> HandedOut:
-        """The same, if the records of these claims that were not returned are taken out of the list."""
+        """A copy for the list without the records of these claims that were not returned."""
         return HandedOut(_first_of(self.rest, claims, dict(self.places)), self.iterator, self.held)
 
     def renamed(self, successors: Mapping[Claim, Claim]) -> HandedOut:
-        """The same, with successors in the place of claims."""
+        """A copy with the successors of claims in their place."""
         return HandedOut({successors.get(claim, claim): place for claim, place in self.places.items()}, self.iterator, self.held)
 
 
 class Cursors:
-    """Where reading of each claim stands. `idle_since`, `mark`, `progress` and `committable` may be called on any thread."""
+    """The places of all claims of a consumer. Any thread may call `idle_since`, `mark`, `progress` and `committable`."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` is monotonic."""
@@ -96,30 +98,32 @@ class Cursors:
         self._seen_at = -INFINITY  # when that progress last changed
 
     def finish(self) -> None:
-        """What polls have returned is finished, or in the hands of a run, which knows what of it is not."""
+        """Count all returned records as finished. (During a run they are in its hands: `processing.safe` knows the unfinished ones.)"""
         handed = self.handed
         places = handed.within(IN_LIST)
         for claim, place in handed.places.items():
             claim.position, claim.epoch = place
             if claim.live:
                 self.finished[claim.tp] = places[claim]
-        if handed.has_rest:  # a loop was left early: the rest of its list was never returned
+        if handed.has_rest:
+            # A loop was left early. The rest of its list was never returned, so the next poll begins with that rest; only claims that have
+            # records in the rest keep a place behind the list.
             behind = {claim: place for claim, place in handed.places.items() if places[claim] != place}
             self.handed = self.taken = HandedOut(behind, handed.iterator)
         else:
             self.handed = self.taken = HandedOut()
 
     def reached(self) -> dict[TopicPartition, Place]:
-        """What `commit()` commits: everything that polls have returned; in a loop, everything before the current record."""
+        """The places that `commit()` commits: behind all returned records; in a `for` loop, behind the record before the current one."""
         outdated = self._outdated()
         return _without(self._places(self.handed.held), outdated)
 
     def handed_out(self) -> dict[TopicPartition, Place]:
-        """The place behind what the application has got of each partition, where it is known; the current record of a loop counts."""
+        """The known place behind the records that the application has got, of each partition; the current record of a loop counts."""
         return self._places(IN_LIST)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The offset of the next record of each partition, where it is known."""
+        """The offset of the next record of each partition with a known position."""
         return {tp: offset for tp, (offset, _) in self.handed_out().items()}
 
     def _places(self, held: int) -> dict[TopicPartition, Place]:
@@ -128,16 +132,16 @@ class Cursors:
         return places
 
     def lags(self) -> dict[TopicPartition, int]:
-        """The offsets between the position and the end of the log, of each partition where both are known. On any thread."""
+        """The number of offsets from the position to the end of the log, of each partition where both are known. On any thread."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         ends = {tp: (claim.end, claim.position if (place := listed.get(claim)) is None else place[0]) for tp, claim in claims.items()}
         return {tp: max(0, end - position) for tp, (end, position) in ends.items() if position is not None and end >= 0}
 
     def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, Place]:
-        """What is finished if no further record is requested.
+        """The finished places if the application requests no further record.
 
-        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop never does, unless it
-        was committed explicitly.
+        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop never counts, unless the
+        application has committed it explicitly.
         """
         handed = self.handed
         if in_hand or handed.held == IN_LOOP:
@@ -145,25 +149,27 @@ class Cursors:
         return self.committable()
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of `tp`, if it is known."""
+        """The offset of the next record of `tp`; None if the offset is not known."""
         place = self.handed.place(self.claims[tp])
         return None if place is None else place[0]
 
     def standing(self) -> dict[TopicPartition, tuple[int, int]]:
-        """The position of each partition that has one, and the end of its log (-1: not known). On any thread."""
+        """The position of each partition that has one, and the end of its log (-1 if the end is not known). On any thread."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         places = {tp: (claim.position if (place := listed.get(claim)) is None else place[0], claim.end) for tp, claim in claims.items()}
         return {tp: (position, end) for tp, (position, end) in places.items() if position is not None}
 
     def has_reached_ends(self) -> bool:
-        """Whether every partition is read up to an offset, `Claim.until`, and reading stands there."""
+        """Whether every claim has an end, `Claim.until`, and reading has reached it."""
         return all(self.has_reached_end(claim) for claim in self.claims.values())
 
     def has_reached_end(self, claim: Claim) -> bool:
-        """Whether `claim` is read up to an offset, and reading stands there, or behind it at an offset that the log has."""
+        """Whether `claim` has an end, and reading stands at the end, or behind it at an offset that the log has."""
         if claim.until == UNBOUNDED:
             return False
         place = self.handed.place(claim)
+        # Behind the end only after a response. A committed offset behind the end of the log, after a truncation, would look like the end:
+        # nothing would be fetched, so no broker would answer that the offset is out of range, and the offset would never be reset.
         return place is not None and (place[0] == claim.until or (place[0] > claim.until and claim.end >= 0))
 
     def _positions(self, claims: Collection[Claim]) -> dict[Claim, int | None]:
@@ -171,10 +177,11 @@ class Cursors:
         return {claim: places[claim][0] if claim in places else None for claim in claims}
 
     def idle_since(self) -> float | None:
-        """When the last poll returned, or a `for` loop last took a record; None during a poll, -INFINITY before the first."""
+        """When the last poll returned, or a `for` loop last took a record; None during a poll, -INFINITY before the first poll."""
         idle, handed = self.idle, self.handed
         if idle is None or (iterator := handed.iterator) is None or handed.held != IN_LOOP:
             return idle
+        # The compiled iterator notes no times: the loop thread sees from its count that the application has gone on.
         seen = (iterator, iterator.given)
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
@@ -186,12 +193,12 @@ class Cursors:
         return self._polls
 
     def mark(self) -> object:
-        """Equal to an earlier one while the application has neither begun another poll nor taken another record of a `for` loop."""
+        """A mark that equals an earlier mark if the application has since begun no poll and taken no record of a `for` loop."""
         handed = self.handed
         return self._polls, -1 if handed.iterator is None or handed.held != IN_LOOP else handed.iterator.given
 
     def progress(self) -> dict[TopicPartition, Place]:
-        """The finished place of each partition; in a `for` loop everything before the current record is finished."""
+        """The finished place of each partition, as auto-commit stores it; in a `for` loop, the place of the current record."""
         outdated = self._outdated()
         handed, finished = self.handed, self.finished.copy()
         if handed.held == IN_LOOP:
@@ -199,17 +206,21 @@ class Cursors:
         return _without(finished, outdated)
 
     def committable(self) -> dict[TopicPartition, Place]:
-        """The place behind what polls have returned and is finished. May be called on any thread."""
+        """The finished place of each partition, without the progress of a running `for` loop. May be called on any thread."""
         outdated = self._outdated()
         return _without(self.finished.copy(), outdated)
 
     def _outdated(self) -> set[TopicPartition]:
-        """Whose places are those of a deleted topic. Called before places are read: what is written from then on is of the new one."""
+        """The partitions whose places are offsets of a deleted topic.
+
+        Callers call this before they read places. In the other order an offset of the deleted topic could be committed in the new one: the
+        loop thread reads the old place, the poll reaches the beginning of the new topic, and the partition counts as up to date again.
+        """
         return {tp for tp, claim in self.claims.copy().items() if claim.outdated}
 
 
 def _advance(finished: dict[TopicPartition, Place], places: Mapping[Claim, Place]) -> None:
-    """Advance `finished` to `places`, where these are later."""
+    """Advance `finished` to each of `places` that is later."""
     for claim, place in places.items():
         if claim.live and (claim.tp not in finished or finished[claim.tp][0] < place[0]):
             finished[claim.tp] = place
@@ -223,7 +234,7 @@ def _without(places: dict[TopicPartition, Place], tps: Iterable[TopicPartition])
 
 
 def _first_of(records: list[Record], claims: Collection[Claim], places: dict[Claim, Place]) -> dict[Claim, Place]:
-    """`places`, with those of the first of `records` of each of `claims`."""
+    """Put the place of the first record of each of `claims` among `records` into `places`, and return `places`."""
     of = {(claim.tp.topic, claim.tp.partition): claim for claim in claims}
     for record in reversed(records):
         if (claim := of.get((record.topic, record.partition))) is not None:

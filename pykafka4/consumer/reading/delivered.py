@@ -1,6 +1,7 @@
-"""Handed over. Rule: records that the application has got stay noted until a transaction with their offsets is known to be committed.
+"""Notes records that were returned and are in no committed transaction. Rule: a note stays until a commit with its offsets is known.
 
-Transactions need this: records of a partition that has ended may be processed in a transaction that can no longer contain their offsets.
+Transactions need these notes: the application may process records of a partition that has ended, in a transaction that can no longer
+contain their offsets. Such a transaction must abort, because the next owner of the partition reads the records again.
 A *stretch* is the reading of a partition from its assignment, or from a seek of the application, up to the next of these.
 """
 
@@ -13,19 +14,19 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["DeliveredOffsets"]
 
-BEFORE_A_SEEK = -1  # less than every offset
+BEFORE_A_SEEK = -1  # in place of the first offset, after a seek; less than every offset, so that `min` keeps it
 
 
 class DeliveredOffsets:
-    """What was returned of each partition and is not committed by a transaction. Used by the application's thread only."""
+    """The returned records of each partition that no transaction has committed. Used by the application's thread only."""
 
     __slots__ = ("_open", "_seeks", "changes", "cut_off")
 
     def __init__(self) -> None:
-        self._open: dict[TopicPartition, tuple[int, int]] = {}  # the first and the last offset
+        self._open: dict[TopicPartition, tuple[int, int]] = {}  # the first and the last offset of these records
         self._seeks: dict[TopicPartition, object] = {}  # partitions that the application has sought, and the mark of the last seek
         self.cut_off: dict[TopicPartition, tuple[object, int]] = {}  # partitions that ended with such records: stretch, end of the records
-        self.changes = 0  # grows whenever records are taken for the application, and when reading continues elsewhere
+        self.changes = 0  # grows whenever a poll takes records for the application, and when reading continues elsewhere
 
     @property
     def in_hand(self) -> bool:
@@ -33,21 +34,23 @@ class DeliveredOffsets:
         return bool(self._open or self.cut_off)
 
     def add(self, tp: TopicPartition, first: int, last: int) -> None:
-        """Records with these offsets are returned."""
+        """A poll returns records with these offsets, from `first` to `last`."""
         self.changes += 1
         known = self._open.get(tp)
         self._open[tp] = (first if known is None else min(known[0], first), last)  # less: the log was truncated, and is read again
 
     def end(self, claim: Claim, position: int | None) -> None:
-        """The partition is not read any more; `position` is the offset of the next record."""
+        """Reading of the partition ends; `position` is the offset of its next record."""
         end = self._end_of(claim, position)
-        if end is not None and (claim.missing or not claim.outdated):  # nobody can read those of a deleted topic again
+        # Nobody can read records of a deleted topic again, so they hold no transaction up. While brokers only do not find the topic, it
+        # may still exist: then the next owner reads the records again.
+        if end is not None and (claim.missing or not claim.outdated):
             self.cut_off[claim.tp] = (self.stretch(claim), end)
         self._open.pop(claim.tp, None)
         self._seeks.pop(claim.tp, None)
 
     def sought(self, claim: Claim, position: int | None) -> None:
-        """The application continues elsewhere than at `position`; it may still process what it has got before."""
+        """The application continues elsewhere than at `position`; it may still process the records that it got before."""
         self.changes += 1
         end = self._end_of(claim, position)
         if end is None:
@@ -57,7 +60,7 @@ class DeliveredOffsets:
         self._seeks[claim.tp] = object()
 
     def _end_of(self, claim: Claim, position: int | None) -> int | None:
-        """The end of the records; None without any. Records behind `position` were decoded, and not returned."""
+        """The offset behind the noted records; None if there are none. Records behind `position` were decoded, but not returned."""
         first, last = self._open.get(claim.tp, (0, -1))
         if first == BEFORE_A_SEEK:
             return last + 1
@@ -65,26 +68,26 @@ class DeliveredOffsets:
         return min(position, last + 1) if first < position and first <= last else None
 
     def in_doubt(self, claims: Mapping[TopicPartition, Claim]) -> list[TopicPartition]:
-        """Partitions with records in hand whose topic may have been deleted, or not."""
+        """Partitions with records in hand that count as recreated only because brokers did not know their topic."""
         return [tp for tp in self._open if tp in claims and claims[tp].missing]
 
     def stretch(self, claim: Claim) -> object:
-        """Identifies the reading since the assignment or the last seek of the application."""
+        """An object that identifies the stretch: the reading since the assignment or the last seek of the application."""
         return self._seeks.get(claim.tp, claim.origin)
 
     def start(self, claim: Claim, position: int | None) -> int | None:
-        """Where the stretch began, or the least offset to which reading has gone back since: its log was truncated, or is a new one."""
+        """The offset at which the stretch began, or the least to which reading has gone back since, in a truncated or recreated log."""
         first = self._open.get(claim.tp, (BEFORE_A_SEEK, -1))[0]
         known = [at for at in (claim.start, position, None if first == BEFORE_A_SEEK else first) if at is not None]
         return None if claim.start is None else min(known)
 
     def first(self, claim: Claim, position: int | None) -> int | None:
-        """The first record that the application may have got and no transaction has committed; without any, the next one."""
+        """The offset of the first noted record of the partition; without any, the offset of the next record."""
         first = self._open.get(claim.tp, (position, -1))[0]
         return self.start(claim, position) if first == BEFORE_A_SEEK else first
 
     def was_sought(self, tp: TopicPartition) -> bool:
-        """Whether the application chose where reading began."""
+        """Whether a seek of the application began the stretch."""
         return tp in self._seeks
 
     def committed(self, stretches: Mapping[TopicPartition, tuple[object, int]], claims: Mapping[TopicPartition, Claim]) -> None:
@@ -100,7 +103,7 @@ class DeliveredOffsets:
                     del self._open[tp]
 
     def forget(self) -> None:
-        """The application drops everything that it has got."""
+        """The application drops all records that it has got: drop all notes."""
         self.changes += 1
         self._open.clear()
         self.cut_off.clear()

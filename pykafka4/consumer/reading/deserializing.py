@@ -1,6 +1,6 @@
-"""Deserializes fetched records. Invariant: a refused record is raised, counted, or acknowledged as a dead letter, before it is passed.
+"""Deserializes fetched records. Invariant: reading passes a refused record only when it is counted, or its dead letter is acknowledged.
 
-Runs in a step of the reader, on the thread that polls: after Ctrl-C in a deserializer the records are fetched again.
+Deserializers run in a step of the reader, on the thread that polls: after Ctrl-C in a deserializer the loop fetches the records again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["Added", "AwaitedLetters", "Deserializing", "Halt", "Halted", "OnPois
 
 log = get_log("pykafka4.consumer")
 
-MOST_TOPICS: Final = 10_000  # whose deserializers are kept
-WARN_S: Final = 10.0  # between two warnings of skipped records
+MOST_TOPICS: Final = 10_000  # topics whose deserializers are kept; then all are dropped, and found again for each topic
+WARN_S: Final = 10.0  # between two warnings of skipped records: a topic full of them must not fill the log
 
 
-Added = tuple[int, int, int]  # of some records of a partition: first offset, last offset, leader epoch of the last
+Added = tuple[int, int, int]  # records of one partition: their first offset, last offset, and the leader epoch of the last record
 
 
 class OnPoison(Protocol):
@@ -33,7 +33,10 @@ class OnPoison(Protocol):
     passed: int  # records that were left out
 
     def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
-        """An error: `poll` raises it. A Delivery: its partition waits for the outcome, then judges again. None: the record is passed."""
+        """The verdict on the record. `poll` raises a returned error; with None, reading passes the record.
+
+        With a Delivery the partition waits for its outcome; then the record is fetched and judged again.
+        """
 
 
 class Raising:
@@ -66,7 +69,7 @@ class Skipping:
 
 @attrs.frozen
 class Halt:
-    """The first record of a partition that cannot be returned or passed now: for the error, or until the deliveries have outcomes."""
+    """The first record of a partition that reading cannot pass now: because of `error`, or until `deliveries` have outcomes."""
 
     offset: int
     error: KafkaError | None
@@ -74,7 +77,7 @@ class Halt:
 
 
 class Halted(Exception):
-    """Records were collected up to one that cannot be returned or passed now. For the reader; no application sees it."""
+    """Raised by a form that has collected the records before a halt. The reader catches it; no application sees it."""
 
     def __init__(self, halt: Halt, added: Added | None) -> None:
         super().__init__(halt, added)
@@ -83,16 +86,18 @@ class Halted(Exception):
 
 @attrs.frozen(eq=False)
 class AwaitedLetters:
-    """A partition waits for the outcomes of dead letters, from this offset on."""
+    """The marker of a partition that waits at `offset` for the outcomes of dead letters."""
 
     claim: Claim
     offset: int
-    left: list[Delivery]  # as many as have no outcome
+    left: list[Delivery]  # only its length counts: so many dead letters have no outcome
 
     def watch(self, done: Callable[[AwaitedLetters], object]) -> None:
         """Call `done` when all have their outcomes, on any thread; perhaps twice."""
 
         def settled(_: Delivery) -> None:
+            # Twice: two threads settle the last two, both remove one, then both find the list empty. The reader takes the second call for
+            # a marker of a claim that has moved on, and drops it. So no lock is needed here.
             self.left.pop()
             if not self.left:
                 done(self)
@@ -102,7 +107,7 @@ class AwaitedLetters:
 
 
 class Deserializing:
-    """The deserializers of each topic, and what happens to records that they refuse."""
+    """The deserializers of each topic, and the reaction to records that they refuse."""
 
     def __init__(self, keys: Any, values: Any, on_poison: OnPoison) -> None:
         """`keys` and `values` are the values of the options."""
@@ -111,9 +116,10 @@ class Deserializing:
         self.on_poison = on_poison
 
     def convert(self, out: list[Record], start: int) -> Halt | None:
-        """Deserialize the records of one partition from out[start] on, in place; those from the returned one on are removed.
+        """Deserialize the records of one partition from out[start] on, in place. Removes the records from the returned halt on.
 
-        Behind the first one that waits for a dead letter, the dead letters of further ones are sent at once, so that they wait together.
+        Behind the first record that waits for its dead letter, the dead letters of further refused records are sent at once, so that the
+        partition waits for all of them together, not for one after another.
         """
         if start == len(out):
             return None
@@ -143,7 +149,7 @@ class Deserializing:
         return halt
 
     def _of(self, topic: str) -> tuple[Deserialize | None, Deserialize | None]:
-        """(for keys, for values) of that topic."""
+        """The deserializers of the keys and of the values of this topic."""
         found = self._topics.get(topic)
         if found is None:
             if len(self._topics) >= MOST_TOPICS:
@@ -153,7 +159,7 @@ class Deserializing:
 
 
 def _deserialize(record: Record, of_key: Deserialize | None, of_value: Deserialize | None) -> Record[Any, Any]:
-    """Raises DeserializationError, with the deserializer's exception as its cause."""
+    """The record with deserialized key and value. Raises DeserializationError, with the deserializer's exception as its cause."""
     key: Any = record.key
     value: Any = record.value
     part = "key"

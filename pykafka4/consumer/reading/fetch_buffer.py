@@ -1,6 +1,6 @@
-"""Keeps chunks, and the markers between them, until `poll` takes them. Invariant: the items of a claim are taken in order of arrival.
+"""Keeps chunks, and the markers between them, until `poll` takes them. Invariant: `poll` takes the items of a claim in order of arrival.
 
-Only the thread that polls uses it. A step that an exception leaves in the middle may leave a buffer in disorder; `keep` makes a new one.
+Only the thread that polls uses the buffer. A step that Ctrl-C ends in the middle may leave a buffer in disorder; `keep` makes a new one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ __all__ = ["FetchBuffer"]
 
 
 class FetchBuffer:
-    """The items of each claim, and a queue of the claims that may be read: paused ones have items, and are not in the queue."""
+    """The items of each claim, and a queue of the claims that may be read. Paused claims have items, but are not in the queue."""
 
     __slots__ = ("_items", "_queue", "consumed")
 
     def __init__(self) -> None:
         self.consumed = 0  # bytes read or dropped since the beginning
         self._queue: OrderedDict[Claim, None] = OrderedDict()
-        self._items: dict[Claim, list[Any]] = {}  # claims without items are absent; mostly there is one, for which a list is the smallest
+        # Claims without items are absent. Mostly a claim has one item, and a list is the smallest container of one item.
+        self._items: dict[Claim, list[Any]] = {}
 
     @property
     def first(self) -> Any:
-        """The item to take next; None if the queue is empty."""
+        """The next item for `poll`; None if the queue is empty."""
         for claim in self._queue:
             return self._items[claim][0]
         return None
@@ -38,7 +39,7 @@ class FetchBuffer:
         return items[0] if items else None
 
     def append(self, claim: Claim, item: Any, *, aside: bool) -> None:
-        """Add an item; `aside` if its partition is paused."""
+        """Add an item; `aside` keeps its claim out of the queue, because the partition is paused."""
         self._items.setdefault(claim, []).append(item)
         if aside:
             _own(item)
@@ -46,7 +47,7 @@ class FetchBuffer:
             self._queue[claim] = None
 
     def pop(self, claim: Claim) -> None:
-        """Remove the oldest item of `claim`, which was read; the other claims are next."""
+        """Remove the oldest item of `claim`, which was read, and move the claim behind the others: backlogs are read in turn."""
         items = self._items[claim]
         self.let_go(claim, items.pop(0))
         if not items:
@@ -56,10 +57,12 @@ class FetchBuffer:
             self._queue.move_to_end(claim)
 
     def block(self, claim: Claim, item: Any) -> None:
-        """Nothing of `claim` can be read: replace its items by `item`, the reason, at the end of the queue."""
+        """Stop reading `claim`: replace its items by `item`, the reason, and move the claim to the end of the queue."""
         claim.stuck = True
         items = self._items[claim]
-        self._items[claim] = [item]  # one store: a claim that has not begun is not fetched again after Ctrl-C, nor its error raised again
+        # One store, without a state between the items and the reason: `recover` keeps the items of a claim that has not begun, does not
+        # fetch it again, and an error that is lost here would never be raised.
+        self._items[claim] = [item]
         for old in items:
             self.let_go(claim, old)
         self._queue[claim] = None
@@ -73,15 +76,16 @@ class FetchBuffer:
             self._queue.pop(claim, None)
 
     def let_go(self, claim: Claim, item: Any) -> None:
-        """Count an item that was read or dropped; also one that arrived for a claim that has ended."""
+        """Count the bytes of an item that was read or dropped, also of an item that arrived for an ended claim."""
         if item.__class__ is Chunk:
             claim.consumed += item.size
             self.consumed += item.size
 
     def keep(self, claims: Iterable[Claim], arrived: int, arriving: Any) -> FetchBuffer:
-        """A buffer with the items of these claims alone, all set aside. Of `arrived` bytes, the others count as read or dropped.
+        """A new buffer with the items of these claims alone, all set aside. The rest of `arrived` bytes counts as read or dropped.
 
-        `arriving` arrives once more: an interrupted step may have added it, but not to `arrived`.
+        `arriving` is left out, because it arrives once more: `drain` may have been interrupted after it added the item to the buffer, and
+        before it removed the item from `arrivals` and added its bytes to `arrived`.
         """
         kept = FetchBuffer()
         found = {claim: [item for item in self._items[claim] if item is not arriving] for claim in claims}
@@ -110,7 +114,7 @@ class FetchBuffer:
                 self._queue[claim] = None
 
     def only_aside(self) -> list[Claim]:
-        """If nothing in the queue can be read: the paused claims that have data. Otherwise none."""
+        """The paused claims that have data, if no claim in the queue can be read; otherwise none."""
         if not all(claim.stuck for claim in self._queue):
             return []
         found = [(claim, items) for claim, items in self._items.items() if claim not in self._queue]
@@ -118,6 +122,6 @@ class FetchBuffer:
 
 
 def _own(item: Any) -> None:
-    """An item that is set aside may stay for long: a copy of its own does not keep the whole response in memory, uncounted."""
+    """Give a chunk that is set aside a copy of its bytes: it may stay for long, and a view would keep the whole response, uncounted."""
     if item.__class__ is Chunk:
         item.own()

@@ -1,7 +1,7 @@
 """Defines the forms in which polls return records. Invariant: a form decides neither which records are returned, nor where reading goes on.
 
-`Reader.take` passes chunks to a form, one after another. Errors, markers, limits, positions and the return after Ctrl-C are in the reader:
-all forms have them in common.
+`Reader.take` passes chunks to a form, one after another. The reader has the parts that all forms share: errors, markers, limits, positions
+and the recovery after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ T_co = TypeVar("T_co", covariant=True)
 class Form(Protocol[T_co]):
     """Collects the records of one poll, and makes the result of the poll. Used by the thread that polls.
 
-    A poll calls `begin`, then `add` for each chunk until the form is `full`, then `finish` if there are records. Ctrl-C can leave each of
-    these in the middle; the next poll calls `begin`.
+    A poll calls `begin`, then `add` for each chunk until the form is `full`, then `finish` if there are records. Ctrl-C can leave each call
+    in the middle; the next poll calls `begin`.
     """
 
     @property
     def call(self) -> str:
-        """The name of the consumer's method that has this form, for messages."""
+        """The name of the consumer's method that returns this form, for messages."""
 
     def limit(self, most: int | None) -> int:
-        """How many records a poll returns, if the application asks for `most`; ConfigError for something else than a number."""
+        """The limit of records of a poll to which the application passed `most`. Raises ConfigError for anything but a number or None."""
 
     def begin(self, limit: int) -> None:
         """Drop all records, and collect up to `limit`."""
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of collected items: records, rows or batches."""
 
     @property
     def records(self) -> int:
-        """The number of records: of whole batches, that of their records."""
+        """The number of collected records; a form of whole batches counts the records in its batches."""
         return len(self)
 
     @property
     def full(self) -> bool:
-        """Whether the poll ends, as the form takes no further record."""
+        """Whether the form takes no further record, so that the poll ends."""
 
     def add(self, chunk: Chunk, room: int) -> Added | None:
-        """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`); None if there is none.
+        """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`). Returns None if `chunk` has no record.
 
         Raises an error of the chunk (CorruptRecord, RecordTooLarge, ConfigError) only if it has collected nothing in this call: an error
         behind records is raised by the next call. Raises Halted before a record that a deserializer refuses.
         """
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[T_co, HandedOut]:
-        """The result of the poll, and the same for `Cursors`. `places` are behind the records."""
+        """The result of the poll, and its `HandedOut` for `Cursors`. `places` are the places behind the records."""
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
-        """The same from the rest of a `for` loop's list; None if its records do not have this form: then they are fetched again."""
+        """The result of a poll from the rest of a `for` loop's list. None if this form cannot use the rest, which is fetched again then."""
 
     def nothing(self) -> T_co:
         """The result of a poll without records."""
@@ -109,8 +109,8 @@ class _Records(Form[T_co]):
         return records[before].offset, last.offset, last.leader_epoch
 
     def _taken(self) -> list[Record[Any, Any]]:
-        """The records, which the hooks have seen; the poll's from now on."""
-        if self._hooks is not None:
+        """The collected records, after the hooks have seen them; the form drops its reference."""
+        if self._hooks is not None:  # first: if a hook is interrupted, no poll has returned the records yet, and they are fetched again
             self._hooks.tell(self._records)
         records, self._records = self._records, []
         return records
@@ -132,7 +132,7 @@ class ListForm(_Records[list[Record[Any, Any]]]):
 
 
 class LoopForm(_Records[Iterator[Record[Any, Any]]]):
-    """An iterator over a list, for a `for` loop, which has one current record. The loop's next call returns records that it leaves."""
+    """The iterator over a list, for a `for` loop, which has one current record. The next poll returns the records that a loop has left."""
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordIterator, HandedOut]:
         iterator = RecordIterator(self._taken())
@@ -147,12 +147,12 @@ class LoopForm(_Records[Iterator[Record[Any, Any]]]):
 
 
 class RawForm(Form[list[RawBatch]]):
-    """The list of `poll_raw`: whole batches, without decompression."""
+    """The list of `poll_raw`: whole batches, which are not decompressed."""
 
     call = "poll_raw"
 
     def __init__(self, most_bytes: int, max_decompressed: int) -> None:
-        """A poll ends with the batch with which its batches have `most_bytes`."""
+        """A poll ends with the batch that brings the size of its batches to `most_bytes`."""
         self._batches: list[RawBatch] = []
         self._limit, self._left, self._most_bytes, self._max_decompressed = 0, most_bytes, most_bytes, max_decompressed
         self._count = 0
@@ -175,7 +175,7 @@ class RawForm(Form[list[RawBatch]]):
         return len(self._batches) >= self._limit or self._left <= 0
 
     def add(self, chunk: Chunk, room: int) -> Added | None:
-        """A batch with records before the position (after a seek, or a `poll`), or behind the bound, is cut: unpacked and packed again."""
+        """Collect one batch. If it has records before the position, or beyond the claim's end, it is unpacked and packed without them."""
         data = chunk.whole_batch()
         if data is None:
             return None
@@ -200,8 +200,9 @@ class RawForm(Form[list[RawBatch]]):
 
 
 def _rest_of(handed: HandedOut) -> RecordIterator:
-    """An iterator over the rest of a loop's list. A `for` loop that goes on with the last one asks for its next list first."""
+    """An iterator over the rest of a loop's list. The loop's own iterator is stopped: a loop that goes on polls before its next record."""
     assert handed.iterator is not None
+    # Otherwise the loop and the poll would both return the rest.
     handed.iterator.stopped = True
     iterator = RecordIterator(handed.rest)  # without the finished record before: a loop would count it as the one in hand
     iterator.stopped = True

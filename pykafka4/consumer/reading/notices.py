@@ -1,7 +1,6 @@
-"""Notices. Rule: `poll` raises each error of the whole consumer once, and that the same right is missing at most once a second.
+"""Keeps errors of the whole consumer for `poll`. Invariant: `poll` raises each once, and the same missing right at most once a second.
 
-All partitions of a topic lack the same right, and the others must be read meanwhile. Used by the thread that polls; `subjects` also by the
-loop thread.
+Used by the thread that polls; the loop thread calls `subjects` as well.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from pykafka4.errors import AuthorizationError, KafkaError
 
 __all__ = ["Notices", "subject_of"]
 
-DENIED_AGAIN: Final = 1.0  # seconds until `poll` raises again that the same right is missing
+# Seconds until `poll` raises the error of the same missing right again. All partitions of a topic lack the same right, and each reports it:
+# without this pause, polls would raise one error after another and return no records of other topics.
+DENIED_AGAIN: Final = 1.0
 
 
 class Notices:
@@ -33,22 +34,22 @@ class Notices:
         return len(self.waiting)
 
     def add(self, error: KafkaError) -> None:
-        """Have it raised."""
+        """Have a poll raise `error`."""
         self.waiting.append(error)
 
     def subjects(self) -> set[object]:
-        """What the errors that wait are about."""
+        """The subjects of the errors that wait (see `subject_of`)."""
         return set(map(subject_of, tuple(self.waiting)))
 
     def raise_next(self) -> None:
-        """Raise the next error, if there is one."""
+        """Raise the next error, if there is one; drop errors of rights that `poll` has just reported."""
         while self.waiting:
             if not self.raised_lately(self.waiting[0]):
                 raise self.waiting.popleft()
             self.waiting.popleft()
 
     def raised_lately(self, error: KafkaError) -> bool:
-        """Whether `poll` has just raised that this right is missing. If not, it counts as raised now."""
+        """Whether `poll` has just raised an error of the same missing right. If not, `error` counts as raised now."""
         if not isinstance(error, AuthorizationError):
             return False
         now = self._clock()
@@ -60,5 +61,5 @@ class Notices:
 
 
 def subject_of(error: KafkaError) -> object:
-    """Equal for errors that say the same right is missing; of any other error, itself."""
+    """The missing right, equal for all errors about it; any other error is its own subject."""
     return error.subject if isinstance(error, AuthorizationError) else error

@@ -1,14 +1,14 @@
-"""Returns fetched records to `poll`. Invariant: no record is lost, and none is returned that a seek, a pause or a revocation has removed.
+"""Returns fetched records to `poll`. Invariant: no record is lost, and `poll` returns none that a seek, pause or revocation has removed.
 
-The application's side of a consumer, without waiting. `put`, `news` and `interrupt` are called on the loop thread, everything else on the
-thread that polls. Shared state is written by one side only: `arrivals` (a deque: append there, delete here) and
-plain attributes.
+The reader is the application's side of a consumer, and never waits. The loop thread calls `put`, `news` and `interrupt`, the thread that
+polls calls everything else. Only one side writes each piece of shared state: plain attributes, and the deque `arrivals` (the loop appends,
+the polling thread deletes).
 
-Crash-only: an exception of a signal handler (Ctrl-C) can leave a step anywhere. `changing` stays set then, and the next call of the
-consumer begins with `recover`: it drops the buffer and all decoded records that no poll has returned, and has the loop fetch them again
-from the places in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward jumps and when a
-function begins. Plain stores between two calls are therefore done all or not at all; what relies on it says so. A signal handler that calls
-the consumer during a step is refused: `changing` tells the guard.
+Crash-only: an exception of a signal handler (Ctrl-C) can leave a step anywhere. Then `changing` stays set, and the next call of the
+consumer begins with `recover`, which drops the buffer and all decoded records that no poll has returned, and has the loop fetch these
+records again from the places in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward jumps
+and when a function begins. Plain stores between two calls are therefore done all or not at all; comments mark the code that relies on this
+rule. The guard refuses a signal handler that calls the consumer during a step: it sees `changing`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NO_ENDS: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class Reader(Arrivals):
-    """Takes chunks, returns records, and knows which ones are finished."""
+    """Takes chunks from the loop, returns their records to polls, and knows which records are finished."""
 
     def __init__(
         self,
@@ -52,25 +52,25 @@ class Reader(Arrivals):
         client_id: str = "",
         max_bytes: int = 64 << 20,
     ) -> None:
-        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` makes the loop fetch from other offsets.
+        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` has the loop fetch from other offsets.
 
-        A poll ends when the records that it returns take `max_bytes` of memory.
+        A poll ends when its records take `max_bytes` of memory.
         """
         super().__init__(clock, notify)
         self._reseek, self._client_id, self._max_bytes = reseek, client_id, max_bytes
         # used by the application's thread only
-        self.changing = False  # during a step, and after one that was left in the middle
+        self.changing = False  # True during a step, and after a step that an exception left in the middle
         self.paused: set[TopicPartition] = set()
-        self._withheld: set[TopicPartition] = set()  # their topics are no longer subscribed, but they are not revoked yet
+        self._withheld: set[TopicPartition] = set()  # partitions of topics that are no longer subscribed, before their revocation
         self.delivered = DeliveredOffsets()
         self.events: deque[Assigned | Ended] = deque()
         self.fatal: KafkaError | None = None
         self.columns = ColumnForms()
         self._buffer = FetchBuffer()
         self._arrived = 0  # bytes that were taken from `arrivals`
-        self._room = max_bytes  # for further records of the running poll
-        self.returned: dict[TopicPartition, int] = {}  # how many records polls have returned; also all of a `for` loop's list
-        self._counts: dict[TopicPartition, int] = {}  # the same of the running poll
+        self._room = max_bytes  # bytes left for further records of the running poll
+        self.returned: dict[TopicPartition, int] = {}  # how many records polls have returned; counts all of a `for` loop's list
+        self._counts: dict[TopicPartition, int] = {}  # how many records the running poll has collected
 
     # ---------------------------------------------------------------- the loop's side
 
@@ -81,30 +81,31 @@ class Reader(Arrivals):
 
     @property
     def held(self) -> int:
-        """Bytes of columns that the application still has."""
+        """Bytes of columns that the application has not freed."""
         return self.columns.held_bytes
 
     # ---------------------------------------------------------------- polling
 
     def enter(self) -> None:
-        """A poll begins: records returned by earlier ones are finished."""
+        """A poll begins: the records that earlier polls returned are finished."""
         self._polls += 1
         self.idle = None
         self.finish()
 
     def leave(self) -> None:
-        """The poll returns."""
+        """The poll returns: the lease of the member begins anew."""
         self.idle = self._clock()
 
     def recover(self) -> None:
-        """A step was left in the middle: fetch everything again that no poll has returned. If this is interrupted, it begins again.
+        """A step was left in the middle: fetch all records again that no poll has returned. An interrupted recovery begins again.
 
-        A claim without a known place keeps its items: none of them was decoded, and the offset found for it may not be found again.
+        A claim without a known place keeps its items: none of them was decoded, and a second look-up may find another offset.
         """
         self.taken, claims = self.handed, self.claims
         for claim in claims.values():
-            claim.live = True  # an unfinished step may have ended it
-        self._reach_start([claim for claim in claims.values() if claim.target is not None])  # otherwise it would be looked up again
+            claim.live = True  # `_move` may have ended it without putting its successor in its place
+        # A seek whose start offset has arrived: without this step the loop would look the offset up again, and the log may have grown.
+        self._reach_start([claim for claim in claims.values() if claim.target is not None])
         known = self.handed.places_of(claims.values())
         back = [claim for claim in claims.values() if claim.target is not None or claim in known]
         kept = {claim for claim in self._buffer.claims if claim.live}.difference(back)
@@ -115,31 +116,35 @@ class Reader(Arrivals):
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to drain, handle or raise. `interrupt` counts: `drain` ends it."""
+        """Whether there is something to drain, handle or raise, or `interrupt` was called since the last `drain`."""
         return bool(self.arrivals or self.events or self.notices or self.fatal or self._urgent)
 
     @property
     def filled(self) -> bool:
-        """Whether something arrived that a poll may take, also if another call has drained it, or if `resume` has brought it back."""
+        """Whether a poll may find an item: one that arrived, one that another call has drained, or one that `resume` has brought back."""
         return bool(self.arrivals) or self._buffer.first is not None
 
     @step
     def drain(self) -> None:
-        """Move arrived data to the buffer and events to `events`; data of ended claims is dropped."""
-        self._urgent = False  # first: an event from here on sets it again
+        """Move arrived data to the buffer and events to `events`; drop data of ended claims."""
+        # First. If this store came after the loop, it would clear the mark of an event that arrives between the two, and a `for` loop would
+        # process its whole list before that event is handled.
+        self._urgent = False
         arrivals = self.arrivals
         while arrivals:
             item = arrivals[0]
             ARRIVE[item.__class__](self, item)
             size = item.size if item.__class__ is Chunk else 0
-            del arrivals[0]  # last, as nothing else has the item; together with the next line
+            # Last: if Ctrl-C ends the call above, the deque still has the item, and the next `drain` takes it again. No call between these
+            # two lines, so the bytes are counted exactly if the item is gone.
+            del arrivals[0]
             self._arrived += size
 
     def take(self, form: Form[T], limit: int) -> T | None:
-        """Up to `limit` records in this form; None if there are none. Raises an error once the records before it were returned.
+        """Up to `limit` records in this form; None if there are none. Raises an error after the records before it were returned.
 
-        Records are not handed out before the poll stores `taken` in `handed`, and sets `changing` to False, immediately before it returns.
-        The list of a `for` loop ends early when an event arrives.
+        The records are handed out only when the poll stores `taken` in `handed` and sets `changing` to False, immediately before it
+        returns. The list of a `for` loop ends early when an event arrives.
         """
         self.changing = True
         if self.handed.has_rest:
@@ -147,7 +152,9 @@ class Reader(Arrivals):
             if going_on is not None:
                 return self._taken(*going_on)
             self._fetch_again(self.handed.left(self.claims.values()))
-        if self.handed.iterator is not None:  # a seek or a revocation during this poll may have removed the rest of a loop's list
+        # A seek or a revocation during this poll may have removed the rest of a loop's list: nothing of that list is left to return, so its
+        # places become the positions of its claims.
+        if self.handed.iterator is not None:
             self.finish()
         form.begin(limit)
         places: dict[Claim, Place] = {}
@@ -167,6 +174,7 @@ class Reader(Arrivals):
         return None
 
     def _taken(self, out: T, taken: HandedOut) -> T:
+        # `taken` before `_urgent`; `interrupt`, on the loop thread, goes the other way round, so one of the threads sees the other's store.
         self.taken = taken
         if taken.held == IN_LOOP:
             assert taken.iterator is not None
@@ -176,13 +184,13 @@ class Reader(Arrivals):
         return out
 
     def _return_nothing(self, places: dict[Claim, Place]) -> None:
-        """Positions moved without records, over a gap: there is nothing to be finished first."""
+        """Store positions that moved over a gap. As no records were returned, they count as finished at once."""
         self.handed = self.taken = HandedOut(places)
         self.finish()
         self.changing = False
 
     def _take_chunk(self, chunk: Chunk, form: Form[Any], places: dict[Claim, Place]) -> bool:
-        """Have the form collect records of `chunk`; returns whether to continue with the next."""
+        """Have the form collect records of `chunk`; returns whether to continue with the next item."""
         claim: Claim = chunk.serial
         epoch = places[claim][1] if claim in places else claim.epoch
         halted: Halted | None = None
@@ -193,7 +201,7 @@ class Reader(Arrivals):
             places[claim] = (chunk.position, epoch)
             if len(form):
                 return False
-            if isinstance(error, ConfigError):  # a codec is missing: when it has been installed, reading goes on
+            if isinstance(error, ConfigError):  # a codec is missing: fetched again, the batch can be read once the codec is installed
                 self._fetch_again([claim])
             else:
                 self._buffer.block(claim, Trouble(claim, error.again()))
@@ -201,21 +209,21 @@ class Reader(Arrivals):
         except Halted as stop:
             halted = stop
         self._counts[claim.tp] = self._counts.get(claim.tp, 0) + form.records - before
-        if halted is not None:  # behind the block: it is no context of the error
+        if halted is not None:  # after the `except` block: inside it, Python would attach `Halted` to the raised error as its context
             return self._halt(chunk, halted, form, places, epoch)
         if added is not None:
             first, last, epoch = added
             self.delivered.add(claim.tp, first, last)
         if chunk.exhausted:
             if chunk.last_leader_epoch >= 0:
-                epoch = chunk.last_leader_epoch  # of a marker behind the last record, for example
+                epoch = chunk.last_leader_epoch  # a marker behind the last record may have a later epoch
             self._buffer.pop(claim)
         places[claim] = (chunk.position, epoch)
         self._room -= chunk.decoded
         return self._room > 0 and not form.full  # a chunk that stopped before a corrupt batch raises at the next call
 
     def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], places: dict[Claim, Place], epoch: int) -> bool:
-        """Read no further in the partition of `chunk`, whose next record was refused; returns whether to continue with another one."""
+        """Read no further in the partition of `chunk`, whose next record was refused; returns whether to continue with other partitions."""
         claim, halt = chunk.serial, halted.halt
         if halted.added is not None:
             first, last, epoch = halted.added
@@ -234,12 +242,12 @@ class Reader(Arrivals):
         return self._room > 0 and not form.full
 
     def _settle(self, letters: AwaitedLetters) -> None:
-        """Dead letters have their outcomes. On any thread."""
+        """The dead letters have their outcomes: pass their marker to the polling thread. Called on any thread."""
         self.put(letters)
         self._notify()
 
     def next_offset(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of `tp`; None until it is known. Raises the error that prevents that."""
+        """The offset of the next record of `tp`; None while it is not known. Raises the error because of which it is not found."""
         known = self.position(tp)
         if known is not None:
             return known
@@ -252,10 +260,10 @@ class Reader(Arrivals):
 
     @step
     def adopt(self, claims: Iterable[Claim]) -> None:
-        """Read these from now on, instead of claims of another assignment. If the call is repeated, seeks made meanwhile remain."""
+        """Read these claims from now on, instead of claims of earlier assignments. Seeks made before a repetition of this call remain."""
         for claim in claims:
             before = self.claims.get(claim.tp)
-            if before is not None and before.origin is claim.origin:
+            if before is not None and before.origin is claim.origin:  # a repeated call, after Ctrl-C: a seek may have replaced the claim
                 continue
             if before is not None:
                 before.live = False
@@ -271,7 +279,7 @@ class Reader(Arrivals):
 
     @step
     def release(self, claims: Collection[Claim]) -> None:
-        """Stop reading these; nothing of them is committed from now on."""
+        """Stop reading these claims; from now on their offsets are not committed."""
         current = self.current(claims)
         self.purge(current)
         for claim, position in self._positions(current).items():
@@ -284,31 +292,32 @@ class Reader(Arrivals):
 
     @step
     def refuse(self, claims: Collection[Claim]) -> None:
-        """These ended before they were adopted: drop their data, also what still arrives."""
+        """These claims ended before they were adopted: drop their data, and data of them that arrives later."""
         self.purge(claims)
         for claim in claims:
             claim.live = False
 
     def current(self, claims: Iterable[Claim]) -> list[Claim]:
-        """The claims that seeks have put in their place; not those of another assignment of the same partitions."""
+        """The present claims of the same assignment: seeks may have replaced `claims`. Claims of other assignments are left out."""
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
     @step
     def stop_delivering(self, claims: Collection[Claim]) -> None:
-        """Return no more records of these, which the loop has ceased to fetch. What was returned can still be committed."""
+        """Return no more records of these claims, which the loop has ceased to fetch. Returned records can still be committed."""
         self._reach_start(claims)
         self.purge(claims)
 
     @step
     def begin(self, tps: Iterable[TopicPartition]) -> None:
-        """The offsets that were found for these are their positions from now on, which `commit` commits, and not from the next poll on."""
+        """Make the start offsets found for these partitions their positions now, so that `commit` has them before the next poll."""
         self._reach_start([self.claims[tp] for tp in tps if tp in self.claims])
 
     def _reach_start(self, claims: Collection[Claim]) -> None:
-        """Claims that end, or go back, before a poll took the offset where they begin have reached it, so that it is committed.
+        """Count the start offset of claims that end, or go back, as reached, although no poll has taken its marker: so it is committed.
 
-        Otherwise the next owner would begin at the end of the log with auto_offset_reset=latest, and skip what was written meanwhile.
+        Otherwise the next owner would find no committed offset, begin at the end of the log with auto_offset_reset=latest, and skip the
+        records that were written in between.
         """
         for claim in claims:
             first = self._buffer.first_of(claim) if claim.position is None else None
@@ -327,7 +336,8 @@ class Reader(Arrivals):
             iterator, rest, tps = self.handed.iterator, self.handed.rest, {claim.tp for claim in listed}
             assert iterator is not None
             given, left, handed = iterator.given, [r for r in rest if (r.topic, r.partition) not in tps], self.handed.without(listed)
-            # Places first: `progress` must not see the shorter list and take the removed records for finished. No call between the two.
+            # Places first. In the other order `progress`, on the loop thread, could see the shorter list with the old places: it would take
+            # the removed records for finished, and auto-commit would skip them. No call between the two stores, so Ctrl-C cannot part them.
             self.handed = self.taken = handed
             iterator.records[given:] = left
 
@@ -337,15 +347,15 @@ class Reader(Arrivals):
 
     @step
     def seek_each(self, starts: Mapping[TopicPartition, Start | Since | int]) -> None:
-        """The same for several partitions, each with its own start; the loop gets one call."""
+        """Continue in each partition at its start; the loop gets one call for all of them."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()]
         for _, claim, _ in moves:
-            claim.followed = claim.recreated  # the application knows where to read
+            claim.followed = claim.recreated  # the application chose the place, so it is a place of the present topic
         self._seek(moves, self._positions([before for before, _, _ in moves]))
 
     @step
     def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """The same, each with a start and the offset at which reading ends."""
+        """Continue in each partition at the first offset of its span; reading ends at the second."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, (start, _) in spans.items()]
         for _, claim, _ in moves:
             claim.followed, claim.until = claim.recreated, spans[claim.tp][1]
@@ -353,12 +363,12 @@ class Reader(Arrivals):
 
     @step
     def bound_each(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Read on, each up to its end (UNBOUNDED: without). What is buffered is fetched again: an end holds for all data of a claim."""
+        """Read on up to these ends (UNBOUNDED: no end). Buffered data is fetched again, because an end holds for all data of a claim."""
         self._fetch_again([self.claims[tp] for tp in ends], ends)
 
     @step
     def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
-        """Read again from these: the application drops the records that polls returned. Unlike a seek, it chooses no other beginning."""
+        """Read again from these places: the application drops the records that polls returned. Unlike a seek, this begins no stretch."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
         positions = self._positions([before for before, _, _ in moves])
         for before, claim, _ in moves:
@@ -368,19 +378,19 @@ class Reader(Arrivals):
 
     @step
     def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
-        """Read again from these, where reading stands elsewhere: returned records behind them are not finished."""
+        """Read again from these places, where reading stands elsewhere: returned records behind them are not finished."""
         positions = self._positions([self.claims[tp] for tp in places if tp in self.claims])
         back = {claim: places[claim.tp] for claim, position in positions.items() if position not in (None, places[claim.tp][0])}
         self._seek([(claim, claim.successor(*place), place[0]) for claim, place in back.items()], {c: positions[c] for c in back})
 
     def _seek(self, moves: list[Move], positions: Mapping[Claim, int | None]) -> None:
-        """Jump because the application chose the new places. `positions` of the claims before: it may still process records before them."""
+        """Jump because the application chose the new places. It may still process records before `positions`, the old positions."""
         self._jump(moves)
         for before, position in positions.items():
             self.delivered.sought(before, position)
 
     def _jump(self, moves: list[Move]) -> None:
-        """Continue elsewhere. Records before the new place count as finished."""
+        """Continue elsewhere. Records before a new place count as finished."""
         finished: dict[TopicPartition, Place] = {}
         for _, claim, start in moves:
             claim.start = claim.position
@@ -391,21 +401,23 @@ class Reader(Arrivals):
         self._move(moves, finished, {})
 
     def _move(self, moves: list[Move], finished: Mapping[TopicPartition, Place], returned: Mapping[Claim, Claim]) -> None:
-        """Replace claims by their successors. `returned` has the successors whose returned records are not finished yet."""
+        """Replace claims by their successors. `returned` maps the claims whose returned records stay unfinished to their successors."""
         gone = [old for old, _, _ in moves]
         for old in gone:
             old.live = False
         self._shorten(gone)
         fresh = {new.tp: new for _, new, _ in moves}
         handed = self.handed.renamed(returned)
-        self.claims |= fresh  # from here to the next call no signal handler runs: all of it is done, or nothing
+        # From here to the next call no signal handler runs: all three stores are done, or none. With `claims` alone replaced, the recovery
+        # after Ctrl-C would look for the places of the new claims in a list that knows the old ones.
+        self.claims |= fresh
         self.finished |= finished
         self.handed = self.taken = handed
-        self._buffer.drop(gone)  # not before: a claim that has not begun needs its items if the move is not made
+        self._buffer.drop(gone)  # not earlier: if the move is not made, a claim that has not begun needs its items
         self._reseek(moves)
 
     def _fetch_again(self, claims: Collection[Claim], ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
-        """Fetch these again from where reading stands; records that were returned remain returned. `ends` replaces `Claim.until`."""
+        """Fetch these claims again from their places; returned records remain returned. `ends` replaces `Claim.until`."""
         moves: list[Move] = []
         places = self.handed.places_of(claims)
         for claim in claims:
@@ -420,7 +432,7 @@ class Reader(Arrivals):
 
     @step
     def pause(self, *tps: TopicPartition) -> None:
-        """Return no records of these until `resume`. Those in the list of a loop are fetched again then."""
+        """Return no records of these partitions until `resume`. Records in the list of a loop are fetched again then."""
         self.paused.update(tps)
         self._set_aside(tps)
 
@@ -430,7 +442,7 @@ class Reader(Arrivals):
 
     @step
     def resume(self, *tps: TopicPartition) -> None:
-        """Return records of these again."""
+        """Return records of these partitions again."""
         self.paused.difference_update(tps)
         self._bring_back(tps)
 
@@ -439,9 +451,10 @@ class Reader(Arrivals):
 
     @step
     def withhold(self, tps: Collection[TopicPartition]) -> None:
-        """Return no records of these, whose topics are no longer subscribed, until they are revoked or a later call leaves them out.
+        """Return no records of these partitions, whose topics are no longer subscribed, until a revocation or a call without them.
 
-        Their records are not dropped: after `subscribe` of the old topics a cooperative member keeps the partitions, and reads on.
+        Their records are not dropped: if the application subscribes to the old topics again, a cooperative member keeps the partitions and
+        reads on.
         """
         again = self._withheld.difference(tps)
         self._withheld = set(tps)
@@ -450,27 +463,28 @@ class Reader(Arrivals):
 
     @step
     def relieve(self) -> None:
-        """If data of paused partitions fills all the room, drop it, so that the others continue."""
+        """If data of paused partitions fills all the room, drop it, so that reading of the other partitions continues."""
         if self.resume_at == INFINITY:
             return
-        # Without claims that wait for their assignment, which no seek brings.
+        # Claims whose assignment was not taken up yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
         idle = [claim for claim in self._buffer.only_aside() if self.claims.get(claim.tp) is claim]
         self._reach_start(idle)
         self._fetch_again(idle)
 
-    # ---------------------------------------------------------------- what arrives
+    # ---------------------------------------------------------------- arrivals
 
     def _arrive(self, item: Any) -> None:
         claim: Claim = item.serial if item.__class__ is Chunk else item.claim
         if claim.live:
-            # Until its assignment is taken up: a revocation before that may wait for its last commit.
+            # Data of a new assignment can arrive before a poll takes the assignment up, because a revocation before it waits for its last
+            # commit. Its records wait, too: the listener has to be called first.
             waits = self.claims.get(claim.tp) is not claim
             self._buffer.append(claim, item, aside=waits or not self._may_read(claim))
         else:
             self._buffer.let_go(claim, item)
 
     def _arrive_letters(self, letters: AwaitedLetters) -> None:
-        """Their records are fetched and judged again."""
+        """Fetch the records of these dead letters again: they are judged anew, now with outcomes."""
         claim = letters.claim
         if self.claims.get(claim.tp) is claim and self._buffer.first_of(claim) is letters:
             self._fetch_again((claim,))
@@ -493,18 +507,17 @@ class Reader(Arrivals):
     # ---------------------------------------------------------------- markers at the head of the buffer
 
     def _take_located(self, located: Located, form: Form[Any], places: dict[Claim, Place]) -> bool:
-        """Records of the claim before the marker are returned first, in a list of their own: see `_reach`."""
+        """Take a start offset. Records of the same claim before the marker are returned first, in a list of their own: see `_reach`."""
         if len(form) and located.claim in places:
             return False
-        places.pop(located.claim, None)  # over a gap
+        places.pop(located.claim, None)  # the place behind a gap, which the start offset replaces
         self._reach(located)
         return True
 
     def _reach(self, located: Located) -> None:
-        """A start offset (committed, or from the reset policy) counts as reached, so that it is committed even without records.
+        """Count a start offset (committed, or from the reset policy) as reached, so that it is committed even without records.
 
-        In a recreated topic, and after a reset to a lower offset, progress restarts there: the offset before must not be committed any
-        more.
+        In a recreated topic, and after a reset to a lower offset, progress restarts there: the old offset must not be committed any more.
         """
         claim = located.claim
         anew = claim.followed != located.recreated
@@ -514,11 +527,13 @@ class Reader(Arrivals):
             claim.start = located.offset
         self.finished[claim.tp] = (located.offset, located.epoch)
         claim.position, claim.epoch = located.offset, located.epoch
-        claim.followed = located.recreated  # last: until here its places may be of the former topic
+        # Last: until here its places may belong to the former topic. Otherwise a commit of the loop between these stores would find the
+        # claim up to date, and commit an offset of the deleted topic in the new one.
+        claim.followed = located.recreated
         self._buffer.pop(claim)
 
     def _take_letters(self, letters: AwaitedLetters, form: Form[Any], places: dict[Claim, Place]) -> bool:
-        """`resume` has put its claim back into the queue."""
+        """Set the claim aside again: it still waits for its dead letters, and `resume` has put it back into the queue."""
         self._buffer.set_aside((letters.claim,))
         return True
 
@@ -529,7 +544,7 @@ class Reader(Arrivals):
         assert claim is not None
         if trouble.lasting is Lasting.ONCE:
             known = self.notices.raised_lately(trouble.error)
-            claim.troubled = False
+            claim.troubled = False  # from now on the loop may put the next error of this claim
             self._buffer.pop(claim)
             if known:
                 return True
@@ -541,7 +556,7 @@ class Reader(Arrivals):
         claim = truncated.claim
         if len(form):
             return False
-        if claim in places:  # over a gap
+        if claim in places:  # the position moved over a gap in this poll
             claim.position, claim.epoch = places.pop(claim)
         offset, epoch, position = truncated.offset, truncated.epoch, claim.position
         if truncated.raises and position is not None and position > offset:
@@ -558,7 +573,7 @@ class Reader(Arrivals):
         )
         if position is not None and position < offset:
             offset = position
-            epoch = min(claim.epoch, epoch)  # for the same offset and epoch the broker would return the same truncation again
+            epoch = min(claim.epoch, epoch)  # with the same offset and epoch as before, the broker would return the same truncation again
         self._move([(claim, claim.successor(offset, epoch), offset)], {claim.tp: (offset, epoch)}, {})
         return True
 

@@ -14,20 +14,20 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 class Steps(Protocol):
-    """An object with steps."""
+    """An object with steps, such as a `Reader`."""
 
     changing: bool
 
 
 def step(method: Step) -> Step:
-    """A step: `changing` is set until it returns, or raises a KafkaError, which it expects. After any other exception it stays set."""
+    """Mark a step: `changing` is set until the step returns or raises a KafkaError. After any other exception `changing` stays set."""
 
     @wraps(method)
     def run(self: Steps, *args: Any) -> Any:
-        before, self.changing = self.changing, True
+        before, self.changing = self.changing, True  # steps call steps: the inner one must not clear the mark of the outer one
         try:
             result = method(self, *args)
-        except KafkaError:
+        except KafkaError:  # raised by the step itself, at a point where nothing is half done
             self.changing = before
             raise
         self.changing = before
