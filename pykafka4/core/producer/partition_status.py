@@ -1,7 +1,7 @@
-"""Partition status. Rule: only reads; says of each partition whether its records can be sent now, and if they cannot, since when and why.
+"""Finds for each partition whether its records can be sent now, and otherwise since when not and why. Rule: this module only reads.
 
-`Producer.status` shows it. A partition is online if nothing but the producer's own limits (linger, requests in flight) delays its records.
-What is found on the loop are flat lists: a tuple for each of thousands of partitions would make the garbage collector run there.
+`Producer.status` shows the result. A partition is online if only the producer's own limits (linger, requests in flight) delay its records.
+The part on the loop returns flat lists: a tuple for each of thousands of partitions would make the garbage collector run on the loop.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from pykafka4.wire.records.hot import OPEN
 
 __all__ = ["NO_PARTITION", "WIDTH", "PartitionStatus", "show"]
 
-WIDTH: Final = 5  # what `look` returns of a queue: partition, reason (None: online), since, last error, and when that was
-PARKED_WIDTH: Final = 3  # what `look_at_parked` returns of a topic: name, reason, when the oldest record was sent
+WIDTH: Final = 5  # items of `look` for a queue: partition, reason (None: online), since, last error, time of that error
+PARKED_WIDTH: Final = 3  # items of `look_at_parked` for a topic: name, reason, when the oldest record was sent
 NO_PARTITION: Final = "{} (no partition yet)"  # the key of a topic's records that have no partition
 
 
 class Parked(Protocol):
-    """What is needed of the accumulator."""
+    """The accumulator: the part with the parked records."""
 
     def parked(self, topic: str) -> tuple[int, float]:
-        """How many records wait for partitions, and when the oldest was sent."""
+        """Return the number of parked records of `topic`, and the time when the oldest was sent."""
 
 
 class MissingIds(Protocol):
-    """The numbering of queues."""
+    """The numbering of queues: the part with the queues that wait for a producer id."""
 
     def missing(self, queue: PartitionQueue) -> tuple[bool, KafkaError | None]:
-        """Whether `queue` waits for a producer id, and why the last request for one failed."""
+        """Return whether `queue` waits for a producer id, and the error of the last request for one."""
 
 
 class PartitionStatus:
-    """Looks at the queues of one producer."""
+    """Reads the state of one producer's queues, on the loop thread."""
 
     __slots__ = ("_cluster", "_ledger", "_network", "_numbering", "_recovery", "_requests", "transactions")
 
@@ -59,9 +59,9 @@ class PartitionStatus:
         self.transactions: Transactions | None = None
 
     def look(self, queues: Iterable[PartitionQueue], now: float) -> list[Any]:
-        """The state of these queues: WIDTH items for each, one queue after the other. Times are monotonic seconds.
+        """Return the state of these queues: WIDTH items for each, one queue after the other. Times are monotonic seconds.
 
-        "Since" is None where the client does not know when it began: at the latest when the oldest record was sent that waits.
+        "Since" is None where the client does not know the time: the trouble began before the oldest waiting record was sent, or then.
         """
         found: list[Any] = []
         offline, troubles = self._recovery.offline, self._ledger.troubles
@@ -76,7 +76,7 @@ class PartitionStatus:
         return found
 
     def look_at_parked(self, topics: Iterable[str], acc: Parked, now: float) -> list[Any]:
-        """Why records of these topics have no partition yet: PARKED_WIDTH items for each."""
+        """Return the reasons why records of these topics have no partition yet: PARKED_WIDTH items for each topic."""
         found: list[Any] = []
         for topic in topics:
             found += (topic, self._why_parked(topic), acc.parked(topic)[1])
@@ -104,7 +104,10 @@ class PartitionStatus:
         return self._held_back(queue, leader.node, now)
 
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
-        """There is no connection to the leader, or it is throttled. One that is lost while nothing is to be sent does not count."""
+        """The reason for a queue whose leader has no connection, or throttles the client.
+
+        A connection that was lost while the queue was empty does not count: no record waits for it.
+        """
         waits = queue.waiting or queue.in_flight > 0
         throttled = self._network.throttled_until(node)
         if throttled > now:
@@ -115,7 +118,7 @@ class PartitionStatus:
         return (f"connecting to broker {node}" if waits else None), None
 
     def _held_back(self, queue: PartitionQueue, node: int, now: float) -> tuple[KafkaError | str | None, float | None]:
-        """The leader can be reached."""
+        """The reason for a queue whose leader can be reached."""
         if not queue.waiting and not queue.awaits_response:
             return None, None
         waits, trouble = self._numbering.missing(queue)
@@ -136,7 +139,7 @@ class PartitionStatus:
         return None, None
 
     def _why_not_in_transaction(self, queue: PartitionQueue, now: float) -> KafkaError | str | None:
-        """What the next batch of a transactional producer waits for. A queue that may not send is not in the list of its leader."""
+        """The reason why the next batch of a transactional producer waits. A queue that may not send is not in the list of its leader."""
         transactions = self.transactions
         if transactions is None or queue.in_flight or queue.placed_at is not None:
             return None
@@ -146,7 +149,7 @@ class PartitionStatus:
 
 
 Row = dict[str, Any]  # a partition in `status()`
-EMPTY: Final[Row] = {  # of one that the loop has not seen: nothing is known to be in its way
+EMPTY: Final[Row] = {  # the row of a partition that the loop has not seen yet: no obstacle is known
     "state": "online",
     "since": None,
     "reason": None,
@@ -164,13 +167,13 @@ EMPTY: Final[Row] = {  # of one that the loop has not seen: nothing is known to 
 def show(
     now: float, found: Sequence[Any], census: Census, parked: Sequence[Any] = (), final: tuple[KafkaError, float] | None = None
 ) -> dict[str, Row]:
-    """The partitions in `status()`. Call it on the thread that asked.
+    """Build the partitions of `status()`. Runs on the caller's thread, so that the many dicts do not hold the loop.
 
-    `found` and `parked` are what `look` and `look_at_parked` returned; `final` is why, and since when, the producer sends no more.
+    `found` and `parked` are the results of `look` and `look_at_parked`; `final` is the error that ended the producer, and its time.
     """
     rows: dict[str, Row] = {}
     by_place: dict[tuple[str, int], Row] = {}
-    undated: list[Row] = []  # offline, and it is not known since when
+    undated: list[Row] = []  # offline rows without a known beginning: they get the age of their oldest record
     items = iter(found)
     for tp, reason, since, error, error_at in zip(items, items, items, items, items, strict=True):
         by_place[tp] = rows[_key(*tp)] = row = {
@@ -204,7 +207,7 @@ def _key(topic: str, partition: int) -> str:
 
 
 def _add_batches(rows: dict[str, Row], by_place: dict[tuple[str, int], Row], census: Census, now: float) -> None:
-    """Add what waits and what is in flight: the batches without an outcome."""
+    """Add the batches without an outcome: queued and in flight."""
     for batch, records, in_flight in census[1]:
         place = batch.topic, batch.partition
         row = by_place.get(place)
@@ -222,7 +225,7 @@ def _add_batches(rows: dict[str, Row], by_place: dict[tuple[str, int], Row], cen
 
 
 def _add_parked(rows: dict[str, dict[str, Any]], census: Census, parked: Sequence[Any], now: float) -> None:
-    """Add the records without a partition. How many bytes they take is not counted by topic."""
+    """Add the records without a partition. Their bytes are not counted by topic."""
     counts, items = dict(census[2]), iter(parked)
     for topic, reason, oldest in zip(items, items, items, strict=True):
         if topic in counts:

@@ -1,8 +1,7 @@
-"""Sender. Rule: a batch leaves its queue only when it is acknowledged, or with a classified failure that hands its records back.
+"""Takes sealed batches from the accumulator, keeps them in one queue per partition, and sends them to the current leaders.
 
-The sender takes sealed batches from the accumulator, keeps them in one queue per partition, and chooses which of them to send to the
-current leaders. A batch that was written to a socket is *maybe written*: it is resent only with the same producer id, epoch and sequence,
-or fails as MAYBE.
+Invariant: a batch leaves its queue only when it is acknowledged, or with a classified failure that hands its records back. A batch that was
+written to a socket is *maybe written*: the sender resends it only with the same producer id, epoch and sequence, or fails it as MAYBE.
 """
 
 from __future__ import annotations
@@ -44,23 +43,25 @@ __all__ = ["Sender"]
 
 log = get_log("pykafka4.producer")
 
-UNREACHABLE_S = 2.0  # seconds without a connection to a leader, until its partitions count as offline
-FULL_PIPELINE_POLL_S = 0.02  # seconds between looks at what was sealed while every connection in use is full
-MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing up to so many bytes takes less time than handing them to the helper executor
+# Seconds without a connection to a leader, until its partitions count as offline. A leader that never accepted a connection gets no
+# request, so no failed request reports its partitions to `Recovery`.
+UNREACHABLE_S = 2.0
+FULL_PIPELINE_POLL_S = 0.02  # seconds between looks at batches that were sealed while every connection in use is full
+MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # the compression of so many bytes takes less time than their way to the helper executor
 
 
 class Application(Waiters, Protocol):
-    """The producer, as the threads of the application know it."""
+    """The producer's side on the threads of the application."""
 
     @property
     def starved(self) -> bool:
         """Whether a waiter needs buffer_memory, and not only room in its partition."""
 
     def refuse(self, error: KafkaError) -> None:
-        """The producer has failed for good."""
+        """The producer has failed for good: `send` raises `error`."""
 
     def admit(self, refusal: KafkaError | None) -> None:
-        """From now on `send` raises `refusal`; None: it accepts records."""
+        """From now on `send` raises `refusal`; None: `send` accepts records."""
 
 
 class Sender:
@@ -99,11 +100,11 @@ class Sender:
         self._parking = Parking(config, accumulator, cluster, network, self._changes, self._outcomes, self)
         patience = min(config.unknown_topic_timeout_ms, config.delivery_timeout_ms) / 1000
         self._missing = MissingTopics(cluster, patience, self)
-        self._refusals: dict[int, KafkaError] = {}  # brokers that refuse this client, and have never accepted it; ANY: the whole cluster
+        self._refusals: dict[int, KafkaError] = {}  # brokers that refuse this client, and never accepted it; ANY: the whole cluster
         network.refusals.listeners[self._note_refusal] = None
-        self._ended = False  # nothing more can be delivered
+        self._ended = False  # the producer can deliver no more records
         self._flush = False  # open batches are due now
-        accumulator.defers = True  # `_collect` compresses what `designate` has filled
+        accumulator.defers = True  # `designate` runs on the loop, so `_collect` compresses the batches that it fills, on a helper if large
         self._look_again = INFINITY  # when to take batches that were sealed without waking the loop
         self._listen_at = INFINITY  # when to look for brokers that do not respond
         self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
@@ -113,7 +114,7 @@ class Sender:
             self._begin_transactional()
 
     def _begin_transactional(self) -> None:
-        """Every part that has to know of transactions gets them."""
+        """Create the transactions, and pass them to every part whose behaviour depends on them."""
         records = Transacted(self.acc, self.ledger, self._requests, self._ready, self._application, self)
         self.transactions = Transactions(self.config, self.network, self.cluster, self._random, self._outbox, records)
         self._numbering.transactions = self.standings.transactions = self.transactions
@@ -127,17 +128,19 @@ class Sender:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        """Take sealed batches, do what is due, and send what can be sent."""
-        self.acc.can_send = True  # until `_produce` has looked for room: batches that other threads seal meanwhile cause another turn
+        """Take sealed batches, do the work that is due, and build the requests that can be sent."""
+        # True until `_produce` has looked for room, so that a batch that another thread seals meanwhile wakes the loop. With False: the
+        # batch is sealed after `_collect`, the loop is not woken, `_produce` does not see the batch, and the loop sleeps.
+        self.acc.can_send = True
         if self._refusals:
             self._fail_refused(now)
         changed = self._changes.take_topics()
         parked_until = self._parking.poll(now, changed)
         if self._flush or self._parking.take_hurried():
             self._flush = False
-            self.acc.expedite()  # wakes the loop, so only when there is something new to flush
+            self.acc.expedite()  # wakes the loop, so only for a new flush or newly moved records: otherwise the loop would spin
         take_at = self._collect(now, no_linger=self.acc.waiters > 0 and self._application.starved)
-        self._deadlines.run(now)  # of what was just taken, too: after a freeze of the loop it may be too late to send it
+        self._deadlines.run(now)  # after `_collect`: after a freeze of the loop, batches that were just taken may be too late to send
         self._look_at_leaders(changed, now)
         self._missing.run(now)
         requests = self._produce(now)
@@ -160,12 +163,13 @@ class Sender:
             self._listen_at,
             self._late.wake_at,
         )
-        if self._outcomes.take_finished() or self.acc.waiters:  # memory may also be freed later, when a socket has written a batch
+        # With waiters in any case: memory may also be freed without an outcome, later, when a socket has written a batch.
+        if self._outcomes.take_finished() or self.acc.waiters:
             self._application.progress()
         return self._outbox.effects(wake_at, self._outcomes.take_deliver())
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
-        """The loop or this sender crashed: fail all records with `reason`.
+        """Fail all records with `reason`, after a crash of the loop or of this sender.
 
         An exception may have left the queues in any state, so the accumulator decides which records have no outcome yet.
         """
@@ -179,16 +183,16 @@ class Sender:
         return deliver
 
     def want(self, topic: str) -> None:
-        """The first record for `topic` was sent: look up its partitions."""
+        """Look up the partitions of `topic`, because its first record was sent."""
         self._parking.want(topic)
 
     @property
     def unknown_topics(self) -> int:
-        """How many topics have records that wait for a partition. For any thread."""
+        """The number of topics with parked records. For any thread."""
         return len(self._parking)
 
     def tell(self, topic: str, now: float) -> None:
-        """A `send` waits for new partitions of `topic`: pass them on without waiting for the next turn."""
+        """Pass new partitions of `topic` to the accumulator at once, because a `send` waits for them."""
         self._parking.tell(topic, now)
 
     def gone(self) -> None:
@@ -198,12 +202,12 @@ class Sender:
         self._changes.end()
 
     def expedite(self) -> None:
-        """Flush: no linger for the records that were sent so far, including parked ones."""
+        """Flush: end the linger of the records that were sent so far, parked records included."""
         self._flush = True
         self._parking.hurry()
 
     def abandon(self, reason: KafkaError) -> None:
-        """Fail all records; those that may be in the log as MAYBE."""
+        """Fail all records; as MAYBE the records that may be in the log."""
         self._seal_open()
         self._collect(INFINITY)
         for topic in self._parking.topics:
@@ -212,7 +216,7 @@ class Sender:
             self._fail_batches(queue, reason)
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
-        """Fail all records that are not in flight, or all records; returns how many. The producer goes on."""
+        """Fail all records that are not in flight, or with `in_flight` all; returns the number of failed records. The producer goes on."""
         before, _ = self.give_up(now, reason)
         for queue in self.queues.values():
             if in_flight:
@@ -227,13 +231,13 @@ class Sender:
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def give_up(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Fail all records that are not in flight: their transaction is aborted, or they are purged.
+        """Fail all records that are not in flight, for an abort of their transaction or a purge.
 
-        Returns how many records had failed before and after that.
+        Returns the number of records that had failed before, and after that.
         """
         before = self.ledger.failures_seen
         self._seal_open()
-        self._collect(now)  # not later: topics would count as used in the future, and never be dropped
+        self._collect(now)  # `now`, not INFINITY as in `abandon`: topics would count as used in the future, and never be dropped
         for topic in self._parking.topics:
             self._parking.fail(topic, reason)
         for queue in self.queues.values():
@@ -242,7 +246,7 @@ class Sender:
         return before, self.ledger.failures_seen
 
     def oldest_of(self, topic: str) -> float:
-        """When the oldest record in a batch for `topic` was sent; INFINITY if there is none."""
+        """The time when the oldest record in a batch for `topic` was sent; INFINITY without a record."""
         queues = self._queues_of.get(topic, ())
         return min((b.sent_at for queue in queues for b in (*queue.batches[:1], queue.due) if b is not None), default=INFINITY)
 
@@ -252,6 +256,7 @@ class Sender:
             self._deadlines.fail_late(queue, now, age, short_name(error), lambda _: error)
 
     def _seal_open(self) -> None:
+        # In the order of creation, so that the batches of a partition reach their queue in the order in which they were filled.
         for batch in sorted((b for b in self.acc.unfinished() if isinstance(b, Batch)), key=lambda b: (b.topic, b.partition, b.created)):
             self.acc.seal(batch)
 
@@ -259,7 +264,10 @@ class Sender:
         self._refusals[broker] = error
 
     def _fail_refused(self, now: float) -> None:
-        """Fail what waits for brokers that refuse this client: it would wait for its delivery time-out, and only then name the reason."""
+        """Fail the records that wait for brokers which refuse this client.
+
+        Otherwise these records would wait until their delivery time-out, and only then would their error name the reason.
+        """
         refusals, self._refusals = self._refusals, {}
         for broker, error in refusals.items():
             for topic in self._parking.topics if broker == ANY else ():
@@ -268,7 +276,7 @@ class Sender:
                 self.fail_waiting(queue, now, error)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
-        """Fail what the accumulator still holds but no queue has; batches as MAYBE."""
+        """Fail the records in the accumulator that no queue has. Batches fail as MAYBE, as a queue may have sent them before the crash."""
         for item in self.acc.unfinished():
             try:
                 if not isinstance(item, Batch):
@@ -282,7 +290,7 @@ class Sender:
     # ---------------------------------------------------------------- taking batches
 
     def _collect(self, now: float, no_linger: bool = False) -> float:
-        """Move sealed batches to their queues; returns when to call again. With `no_linger` every open batch is due."""
+        """Move sealed batches to their queues; returns the time of the next call. With `no_linger` every open batch is due."""
         sealed, due, take_at = self.acc.take(now, no_linger)
         for topic in dict.fromkeys([batch.topic for batch in (*sealed, *due)]):
             self._parking.used(topic, now)
@@ -293,7 +301,7 @@ class Sender:
             if queue.due is batch:
                 queue.due = None
             queue.batches.append(batch)
-            if not batch.ready:  # it was filled by `designate`, or the thread that filled it compresses it at this moment
+            if not batch.ready:  # `designate` filled the batch, or the thread that filled it compresses it at this moment
                 self.compress(batch, queue)
             self._deadlines.watch(queue)
             self._ready.place(queue)
@@ -308,9 +316,9 @@ class Sender:
         return take_at
 
     def listen(self, events: Events | None) -> None:
-        """Tell `events` what happens to batches from now on."""
+        """Report the sealing, sending and outcome of batches to `events` from now on; None: to nobody."""
         self._outcomes.events = self._requests.events = events
-        self.acc.watch = None if events is None else events.watch  # of parked records that fail
+        self.acc.watch = None if events is None else events.watch  # for parked records that fail
 
     def _note_sealed(self, batch: Batch) -> None:
         if self._outcomes.events is not None:
@@ -336,7 +344,7 @@ class Sender:
         return queue
 
     def drop_topic(self, topic: str) -> None:
-        """Nothing was sent to `topic` for long: drop its queues. Later queues of the topic start in a higher epoch than these had."""
+        """Drop the queues of `topic`, which is idle. Later queues of the topic start in a higher epoch than the dropped queues had."""
         for queue in self._queues_of.pop(topic, ()):
             self._ready.remove(queue)
             self._numbering.forget(queue)
@@ -373,12 +381,12 @@ class Sender:
                 self._follow_leader(queue_back)
 
     def _report_leaderless(self, queue: PartitionQueue, now: float) -> None:
-        """`Recovery` owns the reason why a partition cannot be used: events, `status()` and errors read it there."""
+        """Take a leaderless partition offline: `Recovery` owns the reason, and events, `status()` and errors read the reason there."""
         if queue.tp.partition >= 0 and self.cluster.leader(queue.tp) is None and self.cluster.partitions(queue.tp.topic):
             self.recovery.take_offline(now, queue.tp, KafkaError(f"{queue.tp}: no leader"))
 
     def _report_unreachable(self, node: int, now: float) -> None:
-        """The queues of a leader without a connection wait in `Recovery` from now on, as after a failed request."""
+        """Take the ready queues of a leader offline, when there was no connection to it for UNREACHABLE_S."""
         since = self.network.down_since(node)
         if since is not None and now >= since + UNREACHABLE_S:
             reason = ConnectionLost(self.network.why_down(node))
@@ -387,7 +395,7 @@ class Sender:
                 self._ready.place(queue)
 
     def _follow_leader(self, queue: PartitionQueue) -> None:
-        """Place `queue`. With idempotence its batches do not wait for the responses of a leader that was replaced: it may be frozen."""
+        """Place `queue` under its leader. With idempotence its batches do not wait for responses of a replaced leader: it may be frozen."""
         if self.config.enable_idempotence and queue.awaits_response:
             leader = self.recovery.leader(queue.tp)
             if leader is not None and queue.is_replaced_by(leader.node, leader.epoch):
@@ -396,23 +404,24 @@ class Sender:
         self._ready.place(queue)
 
     def _ask_for_silent(self, now: float) -> None:
-        """Request the metadata of partitions whose leader does not respond. A frozen broker returns no error and loses no connection."""
+        """Request the metadata of partitions whose leader does not respond: a frozen broker returns no error and loses no connection."""
         topics, self._listen_at = self._requests.silent(now)
         if topics:
             self.cluster.refresh(now, topics)
 
     def _start_again(self, queue: PartitionQueue) -> None:
-        """The topic was recreated, and its new log has no state of this producer: start at sequence 0 in another epoch.
+        """Start `queue` at sequence 0 in another epoch: the topic was recreated, and its new log has no state of this producer.
 
-        In another epoch, because brokers that identify topics by name write requests in flight to the new log. A batch with the same epoch
-        and sequence would be taken for a duplicate, and acknowledged without being written.
+        The same epoch would lose records. A request to the old topic is in flight; the topic is recreated; a broker that identifies topics
+        by name writes the request to the new log. The next batch has the same epoch and sequence, so the broker takes it for a duplicate,
+        and acknowledges the batch without writing it.
         """
         queue.proven = False
         queue.stale = True
-        queue.leader_epoch = -1  # of another log
+        queue.leader_epoch = -1  # the known epoch belongs to the log of the deleted topic
 
     def why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
-        """Why `batch` was not acknowledged in time."""
+        """The reason why `batch` was not acknowledged in time."""
         return batch.last_error or self._obstacles.of(queue, batch, self._numbering.trouble(queue))
 
     # ---------------------------------------------------------------- failing
@@ -421,6 +430,8 @@ class Sender:
         """Refuse new records and fail all others: only once, because no records are accepted after that."""
         if not self._ended:
             self._ended = True
+            # Refuse first. In the other order: the records fail, another thread's `send` is accepted, then the refusal comes; nothing
+            # would ever fail that record.
             self._application.refuse(reason)
             self.abandon(reason)
 
@@ -433,7 +444,7 @@ class Sender:
     # ---------------------------------------------------------------- sending
 
     def _produce(self, now: float) -> list[Request]:
-        """Build requests for every node, until it has no ready queues or the maximum of requests in flight."""
+        """Build requests for every node, until the node has no ready queues or the maximum of requests in flight."""
         requests: list[Request] = []
         if self.transactions is not None:
             self._requests.highest = self.transactions.produce_version
@@ -442,7 +453,8 @@ class Sender:
             for queue in unready:
                 self._ready.place(queue)
         assigned = True
-        while assigned:  # once more without: what is ready is sent in any case
+        # An assignment may fill the queues that the next request takes. The last round assigns nothing, but still sends all ready queues.
+        while assigned:
             assigned = self._late.assign(now)
             self._fill_requests(now, requests)
         self._rest(now, self._requests.all_full())
@@ -461,21 +473,23 @@ class Sender:
                 requests.append(self._requests.build(node, entries, now))
 
     def _rest(self, now: float, full: bool) -> None:
-        """Batches that are sealed from here on wake the loop, unless all connections in use are `full`: that would only cost time.
+        """Let batches that are sealed from here on wake the loop, unless all connections in use are `full`: a wake-up would only cost time.
 
-        A response on one of them causes another turn soon. If they are stuck, a batch may be for another broker: so the sender
-        looks again after FULL_PIPELINE_POLL_S.
+        A response on one of these connections causes another turn soon. If they are stuck, a new batch may be for another broker: so the
+        sender looks again after FULL_PIPELINE_POLL_S.
         """
         self.acc.can_send = not full
         self._look_again = now + FULL_PIPELINE_POLL_S if full else INFINITY
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
-        """At most one batch of each ready queue of `node`, up to max_request_size; queues that are not reached keep their order."""
+        """Choose at most one batch of each ready queue of `node`, up to max_request_size; queues that are not reached keep their order."""
         entries: dict[PartitionQueue, Batch] = {}
         size = 0
         link = self.network.link(node)
         while (queue := self._ready.head(node)) is not None:
-            if queue in entries:  # placed again, because another thread sealed a batch meanwhile
+            # Kafka allows one batch of a partition in a request. `seal_due` may take batches that another thread has just sealed, and so
+            # place a queue again that is in `entries`; the loop below places it once more, for the next request.
+            if queue in entries:
                 self._ready.remove(queue)
                 continue
             batch = self._next(queue, node, link, now)
@@ -492,7 +506,8 @@ class Sender:
         return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, link: int | None, now: float) -> Batch | None:
-        """The batch of `queue` to send to `node` over `link` now. A queue without one is not ready until what it waits for happens."""
+        """The batch of `queue` to send to `node` over `link` now. A queue without such a batch leaves the list of ready queues, and the
+        event for which it waits places it again."""
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node:
             self._ready.place(queue)
@@ -528,7 +543,10 @@ class Sender:
         return self._requests.room(node)
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
-        """The queue of that partition of `node`, if it could send a batch and has none, unless the topic's batches have waited for long."""
+        """The queue of that partition of `node`, if the queue may send a batch now.
+
+        A queue with batches of its own does not count, unless the batches of the topic have waited for long.
+        """
         queue = self._queue(topic, partition)
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node or (queue.waiting and not self._late.is_hungry(self.queues[topic, UNDESIGNATED], now)):
@@ -536,12 +554,12 @@ class Sender:
         return queue if self._may_send(queue, node, self.network.link(node), leader, now) else None
 
     def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """The next batch of a `queue` without a partition, if its bytes are final."""
+        """The next batch of a `queue` without a partition, if the batch is compressed already."""
         batch = queue.candidate or self.seal_due(queue, now)
         return batch if batch is not None and batch.ready else None
 
     def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
-        """`batch` has its partition now, and waits in its `queue`. It may be older than batches in flight there."""
+        """Append `batch`, which has its partition now, to its `queue`. The batch may be older than the batches before it."""
         if queue.batches and queue.batches[-1].sent_at > batch.sent_at:
             self._deadlines.watch_late(queue, batch)
         queue.batches.append(batch)
@@ -549,22 +567,25 @@ class Sender:
         self._ready.place(queue)
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the due batch now that its connection can take it: sealed earlier it would wait, too, but with fewer records."""
+        """Seal the due batch, as its connection can take it now; returns the queue's candidate.
+
+        A batch that was sealed earlier would wait, too, but with fewer records.
+        """
         due, queue.due = queue.due, None
         if due is None:
             return None
-        if not self.acc.seal(due, taken=True):  # the thread that fills it was first
+        if not self.acc.seal(due, taken=True):  # the thread that fills the batch sealed it first, so the accumulator lists it as sealed
             self._collect(now)
             return queue.candidate
         self._note_sealed(due)
-        queue.batches.append(due)  # those before it are here already: `take` returned them before this one was due
+        queue.batches.append(due)  # earlier batches are in the queue already: `take` returned them before this batch was due
         self._parking.used(due.topic, now)
         if not due.ready:
             self.compress(due, queue)
         return queue.candidate
 
     def compress(self, batch: Batch, queue: PartitionQueue) -> None:
-        """Compress `batch` of `queue`, on a helper if it is large."""
+        """Compress `batch` of `queue`, on a helper thread if the batch is large."""
         if batch.size <= MAX_INLINE_COMPRESSION_BYTES:
             batch.compress()
         else:

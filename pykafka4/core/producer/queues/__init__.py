@@ -1,6 +1,6 @@
-"""Batches that wait to be sent: one queue per partition, in order.
+"""Keeps the batches that wait to be sent: one queue per partition, in order.
 
-late             assigns partitions to batches when they are sent
+late             the choice of a partition for batches without one, at the time of sending
 ready            the queues with a batch to send, by leader
 partition_queue  the batches of one partition, the number in flight, epoch and sequence numbers
 """

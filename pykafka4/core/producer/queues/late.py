@@ -1,11 +1,11 @@
-"""Late partitions. Rule: a batch without a partition gets one when a request to its leader can be built, and keeps it from then on.
+"""Assigns partitions to batches of `partitioner="late"`. Invariant: a batch keeps its first partition; it gets one when it can be sent.
 
 With `partitioner="late"` the records of a topic that have neither key nor partition share one open batch. Its sealed batches wait in one
 queue per topic, whose partition is -1, until a broker can take one: then the batch moves to the queue of one of that broker's partitions,
 the next one in turn, and is numbered and sent from there. A request gets at most one such batch of each topic.
 
 Brokers get records in proportion to the partitions that they lead: a broker that is ahead of its share waits for those behind, but not for
-one that has taken nothing for `LAGGARD_S`, is not connected, or leads no partition that is online. (Dory's AnyPartition.)
+a broker that has taken nothing for `LAGGARD_S`, is not connected, or leads no partition that is online. (Dory's AnyPartition.)
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ from pykafka4.wire.records.hot import Accumulator, Batch
 __all__ = ["UNDESIGNATED", "Late"]
 
 UNDESIGNATED = -1  # the partition of the queue of batches without one
-LAGGARD_S = 0.1  # the other brokers wait that long for one that is behind its share
+LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
 HUNGER = 0.5  # seconds after which a batch takes its place behind others, if records with keys keep every partition busy
-LOOKS = 50  # partitions of a broker that are looked at in one turn for one that can take a batch
-PACE = 0.01  # seconds until the next ones are looked at, when all were looked at in vain
+LOOKS = 50  # partitions of a broker that a turn looks at, at most: a broker may lead thousands, and a turn must be short
+PACE = 0.01  # seconds until the next look, after a look at all partitions of a broker found none that can take a batch
 
 
 @attrs.define(eq=False)
 class Share:
-    """What a broker takes of a topic."""
+    """A broker's share of a topic."""
 
-    partitions: list[int] = attrs.Factory(list)  # that it leads and that are online
-    cursor: int = 0  # of the one that was looked at last
-    looked: int = 0  # how many were looked at since one of them got a batch
+    partitions: list[int] = attrs.Factory(list)  # the online partitions that the broker leads
+    cursor: int = 0  # index of the partition that was looked at last
+    looked: int = 0  # number of partitions that were looked at since one of them got a batch
     taken: float = 0.0  # records per partition
-    busy_since: float | None = None  # since when it was its turn and it could not take a batch
-    excused: bool = False  # it took nothing for LAGGARD_S: the others do not wait for it
+    busy_since: float | None = None  # the time since which it is this broker's turn, and it cannot take a batch
+    excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
 
 
 @attrs.define(eq=False)
 class Shares:
-    """The brokers' shares of a topic, as of these changes of the metadata and of what is online."""
+    """The brokers' shares of a topic. `as_of` are the counters of `Recovery` at the time: partitions that came online, and went offline."""
 
     as_of: tuple[int, int]
     by_node: dict[int, Share]
 
 
 class PartitionQueues(Protocol):
-    """The sender, as batches without a partition know it."""
+    """The sender: the part that `Late` uses."""
 
     def has_room(self, node: int) -> bool:
         """Whether another request may be sent to `node` now."""
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
-        """The queue of that partition of `node`, if it can take a batch now."""
+        """The queue of that partition of `node`, if the queue can take a batch now."""
 
     def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """The next batch of a `queue` without a partition, sealed if it is due."""
+        """The next batch of a `queue` without a partition; a due batch is sealed first."""
 
     def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
-        """`batch` has its partition now: append it to its `queue`."""
+        """Append `batch`, which has its partition now, to its `queue`."""
 
 
 class Late:
@@ -95,20 +95,20 @@ class Late:
         self._acc, self._network, self._cluster, self._recovery, self._ready = accumulator, network, cluster, recovery, ready
         self._queues = queues
         self._shares: dict[str, Shares] = {}
-        self._looking: Share | None = None  # whose partitions are looked at
+        self._looking: Share | None = None  # the share whose partitions are being looked at
         self.wake_at = INFINITY
 
     def changed(self, topic: str) -> None:
-        """The metadata of `topic` changed, or it is no longer used."""
+        """Compute the shares of `topic` again, because its metadata changed."""
         if (shares := self._shares.get(topic)) is not None:
             shares.as_of = (-1, -1)
 
     def forget(self, topic: str) -> None:
-        """Nothing is sent to `topic` any more."""
+        """Drop the shares of `topic`, which is idle."""
         self._shares.pop(topic, None)
 
     def assign(self, now: float) -> bool:
-        """Give each broker that can take one a batch of each topic; returns whether there was any."""
+        """Give each broker at most one batch of each topic, if the broker can take it; returns whether a batch was assigned."""
         self.wake_at = INFINITY
         moved = False
         for queue in list(self._ready.late):
@@ -121,7 +121,7 @@ class Late:
         served: set[int] = set()
         while waited_for and queue.waiting:
             node = min(waited_for, key=lambda node: (shares[node].taken, node))
-            if node in served:  # the next request gets its next batch
+            if node in served:  # one batch of a topic for each request of a broker: the next batch goes with the next request
                 break
             share = shares[node]
             target = self._target(queue, node, share, now)
@@ -143,9 +143,9 @@ class Late:
         return bool(served)
 
     def is_hungry(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the oldest batch of `queue` has waited for so long that it no longer waits for a partition with nothing to send.
+        """Whether the oldest batch of `queue` has waited for so long that it also takes a place behind other batches of a partition.
 
-        Not before all partitions of the broker were looked at: one that has something to send may be stuck, beside others that are idle.
+        Not before a look at all partitions of the broker: a partition with other batches may be stuck, and the others idle.
         """
         oldest = queue.candidate or queue.due
         share = self._looking
@@ -161,7 +161,7 @@ class Late:
         self._looking = share
         hungry = self.is_hungry(queue, now)
         target = self._next_target(queue.tp.topic, node, share, now)
-        if target is None and not hungry and self.is_hungry(queue, now):  # all were looked at now
+        if target is None and not hungry and self.is_hungry(queue, now):  # this look was the last of all partitions
             target = self._next_target(queue.tp.topic, node, share, now)
         if target is None:
             self.wake_at = min(self.wake_at, now if share.looked < len(share.partitions) else now + PACE)
@@ -170,7 +170,7 @@ class Late:
     def _next_target(self, topic: str, node: int, share: Share, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
         for _ in range(min(count, LOOKS)):
-            share.cursor = (share.cursor + 1) % count  # also if that one is stuck: the next turn goes on behind it
+            share.cursor = (share.cursor + 1) % count  # also past a stuck partition: the next turn goes on behind it
             target = self._queues.late_queue(topic, share.partitions[share.cursor], node, now)
             if target is not None:
                 return target
@@ -178,7 +178,7 @@ class Late:
         return None
 
     def _excuse(self, share: Share, now: float) -> bool:
-        """It is this broker's turn, and it can take nothing: whether the others may go on without it."""
+        """Whether the others may go on without this broker, whose turn it is, and which can take no batch."""
         if share.busy_since is None:
             share.busy_since = now
         until = share.busy_since + LAGGARD_S
@@ -188,13 +188,16 @@ class Late:
         return share.excused
 
     def _welcome(self, share: Share, shares: dict[int, Share]) -> None:
-        """`share` is about to take a batch. What it missed while it was excused went to the others: it does not catch up."""
+        """`share` is about to take a batch. It does not catch up with the batches that the others took while it was excused.
+
+        Otherwise a broker that comes back after an outage would get every batch until it has as many as the others.
+        """
         if share.excused:
             share.taken = max(share.taken, min((other.taken for other in shares.values() if not other.excused), default=share.taken))
         share.busy_since, share.excused, share.looked = None, False, 0
 
     def _look(self, topic: str) -> dict[int, Share]:
-        """The shares of the brokers that lead partitions which are online."""
+        """The shares of the brokers that lead online partitions of `topic`."""
         as_of = self._recovery.changes, self._recovery.losses
         known = self._shares.get(topic)
         if known is not None and known.as_of == as_of:
@@ -212,6 +215,6 @@ class Late:
         return known.by_node
 
     def _share(self, known: Share | None, partitions: list[int]) -> Share:
-        """The share of a broker that leads `partitions` now: all start from 0, as what they took was for other shares."""
+        """The new share of a broker that leads `partitions` now. All brokers start from 0, as `taken` counted for the old shares."""
         cursor = 0 if known is None else known.cursor
         return Share(partitions, cursor, 0, 0.0, None if known is None else known.busy_since, known is not None and known.excused)

@@ -1,6 +1,6 @@
-"""Partition queues. Rule: the batches in flight are always the head of their queue, and no batch overtakes another.
+"""Keeps and numbers the sealed batches of one partition. Invariant: the batches in flight are the head; no batch overtakes another.
 
-A queue belongs to one partition and is kept when leaders and connections change. A batch is in flight to one leader only: with idempotence,
+A queue belongs to one partition and outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence,
 requests to a leader that was replaced are *superseded* (`supersede`), and their batches are sent to the new one. With idempotence a queue
 has its own (producer id, epoch, next sequence), which are kept while the topic is missing in the metadata. An error of one partition does
 not affect the others, because brokers keep producer state per partition, too. The order in `batches` is the order in the log.
@@ -22,7 +22,9 @@ __all__ = ["SEQUENCES", "PartitionQueue"]
 
 SEQUENCES = 2**31  # sequence numbers wrap to 0 after 2^31 - 1
 UNASSIGNED = -1
-QUIET = 10.0  # seconds without an acknowledgement or a batch in flight: the leader may have changed and changed back unnoticed
+# Seconds without an acknowledgement or a batch in flight, after which the next batch is sent alone: meanwhile the leader may have changed
+# and changed back unnoticed (`meet`).
+QUIET = 10.0
 
 
 @attrs.define(eq=False)
@@ -31,25 +33,25 @@ class PartitionQueue:
 
     tp: TopicPartition
     backoff: Backoff
-    depth: int = 1  # maximum of batches in flight to the current leader
+    depth: int = 1  # maximum number of batches in flight to the current leader
     batches: list[Batch] = attrs.Factory(list)  # not a deque: an empty one takes 600 bytes, and most queues are empty
     due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
     in_flight: int = 0
-    strays: int = 0  # batches that failed while in flight, and whose requests have not ended yet
-    node: int = -1  # where the last batch was sent
-    leader_epoch: int = -1  # of that leader; -1: unknown
-    term: int = 0  # incremented when the requests in flight are superseded: those of an earlier term no longer count
+    strays: int = 0  # number of batches that failed while in flight, and whose requests have not ended yet
+    node: int = -1  # the broker to which the last batch was sent
+    leader_epoch: int = -1  # the leader epoch of that broker; -1: unknown
+    term: int = 0  # incremented when the requests in flight are superseded: requests of an earlier term no longer count
     session: tuple[int | None, int] = (None, -1)  # (connection to the leader, leader epoch) when the last batch was sent
     acked_at: float = -INFINITY  # when a batch was last acknowledged
     broken: bool = False  # a batch in flight was requeued: wait for the others, then start again from the head
     held_until: float = 0.0
-    proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the sequence of the next ones
+    proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the sequence of later batches
     producer_id: int = UNASSIGNED
     epoch: int = UNASSIGNED
     next_sequence: int = 0
     stale: bool = False  # continue in another epoch, from sequence 0, as soon as nothing is in doubt
     spent: bool = False  # like `stale`, and with another producer id
-    void: frozenset[Batch] = frozenset()  # in flight behind a batch that is certainly not in the log, so they are not either
+    void: frozenset[Batch] = frozenset()  # batches in flight that are certainly not in the log, as a batch before them is not
     topic_id: UUID | None = None
     placed_at: int | None = None  # the node under which `ReadyQueues` lists this queue
     watched: bool = False  # a timer for a delivery time-out is set
@@ -62,26 +64,28 @@ class PartitionQueue:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something to send, sealed or due."""
+        """Whether a batch waits to be sent, sealed or due."""
         return len(self.batches) > self.in_flight or self.due is not None
 
     def late(self, now: float, timeout: float) -> list[Batch]:
-        """The batches whose first record was sent `timeout` seconds ago or earlier. They are the head; the others are not looked at."""
-        return list(takewhile(lambda batch: batch.sent_at + timeout <= now, self.batches))  # the timer's sum: now - timeout rounds
+        """The batches whose first record was sent `timeout` seconds ago or earlier. The head is the oldest, so the look ends there."""
+        # The same sum as that for the timer (`Deadlines.watch`). `sent_at <= now - timeout` rounds differently: the timer would run, find
+        # no late batch, and be set for the same time again.
+        return list(takewhile(lambda batch: batch.sent_at + timeout <= now, self.batches))
 
     def may_send(self, now: float) -> bool:
-        """Whether another batch may be sent now, whatever the leader.
+        """Whether another batch may be sent now, to any leader.
 
         A broker without state of this producer accepts any sequence as the first. If the first batch got a transient error (too few
         replicas, for instance) and the second were accepted, the log would have them in the wrong order. So the first batch of an epoch is
-        sent alone, and so is the first one to a leader that may lack the state (`meet`).
+        sent alone, and also the first batch to a leader that may lack the state (`meet`).
         """
         return not self.broken and not self.strays and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
 
     def begin_epoch(self, producer_id: int, epoch: int) -> None:
         """Start at sequence 0 in another epoch or with another producer id. No batch may be in doubt.
 
-        Abandoned requests of the old epoch that arrive late are fenced: brokers reject a lower epoch than the last that they have seen.
+        Abandoned requests of the old epoch that arrive late are fenced: brokers reject lower epochs than the highest that they have seen.
         """
         self.producer_id, self.epoch, self.next_sequence = producer_id, epoch, 0
         self.proven = self.stale = self.spent = False
@@ -91,17 +95,17 @@ class PartitionQueue:
             batch.written = False
 
     def number(self, batch: Batch) -> None:
-        """Give `batch` its sequence; it keeps it until the epoch changes."""
+        """Give `batch` its sequence, which it keeps until the epoch changes."""
         if batch.base_sequence == UNASSIGNED:
             batch.base_sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
 
     def meet(self, now: float, connection: int | None, leader_epoch: int) -> bool:
-        """The next batch would be sent on this connection, to the leader of this epoch. Call it before `may_send`.
+        """Note the connection and the leader epoch for the next batch; returns whether either differs from the last batch's. Call it
+        before `may_send`.
 
         The same broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was
         not the leader. After `QUIET` seconds both may have happened unnoticed, and the state may have expired.
-        Returns whether the connection or the leader differs from that of the last batch.
         """
         if (connection, leader_epoch) != self.session:
             self.session, self.proven = (connection, leader_epoch), False
@@ -111,18 +115,18 @@ class PartitionQueue:
         return False
 
     def acknowledged(self, now: float) -> None:
-        """The leader has written a batch of this queue: from now on it checks the sequence of the next ones."""
+        """The leader has written a batch of this queue: from now on it checks the sequence of later batches."""
         self.acked_at, self.proven = now, True
         self.backoff.reset()
 
     def sent(self, batch: Batch, node: int) -> None:
-        """`batch`, the candidate, was sent to `node`."""
+        """Count `batch`, the candidate, as in flight to `node`."""
         batch.in_flight = True
         self.in_flight += 1
         self.node, self.leader_epoch = node, self.session[1]
 
     def end_flight(self, batch: Batch) -> None:
-        """`batch` is no longer in flight."""
+        """Count `batch` as no longer in flight."""
         if batch.in_flight:
             batch.in_flight = False
             self.in_flight -= 1
@@ -133,20 +137,20 @@ class PartitionQueue:
 
     @property
     def awaits_response(self) -> bool:
-        """Whether there are requests to the current leader without a response."""
+        """Whether requests to `node` have no response yet."""
         return self.in_flight > 0 or self.strays > 0
 
     def is_replaced_by(self, node: int, leader_epoch: int) -> bool:
-        """Whether `node`, the leader since `leader_epoch`, has certainly replaced the leader that the last batch was sent to."""
+        """Whether `node`, the leader in `leader_epoch`, has certainly replaced the broker to which the last batch was sent."""
         return node != self.node and leader_epoch > self.leader_epoch >= 0
 
     def supersede(self) -> int:
-        """No longer wait for the requests in flight: their leader was replaced. Returns the number of records that are in flight no more.
+        """End the wait for the requests in flight, whose leader was replaced. Returns the number of records that are in flight no more.
 
-        Only with idempotence. The old leader can commit nothing more: its replicas follow the new one. It may have appended the batches, so
-        they keep their sequence, and go to the new leader unchanged, the first one alone (`meet`). If such a request is carried out later,
-        by the same broker as the leader of a later epoch, the broker finds the sequence in its log, finds a gap before it, or has seen a
-        higher epoch of the producer. It appends the batch only if nothing was written after it.
+        Only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. The old leader may have appended
+        the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If such a request is carried
+        out later, because the same broker leads again (A, B, A), the broker finds the sequence in its log, finds a gap before it, or has
+        seen a higher epoch of the producer. It appends the batch only if nothing was written after it.
         """
         flying = [batch for batch in self.batches if batch.in_flight]  # not a slice: halves of a split batch may be between them
         for batch in flying:
@@ -157,20 +161,24 @@ class PartitionQueue:
         return sum(batch.count for batch in flying)
 
     def requeue(self, batch: Batch) -> None:
-        """Keep `batch` where it is, to be resent when the requests with batches behind it have ended."""
+        """Keep the place of `batch`, which is resent when the requests with batches behind it have ended."""
         self.end_flight(batch)
         self.broken = self.in_flight > 0 and not batch.done
 
     def abandon(self, batch: Batch) -> None:
-        """`batch` is about to fail. Nothing is sent until its request has ended: another leader could write the next batch first."""
+        """Send nothing until the request of `batch`, which is about to fail, has ended.
+
+        Otherwise: the failed batch is still unread in the socket of the old leader, the next batch goes to a new leader, which writes it,
+        and the old leader leads again and writes the failed batch after it.
+        """
         self.strays += batch.in_flight
 
     def request_ended(self, batch: Batch) -> None:
-        """The request with `batch` got a response or failed."""
+        """Count the end of the request with `batch`: a response, or a failure."""
         self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
-        """Remove `batch`, which has ended. Usually it is the head; after a delivery time-out it may be anywhere."""
+        """Remove `batch`, which has its outcome. Usually the batch is the head; after a delivery time-out it may be anywhere."""
         self.end_flight(batch)
         if self.batches and self.batches[0] is batch:
             del self.batches[0]
@@ -185,7 +193,7 @@ class PartitionQueue:
             self.batches.insert(at, part)
 
     def doubt(self, batch: Batch) -> None:
-        """A request with `batch` ended without a definite response: it may be in the log."""
+        """Mark `batch` as maybe written, after a request without a definite response."""
         if batch not in self.void:
             batch.written = True
 
@@ -194,11 +202,11 @@ class PartitionQueue:
         return batch.written or (batch.in_flight and batch not in self.void)
 
     def withdraw(self, batch: Batch) -> None:
-        """`batch`, still in the queue, will not be resent with its sequence.
+        """Take back the sequence of `batch`, which is still in the queue, and is not resent with that sequence.
 
-        If it is certainly not in the log, neither is any batch numbered after it: brokers accept the batches of a producer in sequence.
-        Its sequence is reused only if nothing was numbered after it. Otherwise, and if it may be in the log, numbering restarts in the next
-        epoch: a batch with the sequence of another one in the log would be taken for a duplicate, and acknowledged without being written.
+        If `batch` is certainly not in the log, neither is any batch numbered after it: brokers accept the batches of a producer in
+        sequence. The sequence is reused only if no batch was numbered after it. Otherwise, and if `batch` may be in the log, numbering
+        restarts in the next epoch: brokers would take another batch with the same sequence for a duplicate, and acknowledge it unwritten.
         """
         if batch.base_sequence == UNASSIGNED:
             return
@@ -219,6 +227,6 @@ class PartitionQueue:
     def in_doubt(self) -> bool:
         """Whether a broker may have written, or may still write, a batch of this queue that is not acknowledged.
 
-        The head decides: brokers accept the batches of a producer in sequence, so behind one that is certainly not in the log none is.
+        The head decides: brokers accept the batches of a producer in sequence, so if the head is certainly not in the log, no batch is.
         """
         return self.in_flight > 0 or self.strays > 0 or (bool(self.batches) and self.batches[0].written)

@@ -1,7 +1,8 @@
-"""Ready queues. Rule: a queue is in at most one list, that of its leader; when the reason for its absence ends, it is placed again.
+"""Lists the queues with a batch to send, by leader. Invariant: a queue is in at most one list, the list of its partition's leader.
 
-The leader is looked up when a queue is placed, and checked again when the queue is picked. While its partition has no leader, a queue is in
-no list: the sender places it when its topic changes or the partition is online again. A new leader does not change the queues themselves.
+Rule: whoever ends the reason for the absence of a queue places the queue again; a queue that nobody places is never sent. The leader is
+looked up when a queue is placed, and checked again when the queue is picked. While its partition has no leader, a queue is in no list: the
+sender places it when its topic changes or the partition is online again. A new leader does not change the queues themselves.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ __all__ = ["ReadyQueues"]
 
 
 class ReadyQueues:
-    """The queues with something to send, by the leader of their partition; first come, first served."""
+    """The queues with a batch to send, by the leader of their partition; first come, first served."""
 
     __slots__ = ("_queues", "_recovery", "late")
 
     def __init__(self, recovery: Recovery) -> None:
         self._recovery = recovery
-        self.late: dict[PartitionQueue, None] = {}  # with something to send, and without a partition (see `late`), so without a leader
-        self._queues: dict[int, OrderedDict[PartitionQueue, None]] = {}  # by leader; nodes without ready queues are not in it
+        self.late: dict[PartitionQueue, None] = {}  # ready queues of batches without a partition (see `late`), and so without a leader
+        self._queues: dict[int, OrderedDict[PartitionQueue, None]] = {}  # by leader; only nodes with ready queues
 
     def place(self, queue: PartitionQueue) -> None:
-        """Append `queue` to the list of its leader, unless it is already there.
+        """Append `queue` to the list of its leader, unless the queue is already there.
 
-        A queue without a leader, or with nothing to send (its last batch may have failed meanwhile), is removed.
+        A queue without a leader, or without a batch to send (its last batch may have failed meanwhile), is removed.
         """
         if queue.tp.partition < 0:
             self.remove(queue)
@@ -44,7 +45,7 @@ class ReadyQueues:
             self._queues.setdefault(node, OrderedDict())[queue] = None
 
     def remove(self, queue: PartitionQueue) -> None:
-        """Remove `queue` from its list; it is placed again when what it waits for happens."""
+        """Remove `queue` from its list; the event for which the queue waits places it again."""
         if queue.tp.partition < 0:
             self.late.pop(queue, None)
         node, queue.placed_at = queue.placed_at, None

@@ -1,5 +1,5 @@
-"""Producer ids, epochs and sequence numbers.
+"""Gives queues their producer ids and epochs, in which they number their batches.
 
-numbering  gives each queue a producer id and epoch, and starts a new epoch where a sequence is lost
+numbering  the producer id and epoch of each queue, and its next epoch where a sequence is lost
 identity   the producer id without transactions, from InitProducerId
 """

@@ -1,7 +1,8 @@
-"""Producer ids. Rule: a queue never starts at sequence 0 under a (producer id, epoch) that its partition may have seen.
+"""Gets the producer id of an idempotent producer, and gives each queue its next (producer id, epoch).
 
-Brokers recognise a duplicate batch by (producer id, epoch, sequence), per partition. All queues share one producer id; each has its own
-epoch, which it raises without asking a broker. A new id is requested when no epoch is left.
+Invariant: a queue never starts at sequence 0 under a (producer id, epoch) that its partition may have seen. Brokers recognise a duplicate
+batch by (producer id, epoch, sequence), per partition. All queues share one producer id; each queue has its own epoch, which it raises
+without a request. When no epoch is left, the producer requests a new id.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class IdUser(Protocol):
     """The part of the producer whose batches wait for a producer id."""
 
     def id_arrived(self) -> None:
-        """There is a new producer id."""
+        """A new producer id has arrived."""
 
     def id_denied(self, now: float) -> None:
         """Brokers denied a producer id."""
@@ -74,25 +75,25 @@ class Identity:
     def __init__(self, network: Network, backoff: Backoff, timeout: float, user: IdUser) -> None:
         self.state = S.NONE
         self.producer_id = -1
-        self.first_epoch = -1  # the epoch of a queue that starts to use this id
+        self.first_epoch = -1  # the epoch in which a new queue starts; above the epochs of dropped queues (`forget`)
         self.fatal: KafkaError | None = None
         self._user = user
         self._call = Call(AnyBroker(network), backoff, timeout, _message, self._answered, self._gave_up)
 
     @property
     def trouble(self) -> KafkaError | None:
-        """Why the last request failed, until one succeeds."""
+        """The failure of the last request, until a request succeeds."""
         return self._call.last_error
 
     @property
     def denied(self) -> AuthorizationError | None:
-        """The last answer, if it was that the right is missing; the next request may be allowed."""
+        """The error of the last response, if the right is missing; the next request may be allowed."""
         return self.trouble if isinstance(self.trouble, AuthorizationError) else None
 
     def after(self, producer_id: int, epoch: int, spent: bool) -> tuple[int, int] | None:
-        """The (producer id, epoch) that follows this one (-1, -1: a new queue); None until a new id has arrived.
+        """Return the next (producer id, epoch) of a queue with the given ones (-1, -1: a new queue); None until a new id has arrived.
 
-        The same id with the next epoch, unless the id is `spent` or that was its last epoch.
+        The next epoch of the same id, unless the id is `spent` or `epoch` was its last.
         """
         if producer_id >= 0 and not spent and epoch < LAST_EPOCH:
             return producer_id, epoch + 1
@@ -103,7 +104,10 @@ class Identity:
         return None
 
     def forget(self, producer_id: int, epoch: int) -> None:
-        """A queue in this epoch was dropped: a new queue of its partition has to start in a later epoch."""
+        """A queue in this epoch was dropped: a new queue of its partition must start in a later epoch.
+
+        One number for all partitions is enough, because an epoch may be skipped.
+        """
         if producer_id == self.producer_id:
             self.first_epoch = max(self.first_epoch, epoch + 1)
 
@@ -113,7 +117,7 @@ class Identity:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Send a request for an id if one is due; returns when to be polled again. Every response has another id; the first is used."""
+        """Send a request for an id if one is due; returns the time of the next poll. Every response has another id; the first is used."""
         return self._call.poll(now, outbox) if self.state is S.NONE else INFINITY
 
     def _answered(self, now: float, outcome: Outcome) -> Verdict:
@@ -122,11 +126,11 @@ class Identity:
         if isinstance(outcome, Failed):
             return unanswered(outcome)
         response = outcome.message
-        if response.error_code:  # a broker that is cut off from the controllers has no ids
+        if response.error_code:  # retried at another broker: a broker that is cut off from the controllers has no ids
             code = error_code(response.error_code)
             transient = code.retriable or code.name in TRANSIENT
             return Next.ELSEWHERE if transient else Next.GIVE_UP, broker_error(code.code, "InitProducerId", None, "InitProducerId")
-        if response.producer_id in (self.producer_id, -1):  # partitions may have seen it
+        if response.producer_id in (self.producer_id, -1):  # partitions may have seen the present id in any epoch
             return Next.RETRY, KafkaError(f"InitProducerId: requested a new producer id, the broker returned {response.producer_id}")
         self.producer_id, self.first_epoch = response.producer_id, response.producer_epoch
         self.state = TABLE.move(self.state, S.READY)
@@ -135,7 +139,10 @@ class Identity:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        """A producer that has an id continues with the partitions that can use it, and asks again. So does one that lacks the right."""
+        """End the producer, unless it has an id: then it goes on with the partitions that can use the id, and requests another.
+
+        A producer without the right goes on, too, as the right may be granted.
+        """
         if isinstance(error, AuthorizationError):
             self._user.id_denied(now)
         elif self.producer_id < 0:
@@ -143,5 +150,5 @@ class Identity:
 
 
 def _message() -> InitProducerIdRequest:
-    """Without a transactional id brokers return a new id, whatever id and epoch the request has."""
+    """Build the request. Without a transactional id brokers return a new id, for any id and epoch in the request."""
     return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)

@@ -1,7 +1,8 @@
-"""Numbering. Rule: a queue begins another epoch only when no batch of its present one is in doubt.
+"""Gives each queue the producer id and epoch of its next batch, from `Identity` or from the transactions.
 
-Gives each queue the producer id and epoch of its next batch: those of `Identity`, or those of the transactions. Queues without one wait
-here until an id has arrived; when brokers deny it, their records fail.
+Invariant: a queue begins another epoch only when no batch of its present epoch is in doubt. Otherwise a batch that is in the log would be
+written again in the new epoch, where brokers do not recognise the duplicate. Queues without a producer id wait here until an id has
+arrived; when brokers deny the id, the records of these queues fail.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ __all__ = ["Numbering"]
 
 
 class WaitingBatches(Protocol):
-    """The sender, as its numbering knows it."""
+    """The sender: the part that the numbering uses."""
 
     def fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
         """Fail the batches of `queue` that are not in flight."""
 
 
 class Numbering:
-    """Which queues may send in which epoch."""
+    """The epochs of all queues, and the queues that wait for a producer id."""
 
     def __init__(
         self,
@@ -43,30 +44,30 @@ class Numbering:
     ) -> None:
         timeout = config.request_timeout_ms / 1000
         self.identity = Identity(network, Backoff.retry(config, random), timeout, self)
-        self.transactions: Transactions | None = None  # they take the place of `identity`
+        self.transactions: Transactions | None = None  # takes the place of `identity`
         self._idempotent = config.enable_idempotence
         self._ready, self._batches = ready, batches
         self._waiting: dict[PartitionQueue, None] = {}  # queues without a producer id
 
     @property
     def fatal(self) -> KafkaError | None:
-        """Why no record can be sent any more."""
+        """The error after which no record can be sent any more."""
         return self.identity.fatal if self.transactions is None else self.transactions.fatal
 
     def poll(self, now: float, outbox: Outbox, wanted: bool) -> float:
-        """Request a producer id if one is missing and `wanted`; returns when to be polled again."""
+        """Request a producer id if one is missing and `wanted`; returns the time of the next poll."""
         if self.transactions is not None:
             return self.transactions.poll(now)
         if not self._idempotent or not wanted:
             return INFINITY
-        if self.identity.denied is not None and not self._waiting:  # its records have failed; the next ones ask again
+        if self.identity.denied is not None and not self._waiting:  # the waiting records have failed; the next record causes a request
             return INFINITY
         return self.identity.poll(now, outbox)
 
     def may_number(self, queue: PartitionQueue) -> bool:
         """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.
 
-        While a batch is in doubt, only batches that may be written are sent, unchanged. Each queue changes its epoch independently.
+        While a batch is in doubt, the queue sends only batches that may be written, unchanged. Each queue changes its epoch independently.
         """
         if self.transactions is not None:
             return self.transactions.may_number(queue)
@@ -83,30 +84,30 @@ class Numbering:
         return True
 
     def trouble(self, queue: PartitionQueue) -> KafkaError | None:
-        """Why `queue` has no producer id, or its transaction does not go on."""
+        """The reason why `queue` has no producer id, or why its transaction does not go on."""
         if self.transactions is not None:
             return self.transactions.trouble
         return self.identity.trouble if queue in self._waiting else None
 
     def missing(self, queue: PartitionQueue) -> tuple[bool, KafkaError | None]:
-        """Whether `queue` waits for a producer id, and why the last request for one failed."""
+        """Return whether `queue` waits for a producer id, and the error of the last request for one."""
         return queue in self._waiting, self.identity.trouble
 
     def forget(self, queue: PartitionQueue) -> None:
-        """`queue` is dropped. A later queue of its partition starts in a higher epoch."""
+        """Forget `queue`, which is dropped. A later queue of its partition starts in a higher epoch."""
         self._waiting.pop(queue, None)
         self.identity.forget(queue.producer_id, queue.epoch)
 
     def id_arrived(self) -> None:
-        """A new producer id has arrived: place the queues that wait for one."""
+        """Place the queues that wait for a producer id, because a new id has arrived."""
         waiting, self._waiting = self._waiting, {}
         for queue in waiting:
             self._ready.place(queue)
 
     def id_denied(self, now: float) -> None:
-        """Brokers denied a producer id: the records that wait for one fail. They have never been sent under the id that they wait for.
+        """Fail the records that wait for a producer id, because brokers denied the id; no record was sent under it.
 
-        The error says what is missing in terms of each topic: with the right to write to any topic, brokers give an id.
+        The error names the topic of each record: brokers give an id to a client with the right to write to any topic.
         """
         waiting, self._waiting = self._waiting, {}
         denied = self.identity.denied
