@@ -336,6 +336,7 @@ def test_brokers_that_restart_one_after_the_other_cost_no_rebalance(cluster: Clu
     ):
         consumer.subscribe([topic], notes)
         poll_until(consumer, lambda: len(consumer.assignment()) == 3)
+        before = list(notes.kinds)  # a broker that does not know all partitions of a new topic yet assigns them in two steps
         records: list[Record] = []
         for number, node in enumerate(cluster.nodes):
             cluster.kill(node)
@@ -346,7 +347,7 @@ def test_brokers_that_restart_one_after_the_other_cost_no_rebalance(cluster: Clu
             cluster.wait_full_isr()
         assert values(records) == list(range(90))
         assert_in_order(records)
-        assert notes.kinds == ["assigned"]
+        assert notes.kinds == before
 
 
 # ---- migration
