@@ -1,11 +1,12 @@
-"""The machine of a share consumer (KIP-932). Rule: brokers keep the state of every record; this side only holds locks that end.
+"""Runs the loop's side of a share consumer (KIP-932): membership, sessions, acknowledgements. Rule: brokers keep the state of each record;
+this side only holds locks, and each lock ends.
 
 Modules; each line imports only from lines below it:
-    machine        one share consumer: membership, sources, what waits for `poll`
-    member         membership: ShareGroupHeartbeat
-    sources        which broker has which partitions; who fetches, and when
+    machine        the machine of one share consumer: its member, its sources, its mailbox
+    member         the member of the share group: ShareGroupHeartbeat
+    sources        the sources of one consumer, each with the partitions that its broker leads
     source         the share session with one broker: one request at a time fetches or acknowledges
-    requests       the requests, and what their errors mean
-    mailbox        what the loop and the thread that polls exchange
-    values         leases, acquired records, acknowledgements and what becomes of them
+    requests       builders of ShareFetch and ShareAcknowledge, errors for brokers without share groups
+    mailbox        acquired records and errors, on their way from the loop to the thread that polls
+    values         leases, acquired records, acknowledgements, reports of their outcomes
 """

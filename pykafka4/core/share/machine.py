@@ -1,4 +1,5 @@
-"""The machine of a share consumer. Rule: it acquires records only for a poll, because locks run from the moment a broker has answered."""
+"""Joins the share group, shares the assignment among sources, and ends both at `close`. Rule: the machine acquires records only for a
+poll, because the locks run from the broker's response on: a prefetched record would lose its lock in the buffer."""
 
 from __future__ import annotations
 
@@ -47,30 +48,32 @@ class ShareMachine:
     # ---------------------------------------------------------------- calls
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Share the records of `topics` with the other members of the group."""
+        """Subscribe to `topics`: the group's members share the records of these topics."""
         self.sources.subscribe(topics)
         self.member.subscribe(topics)
 
     def want(self, now: float, taken: int) -> None:
-        """A poll has nothing to return: each broker may acquire records once, unless a poll has got some since (see `Mailbox.taken`)."""
+        """Let each broker acquire records once for a poll that found none, unless a poll has taken records since (see `Mailbox.wants`)."""
         self.member.polled()
         self.sources.want(taken)
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
-        """Send acknowledgements; `report.done` is called when all have an outcome."""
+        """Send acknowledgements; the machine calls `report.done` when all of them have an outcome."""
         self.sources.acknowledge(acknowledgements, report)
 
     def call_at(self, at: float, fn: Callable[[], None]) -> None:
-        """Call `fn` at that time. What an earlier call has asked for is done now: otherwise each call would put it off."""
+        """Call `fn` at the time `at`. A function of an earlier `call_at` that still waits runs now: otherwise each call would delay it."""
         if self._call_at < INFINITY:
             self._call()
         self._call_at, self._call = at, fn
 
     def leave(self, now: float, seconds: float, then: Callable[[], None]) -> None:
-        """Send what is acknowledged, release the rest, leave the group; `then` is called afterwards, after `seconds` at the latest."""
+        """Send all acknowledgements, release all other records, leave the group; call `then` afterwards, after `seconds` at the latest."""
         self._then, self._leave_by = then, now + seconds
         self.sources.subscribe(())
-        self.member.unsubscribe()  # now: there may be another subscription before the sessions have ended
+        # Now, not in `_sessions_ended`: the application may subscribe again before the sessions have ended, and an `unsubscribe` after
+        # that `subscribe` would delete the new subscription.
+        self.member.unsubscribe()
         self._end_by = now + seconds
         self.sources.close(lambda: self._sessions_ended(now))
 
@@ -87,7 +90,7 @@ class ShareMachine:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        """Poll every part."""
+        """Poll the member, the sources and the coordinator; end the sessions whose time for `close` is over."""
         if now >= self._end_by:
             self._end_by = INFINITY
             self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
@@ -99,7 +102,7 @@ class ShareMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """The machine has crashed: acknowledgements without an outcome, and every poll, get `reason`."""
+        """Fail all acknowledgements without an outcome, and every later poll, with `reason`: the machine has crashed."""
         try:
             self.sources.abandon(reason)
         finally:
@@ -107,15 +110,15 @@ class ShareMachine:
         return ()
 
     def gone(self) -> None:
-        """The consumer is closed: release everything."""
+        """End the sources, the retries and the lanes: the consumer is closed."""
         self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
         self.sources.gone()
-        self.coordinator.well()  # nothing is retried any more
+        self.coordinator.well()  # a closed consumer retries no request, so the client's status must not list its coordinator as troubled
         for lane in self._lanes:
             self._network.drop_lane(lane)
 
     def status(self, now: float) -> dict[str, Any]:
-        """The member's state, its partitions, and what keeps records from coming."""
+        """The member's state, its topics and partitions, and the errors of brokers and partitions that deliver no records."""
         found = {"topics": list(self.member.topics), "partitions": self.sources.partitions, "errors": self.sources.errors}
         return {**self.member.status(), **found}
 

@@ -1,6 +1,6 @@
-"""Exchanges acquired records and errors between the loop and the thread that polls. Rule: each attribute has one writer, loop or thread.
+"""Passes acquired records and errors from the loop to the thread that polls. Invariant: each attribute has one writer, loop or thread.
 
-Deques are appended to by the loop and emptied by the thread that polls. Nothing here waits or takes a lock.
+The loop appends to the deques, the thread that polls empties them. Nothing here waits or takes a lock.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pykafka4.errors import KafkaError
 
 __all__ = ["Mailbox"]
 
-MOST_NOTICES = 100  # errors that wait for `poll`; more of them say nothing new
+MOST_NOTICES = 100  # errors that wait for `poll`. A poll raises one of them, so more would only delay the records behind them
 
 
 class Mailbox:
-    """What waits for `poll`: acquired records and errors."""
+    """Acquired records and errors that wait for `poll`, and the demand of polls for records."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
         """`notify` wakes the thread that polls."""
@@ -27,32 +27,35 @@ class Mailbox:
         self.arrivals: deque[Acquired] = deque()
         self.notices: deque[KafkaError] = deque()  # each is raised by one poll
         self.fatal: KafkaError | None = None  # every poll raises it
-        self.lock_seconds: float | None = None  # how long brokers lock records, when one has said so
+        self.lock_seconds: float | None = None  # duration of a lock, from the last response; None before the first
         # written by the application
         self.waiting = False  # a poll waits for records
-        self.taken = 0  # how often a poll has begun to take records from `arrivals`
+        self.taken = 0  # number of polls that have begun to take records from `arrivals`
         self.limit = 1  # records that the last poll may return
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
 
     def wants(self, taken: int) -> bool:
-        """Whether a broker may acquire records: a poll waits and there is nothing for it, or one found nothing and none got any since.
+        """Whether a broker may acquire records: `arrivals` is empty, and a poll waits, or the last poll found no records.
 
-        `taken` is what it was for the poll that found nothing. The thread that polls changes `waiting` and `taken` before `arrivals`.
+        `taken` is the value of `Mailbox.taken` during a poll that found no records; equal values prove that no poll has taken any since.
         """
+        # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. In the other order: it empties `arrivals`; the
+        # loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and nobody takes
+        # the new ones before their locks end.
         return not self.arrivals and (self.waiting or taken == self.taken)
 
     def put(self, acquired: Acquired) -> None:
-        """Pass acquired records on."""
+        """Append acquired records, and wake the thread that polls."""
         self.arrivals.append(acquired)
         self._notify()
 
     def tell(self, error: KafkaError) -> None:
-        """Have one poll raise `error`, unless the same waits to be raised."""
+        """Have one poll raise `error`, unless an error with the same text already waits for a poll."""
         if len(self.notices) < MOST_NOTICES and str(error) not in map(str, tuple(self.notices)):
             self.notices.append(error)
         self._notify()
 
     def end(self, error: KafkaError | None) -> None:
-        """Have every poll raise `error`; None: no longer."""
+        """Have every poll raise `error`; None ends this."""
         self.fatal = error
         self._notify()

@@ -1,8 +1,9 @@
-"""Member of a share group. Rule: losing the coordinator only delays heartbeats; acquired records belong to sessions with their leaders.
+"""Joins a share group, sends heartbeats and leaves. Rule: the loss of the coordinator only delays heartbeats; locks of acquired records
+belong to the share sessions with the leaders, and continue.
 
 ShareGroupHeartbeat is the only request: it joins (epoch 0), reports a changed subscription, and leaves (epoch -1). The coordinator assigns
-partitions, and may assign one to several members. An assignment needs no answer: what this member has acquired from a partition that is
-assigned to others stays acquired.
+partitions, and may assign one partition to several members. The member does not confirm an assignment: records that it has acquired from
+a partition stay acquired when the partition is assigned to others.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["ShareMember"]
 
 log = get_log("pykafka4.share")
 
-LEAVES: Final = -1  # an epoch
+LEAVES: Final = -1  # the member epoch of a heartbeat that leaves the group
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
 S = MemberState
 
@@ -39,10 +40,10 @@ class ShareAssignee(Protocol):
     """The machine of the share consumer."""
 
     def assign(self, parts: Parts) -> None:
-        """The member has this assignment."""
+        """Take `parts` as the member's assignment."""
 
     def explain(self, reason: str | None) -> UnsupportedVersion:
-        """The error for brokers without share groups."""
+        """Return the error for brokers without share groups."""
 
 
 class ShareMember(HeartbeatMember):
@@ -70,22 +71,23 @@ class ShareMember(HeartbeatMember):
     # ---------------------------------------------------------------- calls
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Be a member with a subscription to `topics`. A member that was rejected tries again."""
+        """Subscribe to `topics`. A member that the coordinator has rejected tries again."""
         self.topics = topics
         if self._mailbox.fatal is not None:
             self._mailbox.end(None)
         self.start_over()
 
     def unsubscribe(self) -> None:
-        """Join no more, until there is another subscription and a poll."""
+        """Join no group until the application subscribes again and polls."""
         self.topics, self._polled = (), False
 
     def polled(self) -> None:
-        """The application polls, so it may join."""
+        """Allow the member to join: the application polls."""
         self._polled = True
 
     def leave(self, now: float, by: float, done: Callable[[], None]) -> None:
-        """Tell the coordinator; `done` is called when it has answered, at `by` at the latest. A member with a subscription joins again."""
+        """Send the heartbeat that leaves; call `done` after the response, at the time `by` at the latest. A member with a subscription then
+        joins again."""
         self._done = done
         self._consumer.assign(frozenset())
         self._begin_leaving(now, by)
@@ -113,7 +115,7 @@ class ShareMember(HeartbeatMember):
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """Send the heartbeat that is due; returns when to be polled again."""
+        """Send the heartbeat that is due; return the time of the next poll."""
         if self.state is S.LEAVING:
             return self._leaving(now)
         if self.state is S.FATAL:
@@ -132,7 +134,7 @@ class ShareMember(HeartbeatMember):
         return bool(self.topics) and self._polled
 
     def _expire(self, now: float) -> None:
-        """The application has not polled for max_poll_interval_ms: others get its partitions."""
+        """Leave the group, so that other members get the partitions: the application has not polled for max_poll_interval_ms."""
         if self.state is not S.UNJOINED:
             log.warning(
                 "%s: group %s: no poll within max_poll_interval_ms=%g; leaving the group until the next one",
@@ -183,7 +185,7 @@ class ShareMember(HeartbeatMember):
         return broker_error(answer.error_code, what, answer.error_message, "ShareGroupHeartbeat", group=group)
 
     def status(self) -> Mapping[str, object]:
-        """The state of the member."""
+        """The member's state, its reason, id, epoch and coordinator."""
         return {
             "state": self.state.value,
             "reason": self.state.meaning if self.error is None else str(self.error),

@@ -1,4 +1,4 @@
-"""Requests of a share session, and what their errors mean. Rule: what a version cannot carry is refused before it is sent."""
+"""Builds the requests of a share session. Rule: a request with fields that its version cannot carry is refused before it is sent."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from pykafka4.wire.protocol.messages_share import AcknowledgementBatch, ShareAck
 
 __all__ = ["CLOSE", "by_partition", "needs_renewals", "not_supported", "share_acknowledge", "share_fetch"]
 
-CLOSE = -1  # the epoch that ends a session
-RENEWALS_FROM = 2
+CLOSE = -1  # the session epoch of a request that ends the session
+RENEWALS_FROM = 2  # the first version of ShareAcknowledge with the type RENEW
 ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
 
 def by_partition(acknowledgements: Iterable[Acknowledgements]) -> dict[tuple[UUID, int], list[AcknowledgementBatch]]:
-    """Acknowledgements as brokers expect them: ascending, a batch for each run of offsets with the same type. The last one counts."""
+    """Acknowledgements in the form that brokers expect: ascending, one batch for each run of offsets with the same type.
+
+    Of several acknowledgements of one offset the last counts.
+    """
     merged: dict[tuple[UUID, int], dict[int, AcknowledgeType]] = {}
     for each in acknowledgements:
         lease = each.acquired.lease
@@ -44,7 +47,7 @@ def share_fetch(
     acknowledged: Mapping[tuple[UUID, int], list[AcknowledgementBatch]],
     most: int,
 ) -> ShareFetchRequest:
-    """Acquire up to `most` records from the partitions of the session, after `added` and `forgotten` have changed it."""
+    """A ShareFetch that acquires up to `most` records from the session's partitions, after it has added and forgotten some of them."""
     kind = ShareFetchRequest.Topic
     topics: dict[UUID, list[ShareFetchRequest.Topic.Partition]] = {}
     named = dict.fromkeys([*((topic_id, tp.partition) for tp, topic_id in added.items()), *acknowledged])
@@ -72,7 +75,7 @@ def share_fetch(
 def share_acknowledge(
     config: ShareConsumerConfig, member_id: str, epoch: int, acknowledgements: Collection[Acknowledgements]
 ) -> ShareAcknowledgeRequest:
-    """Acknowledge records; with epoch CLOSE, release all others and end the session."""
+    """A ShareAcknowledge; with epoch CLOSE the broker also releases all other records and ends the session."""
     kind = ShareAcknowledgeRequest.Topic
     topics: dict[UUID, list[ShareAcknowledgeRequest.Topic.Partition]] = {}
     merged = by_partition(acknowledgements)
@@ -88,7 +91,7 @@ def share_acknowledge(
 
 
 def needs_renewals(message: ShareAcknowledgeRequest, version: int) -> None:
-    """Refuse renewals where the broker has none."""
+    """Raise UnsupportedVersion if `message` renews locks and the broker's version has no renewals."""
     if version < RENEWALS_FROM and message.is_renew_ack:
         raise UnsupportedVersion(
             f"renewing the lock of a record needs brokers with Kafka 4.2 or newer (ShareAcknowledge 2; this broker has {version}): "
@@ -97,7 +100,7 @@ def needs_renewals(message: ShareAcknowledgeRequest, version: int) -> None:
 
 
 def not_supported(reason: str | None, metadata_version: int | None, share_version: int | None) -> UnsupportedVersion:
-    """The error for brokers without share groups. The levels of the cluster's features are None while they are not known."""
+    """The error for brokers without share groups. A feature level is None while the client does not know the cluster's features."""
     theirs = f"the cluster has metadata.version {metadata_version or 'none'}, share.version {share_version or 0}"
     return UnsupportedVersion(
         "share groups need brokers with Kafka 4.2 or newer (a preview is in 4.1), and the feature share.version: upgrade the brokers, "

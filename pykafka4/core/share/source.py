@@ -1,9 +1,11 @@
-"""Source. Rule: one request of a share session is in flight, because each has the next epoch; an acknowledgement is settled once.
+"""Acquires and acknowledges records in the share session with one broker. Invariants: one request of the session is in flight, because each
+request has the next epoch; each acknowledgement has one outcome.
 
-A share session belongs to a connection. When that is lost, the broker releases what this member has acquired from partitions that are in
-the session then; not that of others, on hold or no longer assigned, and nothing if a new session replaces it on the same connection.
-Whatever ends the session ends its leases, and acknowledgements under these fail without being sent. So what may still be locked is
-released by name: by `close`, or in the next session with the broker. If there is none, it stays locked until its time is over.
+A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only of
+partitions that are in the session at that moment. Records of other partitions (on hold, no longer assigned) stay locked, and all records
+stay locked if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these
+leases fail without being sent. So the source releases records that may still be locked by name: in `close`, or in its next session with the
+broker. Without a next session these records stay locked until their locks end.
 """
 
 from __future__ import annotations
@@ -46,12 +48,12 @@ class ShareUser(Protocol):
     """The machine of the share consumer."""
 
     def unsupported(self, error: KafkaError) -> None:
-        """The brokers have no share groups."""
+        """End the consumer with `error`: the brokers have no share groups."""
 
 
 @attrs.frozen(eq=False)
 class Context:
-    """What all sources of a consumer share."""
+    """The objects and settings that all sources of a consumer share."""
 
     config: ShareConsumerConfig
     member_id: str
@@ -75,7 +77,7 @@ class ShareRequest(Enum):
 
 @attrs.define(eq=False)
 class ShareInFlight(Request):
-    """The request of a share session that has no response yet."""
+    """A request of a share session, without a response so far."""
 
     source: Source = attrs.field(kw_only=True)
     kind: ShareRequest = attrs.field(kw_only=True)
@@ -87,12 +89,16 @@ class ShareInFlight(Request):
 
 @attrs.define(eq=False)
 class Hold:
-    """A partition that has failed: until a time it has no part in requests, so that it does not slow down the others."""
+    """The pause of a partition after its error: no request names the partition before `until`.
+
+    A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause one such partition turns the
+    broker's waits for records into a busy loop.
+    """
 
     backoff: Backoff
     error: KafkaError
     until: float = -INFINITY
-    tried: bool = False  # by the request in flight
+    tried: bool = False  # the request in flight names the partition
 
 
 class Source:
@@ -100,53 +106,55 @@ class Source:
 
     def __init__(self, node: int, context: Context) -> None:
         self.node, self._context, self._config = node, context, context.config
-        self.targets: dict[TopicPartition, UUID] = {}  # to acquire records from
-        self.leases: dict[TopicPartition, Lease] = {}  # under which records were acquired in this session
-        self.wanted = NOBODY  # `Mailbox.taken` of a poll that found nothing: one ShareFetch is due, even if no poll waits
+        self.targets: dict[TopicPartition, UUID] = {}  # partitions from which to acquire records
+        self.leases: dict[TopicPartition, Lease] = {}  # leases of this session
+        self.wanted = NOBODY  # `Mailbox.taken` of a poll that found no records: one ShareFetch is due, even if no poll waits
         self.in_flight = False
         self.queue: list[Acknowledgements] = []
-        self._sent: list[Acknowledgements] = []  # in flight
-        self._left: list[tuple[Acquired, list[int]]] = []  # offsets that sessions which are over may have left locked
-        self._in_session: dict[TopicPartition, UUID] = {}  # what the broker fetches
-        self._names: dict[tuple[UUID, int], TopicPartition] = {}  # of what was fetched last: the metadata may have forgotten the topic
-        self._epoch = 0  # of the next request; 0 opens a session
+        self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
+        self._left: list[tuple[Acquired, list[int]]] = []  # offsets that earlier sessions may have left locked
+        self._in_session: dict[TopicPartition, UUID] = {}  # partitions of the session, as the broker knows it
+        # Names of the partitions of the last ShareFetch. Not taken from the metadata: the application may have unsubscribed from the topic
+        # since, and the response still has locked records, which must be released.
+        self._names: dict[tuple[UUID, int], TopicPartition] = {}
+        self._epoch = 0  # session epoch of the next request; 0 opens a session
         self._backoff = Backoff.retry(context.config, context.random)
-        self._rest_until = 0.0  # after a request that has failed as a whole
-        self._error: KafkaError | None = None  # of that request
+        self._rest_until = 0.0  # end of the pause after a request that has failed as a whole
+        self._error: KafkaError | None = None  # the error of such a request, until the next success
         self._holds: dict[TopicPartition, Hold] = {}
         self._closing: Callable[[], None] | None = None
         self._closed = False
 
     @property
     def idle(self) -> bool:
-        """Whether nothing would be lost with this object."""
+        """Whether the source has no partitions, leases, acknowledgements, request or session, so that it can be dropped."""
         return not (self.targets or self.leases or self.in_flight or self.queue or self._epoch)
 
     @property
     def errors(self) -> dict[str, str]:
-        """Why no records are acquired, of the broker and of each partition: they are asked again."""
+        """Error by `broker N` or partition, for all that deliver no records now; the source tries each again."""
         whole = {} if self._error is None or not self.targets else {f"broker {self.node}": str(self._error)}
         return whole | {str(tp): str(hold.error) for tp, hold in self._holds.items() if tp in self.targets}
 
     # ---------------------------------------------------------------- calls
 
     def acknowledge(self, acknowledgements: Acknowledgements) -> None:
-        """Send it with the next request."""
+        """Queue acknowledgements for the next request."""
         self.queue.append(acknowledgements)
 
     def drop_lease(self, tp: TopicPartition, reason: str) -> None:
-        """Another broker leads the partition: the records that this one had acquired are released."""
+        """End the lease of `tp`: another broker leads the partition, so this broker has released the records."""
         lease = self.leases.pop(tp, None)
         if lease is not None:
             lease.ended = reason
 
     def close(self, done: Callable[[], None]) -> None:
-        """Send what is acknowledged and release everything else; `done` is called afterwards."""
+        """Send all acknowledgements, release all other records, end the session; call `done` afterwards."""
         self._closing = done
         self.targets = {}
 
     def abandon(self, error: KafkaError) -> None:
-        """Nothing is sent any more: what has no outcome fails with `error`."""
+        """Fail all acknowledgements without an outcome with `error`, and send no more requests."""
         self._end("the consumer was closed")
         queue, self.queue = [*self._sent, *self.queue], []
         self._sent, self._closed = [], True
@@ -154,10 +162,10 @@ class Source:
         self._finish()
 
     def poll(self, now: float) -> float:
-        """Send the next request if one is due; returns when to look again."""
+        """Send the next request if one is due; return the time of the next poll."""
         if self._closed:
             return INFINITY
-        self._fail_lost()  # also while a broker that does not respond holds up the others
+        self._fail_lost()  # before the test for a request in flight: a broker that does not respond must not delay certain errors
         if self.in_flight:
             return INFINITY
         if self._closing is not None:
@@ -174,6 +182,8 @@ class Source:
         if now < self._rest_until:
             return self._rest_until
         self._sent, self.queue = due, [each for each in self.queue if each.acquired.tp in held]
+        # ShareAcknowledge if no records are wanted, for renewals (brokers refuse to fetch in the same request), and for partitions that are
+        # no targets: naming one in a ShareFetch would put it back into the session.
         if due and (not fetches or any(each.renews or each.acquired.tp not in targets for each in due)):
             self._send_acknowledgements(now, self._epoch, ShareRequest.ACKNOWLEDGE)
         else:
@@ -181,7 +191,7 @@ class Source:
         return INFINITY
 
     def _fail_lost(self) -> None:
-        """Acknowledgements under leases that have ended, and of deliveries that were not the last."""
+        """Fail acknowledgements under leases that have ended, and acknowledgements of earlier deliveries than the last."""
         if not any(each.acquired.lease.ended or each.acquired.again for each in self.queue):
             return
         queue, self.queue = self.queue, []
@@ -227,7 +237,7 @@ class Source:
         self._context.outbox.send(ShareInFlight(via(self._context.lane, self.node), message, deadline, fit=fit, source=self, kind=kind))
 
     def answered(self, now: float, kind: ShareRequest, outcome: Outcome) -> None:
-        """The request in flight has its outcome."""
+        """Read the outcome of the request in flight."""
         self.in_flight = False
         if not self._closed:
             READERS[kind](self, now, outcome)
@@ -239,7 +249,7 @@ class Source:
             return
         assert not isinstance(outcome, Failed)
         answer = outcome.message
-        self.wanted = NOBODY  # polls that asked meanwhile have this answer
+        self.wanted = NOBODY  # this response also answers the polls that have wanted records while the request was in flight
         lock = answer.acquisition_lock_timeout_ms / 1000
         self._context.mailbox.lock_seconds = lock
         self._settle(now, answer, lock, "acknowledge_")
@@ -257,7 +267,8 @@ class Source:
 
     def _acknowledged(self, now: float, outcome: Outcome) -> None:
         renews = any(each.renews for each in self._sent)
-        if renews and isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):  # nothing was sent
+        # `needs_renewals` refuses the message when it is encoded, so the broker has seen nothing and the session's epoch stands.
+        if renews and isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):
             sent, self._sent = self._sent, []
             self.queue = [*self._without_renewals(sent, lambda _: outcome.reason), *self.queue]
         elif self._is_whole(now, "ShareAcknowledge", outcome):
@@ -267,7 +278,7 @@ class Source:
             self._release()
 
     def _without_renewals(self, those: list[Acknowledgements], error: Callable[[Acknowledgements], KafkaError]) -> list[Acknowledgements]:
-        """The others; renewals fail with `error`."""
+        """Fail the renewals among `those` with `error`; return the other acknowledgements."""
         others = []
         for each in those:
             renewals, rest = each.split({offset for offset, kind in each.types.items() if kind is AcknowledgeType.RENEW})
@@ -278,7 +289,7 @@ class Source:
         return others
 
     def _is_whole(self, now: float, what: str, outcome: Outcome) -> bool:
-        """Whether the request was carried out. If not, the session is over."""
+        """Whether the broker has carried out the request; otherwise end the session."""
         if isinstance(outcome, Failed):
             self._broken(now, outcome.reason, f"the share session with broker {self.node} has ended: {outcome.reason}")
             if isinstance(outcome.reason, UnsupportedVersion):
@@ -289,7 +300,7 @@ class Source:
             return False
         answer = outcome.message
         if not answer.error_code:
-            self._epoch = self._epoch % 0x7FFFFFFF + 1
+            self._epoch = self._epoch % 0x7FFFFFFF + 1  # epochs are positive 32-bit numbers; 0 would open a new session
             self._backoff.reset()
             self._error = None
             return True
@@ -304,10 +315,14 @@ class Source:
         return False
 
     def _broken(self, now: float, error: KafkaError, reason: str) -> None:
-        """The request failed as a whole, and with it the session. Mostly it is not known whether the acknowledgements are stored."""
+        """End the session: its request has failed as a whole. Unless the broker has refused the session, it may have stored the
+        acknowledgements of the request."""
         sent, self._sent = self._sent, []
         over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
-        if not over:  # first: what may be stored is not released
+        # Acknowledgements that the broker may have stored fail before `lease.locked` is read, which removes their offsets: otherwise the next
+        # session would release these records by name, and a broker that has stored one of them would refuse the whole partition.
+        # Acknowledgements of a refused session are certainly not stored: they fail afterwards, so their records are released.
+        if not over:
             self._fail(sent, lambda _: error)
         self._left += [found for lease in self.leases.values() for found in lease.locked(now).items()]
         self._end(reason)
@@ -315,14 +330,14 @@ class Source:
         self._rest_until, self._error = now + self._backoff.next(), error
 
     def _end(self, reason: str) -> None:
-        """Begin again with a new session."""
+        """End the leases of the session; the next request opens a new one."""
         self._epoch, self._in_session = 0, {}
         leases, self.leases = self.leases, {}
         for lease in leases.values():
             lease.ended = reason
 
     def _try(self, fetched: Iterable[TopicPartition]) -> None:
-        """A request is about to be sent."""
+        """Note which held partitions the next request names: those in `fetched` and those with acknowledgements in it."""
         if self._holds:
             tried = {*fetched, *(each.acquired.tp for each in self._sent)}
             for tp, hold in self._holds.items():
@@ -332,15 +347,18 @@ class Source:
         hold = self._holds.setdefault(tp, Hold(Backoff.retry(self._config, self._context.random), error))
         hold.error = error
         self._context.recovery.note_retry(now, tp, error)
-        if now >= hold.until:  # otherwise the same response has said so before
+        if now >= hold.until:  # otherwise the same response had an error for the partition's acknowledgements, too: one pause for both
             hold.until, hold.tried = now + hold.backoff.next(), False
 
     def _release(self) -> None:
-        """Forget the partitions that were tried again and have not failed."""
+        """Delete the holds of partitions that the last request has named, and that have not failed again."""
         self._holds = {tp: hold for tp, hold in self._holds.items() if not hold.tried}
 
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
-        """The outcome of the acknowledgements that were sent. What is sent again comes before what was said meanwhile."""
+        """Give each acknowledgement of the request its outcome, or queue it again.
+
+        Acknowledgements that are sent again go before later ones of the queue: of several for one delivery the last one must count.
+        """
         sent, self._sent = self._sent, []
         later, self.queue = self.queue, []
         parts = {(topic.topic_id, part.partition_index): part for topic in answer.responses for part in topic.partitions}
@@ -369,7 +387,7 @@ class Source:
             self._moved(now, lease.tp, error, part, endpoints)
             error = lock_lost(lease.tp, each.types, f"broker {self.node} no longer leads the partition ({row.name})")
         elif row.retriable and lease.ended is None and now < max(each.acquired.locked_until(offset) for offset in each.types):
-            self.queue.append(each)  # still locked: the broker could not store it now
+            self.queue.append(each)  # a broker that cannot store it now may do so later: the record is still locked for this member
             self._hold(now, lease.tp, error)
             return
         each.fail(error)
@@ -385,9 +403,11 @@ class Source:
             self._context.mailbox.tell(error)
 
     def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
-        """The broker does not lead the partition, or does not know it."""
+        """End the lease and hold the partition: the broker does not lead the partition, or does not know it."""
         self.drop_lease(tp, f"broker {self.node} no longer leads the partition")
-        self._hold(now, tp, error)  # and out of the session: the broker would answer each ShareFetch at once, or not learn the topic's name
+        # The hold also removes the partition from the session. Otherwise the broker would answer each ShareFetch at once, or would not
+        # learn the name of a topic whose id it did not know when the partition joined the session.
+        self._hold(now, tp, error)
         leader = part.current_leader
         if leader.leader_id >= 0:
             self._context.cluster.hint(tp, leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id))
@@ -405,7 +425,8 @@ class Source:
         if tp in self.targets and self._closing is None:
             self._context.mailbox.put(acquired)
             return
-        self.queue.append(release(acquired, (offset for first, last, _ in spans for offset in range(first, last + 1))))  # no longer wanted
+        # The assignment or the subscription has changed while the request was in flight: no poll may return these records.
+        self.queue.append(release(acquired, (offset for first, last, _ in spans for offset in range(first, last + 1))))
 
     def _fail_sent(self, error: KafkaError) -> None:
         sent, self._sent = self._sent, []
@@ -415,12 +436,14 @@ class Source:
         for each in those:
             each.fail(error(each))
 
-    # ---------------------------------------------------------------- what is left of sessions
+    # ---------------------------------------------------------------- locks of earlier sessions
 
     def _release_left(self, now: float, held: Container[TopicPartition]) -> bool:
-        """Release by name what earlier sessions have left locked, but for partitions that are `held` now; whether a request was sent.
+        """Release by name the records that earlier sessions have left locked, except in partitions that are `held`; return whether a
+        request was sent.
 
-        Alone: if the broker has released one of these records by itself, it refuses all acknowledgements of the partition.
+        The request carries nothing else: if the broker has released one of these records by itself, it refuses all acknowledgements of the
+        partition in the same request.
         """
         left, self._left = self._left, [(acquired, offsets) for acquired, offsets in self._left if acquired.tp in held]
         due = [each for each in left if each[0].tp not in held]
@@ -430,23 +453,28 @@ class Source:
         return bool(self._sent)
 
     def _left_released(self, now: float, outcome: Outcome) -> None:
-        """What a broker says of a partition has no consequences: one that has none of the locks, or does not lead it, says so, too."""
+        """Ignore errors of partitions: a broker reports an error as well for a partition without these locks, or with another leader."""
         if self._is_whole(now, "ShareAcknowledge", outcome):
-            self._sent = []  # nobody waits for the outcome
+            self._sent = []  # no report waits for the outcome of a `release`
 
     def _as_release(self, now: float, acquired: Acquired, offsets: Iterable[int]) -> list[Acknowledgements]:
-        """What is still locked, and was not delivered again in this session: that would be released instead."""
+        """A release of those `offsets` that are still locked by an earlier session.
+
+        Records that this session has delivered again are left out: a broker knows an acknowledgement only by member and offset, so it would
+        release the record that the application has in hand.
+        """
         tp, topic_id, lease = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
-        if topic_id != self.targets.get(tp, topic_id) or (lease is not None and lease.topic_id != topic_id):  # it was created again
+        # Another topic id: the topic was deleted and created again, and the locks went with the old one.
+        if topic_id != self.targets.get(tp, topic_id) or (lease is not None and lease.topic_id != topic_id):
             return []
         locked = [offset for offset in offsets if now < acquired.locked_until(offset) and (lease is None or not lease.has(offset))]
-        copy = Acquired(Lease(tp, topic_id, self.node), (), b"", acquired.until)  # under a lease that has not ended
+        copy = Acquired(Lease(tp, topic_id, self.node), (), b"", acquired.until)  # a new lease: those under an ended one fail unsent
         return [release(copy, locked)] if locked else []
 
     # ---------------------------------------------------------------- the end
 
     def _close(self, now: float) -> None:
-        if self._epoch == 0:  # there is no session: no records are locked
+        if self._epoch == 0:  # no session to end, and none in which to release records by name
             self._closed = True
             self._finish()
             return
@@ -462,7 +490,8 @@ class Source:
         self._send_acknowledgements(now, CLOSE, ShareRequest.CLOSE)
 
     def _locked_outside(self, now: float) -> list[Acknowledgements]:
-        """Release what the end of the session does not: records of partitions that are not in it now, unless something is said of them."""
+        """Releases of the records that the end of the session leaves locked: records of partitions that are not in the session, unless the
+        queue has an acknowledgement for them."""
         said = {(each.acquired, offset) for each in self.queue for offset in each.types}
         released = []
         for tp, lease in self.leases.items():
@@ -473,7 +502,7 @@ class Source:
         return released
 
     def _session_closed(self, now: float, outcome: Outcome) -> None:
-        """Whatever the outcome: the connection is closed next, which ends the session as well."""
+        """Settle the last acknowledgements. No outcome needs a retry: the connection is closed next, which ends the session as well."""
         if isinstance(outcome, Failed):
             self._fail_sent(outcome.reason)
         elif outcome.message.error_code:

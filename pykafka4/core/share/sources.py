@@ -1,4 +1,5 @@
-"""Sources. Rule: a partition is fetched from its leader only; when the leader changes, what the old one had acquired is released."""
+"""Gives each assigned partition to the source of its leader, and each acknowledgement to the source that has acquired the record.
+Invariant: a partition is a target of its leader's source only; a change of the leader ends the lease with the old one."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LOOK_AGAIN = 1.0  # seconds until the metadata is requested again for a topic id
 
 
 class Sources:
-    """The brokers that lead partitions of this member, or have acquired records for it."""
+    """The sources of one consumer: a source for each broker that leads assigned partitions, or has acquired records for the member."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -37,13 +38,13 @@ class Sources:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that are assigned, as far as their topics are known."""
+        """The assigned partitions whose topic ids have a name in the metadata."""
         named = ((self._context.cluster.topic_name(topic_id), partition) for topic_id, partition in self._assigned)
         return sorted(TopicPartition(topic, partition) for topic, partition in named if topic is not None)
 
     @property
     def errors(self) -> dict[str, str]:
-        """Why no records are acquired from brokers and partitions."""
+        """Errors of brokers and partitions that deliver no records now."""
         return {what: error for source in self._sources.values() for what, error in source.errors.items()}
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
@@ -58,17 +59,17 @@ class Sources:
         self._placed = False
 
     def assign(self, parts: Parts) -> None:
-        """Acquire records from these partitions only."""
+        """Acquire records from the partitions `parts` only."""
         self._assigned = parts
         self._placed = False
 
     def want(self, taken: int) -> None:
-        """Each broker may acquire records once, although no poll waits. `taken`: see `Mailbox`."""
+        """Let each broker acquire records once, although no poll waits. `taken`: see `Mailbox`."""
         for source in self._sources.values():
             source.wanted = taken
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
-        """Send them to the brokers that have acquired the records."""
+        """Queue acknowledgements at the sources that have acquired the records; fail those without a source."""
         for each in acknowledgements:
             report.begin()
             lease = each.acquired.lease
@@ -80,7 +81,7 @@ class Sources:
         report.close()
 
     def poll(self, now: float) -> float:
-        """Send what is due; returns when to look again."""
+        """Send the requests that are due; return the time of the next poll."""
         recovery = self._context.recovery
         if self._changes:
             self._changes.take_topics()
@@ -97,7 +98,7 @@ class Sources:
         return wake_at
 
     def _place(self, now: float) -> None:
-        """Give each partition to its leader."""
+        """Give each assigned partition to its leader's source, and end leases with brokers that lead a partition no longer."""
         cluster, recovery = self._context.cluster, self._context.recovery
         self._placed, self._look_at = True, INFINITY
         targets: dict[int, dict[TopicPartition, UUID]] = {}
@@ -110,7 +111,7 @@ class Sources:
             leader = recovery.leader(tp) if topic in self._topics else None
             if leader is not None:
                 targets.setdefault(leader.node, {})[tp] = topic_id
-        if self._look_at < INFINITY:
+        if self._look_at < INFINITY:  # the coordinator may assign a new topic before brokers have published its name
             cluster.refresh(now, self._topics)
         for node in targets:
             if node not in self._sources:
@@ -125,7 +126,7 @@ class Sources:
     # ---------------------------------------------------------------- the end
 
     def close(self, done: Callable[[], None]) -> None:
-        """End all sessions: what is acknowledged is sent, what is not is released. `done` is called afterwards."""
+        """End all sessions: send all acknowledgements, release all other records; call `done` afterwards."""
         self._assigned = frozenset()
         self._done = done
         self._closing = list(self._sources.values())
@@ -134,18 +135,18 @@ class Sources:
         self._check_done()
 
     def abandon(self, error: KafkaError) -> None:
-        """The time is over, or the machine has failed: what has no outcome fails with `error`."""
+        """Fail all acknowledgements without an outcome with `error`: the time for `close` is over, or the machine has failed."""
         for source in list(self._sources.values()):
             source.abandon(error)
         self._closing.clear()
         self._check_done()
 
     def open_again(self) -> None:
-        """After `close`: the consumer has subscribed again."""
+        """Drop the closed sources, so that a later subscription opens new ones."""
         self._sources.clear()
 
     def gone(self) -> None:
-        """The consumer is closed."""
+        """End the use of the metadata: the consumer is closed."""
         self.subscribe(())
         self._changes.end()
 

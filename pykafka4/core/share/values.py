@@ -1,7 +1,8 @@
-"""Values of share groups. Rule: an acknowledgement gets exactly one outcome; a lease that has ended never becomes valid again.
+"""Holds acquired records, their leases and locks, and acknowledgements with their reports. Invariants: an acknowledgement has exactly one
+outcome; a lease that has ended never becomes valid again.
 
 A broker *acquires* records for a member: it locks them for `group.share.record.lock.duration.ms`. A `Lease` stands for one partition in one
-share session with its leader. When it ends, records that were acquired under it cannot be acknowledged any more.
+share session with its leader. After the end of a lease, records that were acquired under it cannot be acknowledged any more.
 """
 
 from __future__ import annotations
@@ -30,34 +31,41 @@ __all__ = [
 ]
 
 EXPIRED = "the lock has expired"
-SHOWN = 5  # ranges of offsets in a message
-FEW = 1_000  # offsets that a lease may remember although they are over
-REMEMBERED = 60.0  # seconds for which it does so after the end of a lock, when there are more
+SHOWN = 5  # ranges of offsets in an error's text: enough to find the records, short enough for a log line
+# A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in it for the session's
+# whole life, so from FEW offsets on it forgets those whose locks ended more than REMEMBERED ago.
+FEW = 1_000
+REMEMBERED = 60.0  # seconds
 
 
 class AcknowledgeType(enum.Enum):
-    """What becomes of an acquired record; the values are those of the protocol. GAP is not for applications."""
+    """The acknowledgement of an acquired record, with the protocol's values. Applications use all kinds except GAP."""
 
-    GAP = 0  # there is no record at this offset
-    ACCEPT = 1  # processed: it is not delivered again
-    RELEASE = 2  # delivered again, to any member
-    REJECT = 3  # it cannot be processed: it is not delivered again
-    RENEW = 4  # the lock begins again; the record is still in hand
+    GAP = 0  # the offset has no record (compacted, or a control batch)
+    ACCEPT = 1  # processed: the broker does not deliver the record again
+    RELEASE = 2  # the broker delivers the record again, to any member
+    REJECT = 3  # cannot be processed: the broker does not deliver the record again
+    RENEW = 4  # the lock begins again; the application still has the record in hand
 
 
 @attrs.define(eq=False)
 class Lease:
-    """One partition in one share session. The loop sets `ended`; any thread may read it."""
+    """The right to acknowledge records of one partition in one share session. The loop sets `ended`; any thread may read it."""
 
     tp: TopicPartition
     topic_id: UUID
     node: int
-    ended: str | None = None  # why: the records that were acquired under it are released
-    _current: dict[int, Acquired] = attrs.Factory(dict)  # by offset, the last delivery, unless it has an outcome
-    _most: int = FEW
+    ended: str | None = None  # the reason of the end, for error texts; None while the lease holds
+    _current: dict[int, Acquired] = attrs.Factory(dict)  # offset -> its last delivery, if that has no outcome
+    _most: int = FEW  # size of `_current` at which old offsets are dropped; doubles with the rest, so that a drop costs O(1) per record
 
     def deliver(self, acquired: Acquired, now: float) -> None:
-        """Records are acquired. What is said about earlier deliveries of them must not reach the broker: it would count for this one."""
+        """Note `acquired` as the last delivery of its offsets, and mark these offsets in earlier deliveries as acquired `again`.
+
+        Brokers know an acknowledgement only by member and offset. Without the mark: the lock of a record ends, the broker delivers the
+        record again, the application accepts the first delivery late, and the broker counts this for the second one, which nobody has
+        processed.
+        """
         if len(self._current) >= self._most:
             self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED}
             self._most = FEW + 2 * len(self._current)
@@ -69,7 +77,7 @@ class Lease:
                 self._current[offset] = acquired
 
     def settled(self, acquired: Acquired, offset: int) -> None:
-        """A delivery has an outcome."""
+        """Forget the delivery of `offset`, which has an outcome, unless a later delivery has replaced it."""
         if self._current.get(offset) is acquired:
             del self._current[offset]
 
@@ -78,7 +86,7 @@ class Lease:
         return offset in self._current
 
     def locked(self, now: float) -> dict[Acquired, list[int]]:
-        """The offsets of each response whose records have no outcome, and whose locks are not over."""
+        """By response, the offsets of records without an outcome whose locks still hold."""
         found: dict[Acquired, list[int]] = {}
         for offset, acquired in self._current.items():
             if now < acquired.locked_until(offset):
@@ -88,14 +96,14 @@ class Lease:
 
 @attrs.define(eq=False)
 class Acquired:
-    """The records that one response has acquired from a partition: undecoded, with others of the same batches."""
+    """Records of one partition that one response has acquired, as undecoded batches, which may contain other records as well."""
 
     lease: Lease
     spans: tuple[tuple[int, int, int], ...]  # first offset, last offset, delivery count
     data: Any  # record batches
     until: float  # the end of the locks, by the client's clock: not before their end on the broker
-    renewed: dict[int, float] = attrs.Factory(dict)  # offset -> the end of a lock that was renewed. The loop writes, any thread reads
-    again: set[int] = attrs.Factory(set)  # offsets that were acquired again: these locks had ended. As `renewed`
+    renewed: dict[int, float] = attrs.Factory(dict)  # offset -> end of its renewed lock. The loop writes, any thread reads
+    again: set[int] = attrs.Factory(set)  # offsets that a later response has acquired: their locks ended. The loop writes, any thread reads
 
     @property
     def tp(self) -> TopicPartition:
@@ -103,7 +111,7 @@ class Acquired:
         return self.lease.tp
 
     def locked_until(self, offset: int) -> float:
-        """When the lock of the record at `offset` ends."""
+        """The time at which the lock of the record at `offset` ends."""
         return self.renewed.get(offset, self.until)
 
 
@@ -130,31 +138,35 @@ def shown_offsets(offsets: Iterable[int]) -> str:
 
 
 def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> RecordLockLost:
-    """The error for records that are no longer locked for this consumer."""
+    """The error for records of `tp` that are no longer locked for this consumer."""
     return RecordLockLost.of(tp.topic, tp.partition, sorted(offsets), f"{tp} {shown_offsets(offsets)}: {reason}")
 
 
 @attrs.define(eq=False)
 class Report:
-    """The outcome of acknowledgements that were handed over together: per partition None, or the error. `done` is called once."""
+    """Collects the outcomes of acknowledgements that were handed over together: per partition None or the first error; calls `done` once.
+
+    `_open` counts the parts without an outcome, plus one until all parts have begun: otherwise the report would end between two parts, when
+    the first one has its outcome before the second one begins.
+    """
 
     done: Callable[[Report], object]
     results: dict[TopicPartition, KafkaError | None] = attrs.Factory(dict)
-    accepted: int = 0  # acknowledged records, gaps left out
-    failed: int = 0
-    _open: int = 1  # until `close`
+    accepted: int = 0  # records whose acknowledgements the brokers have stored, without gaps
+    failed: int = 0  # records whose acknowledgements have failed
+    _open: int = 1
 
     @property
     def is_open(self) -> bool:
-        """Whether a part has no outcome yet. Any thread may ask."""
+        """Whether a part has no outcome so far. Callable from any thread."""
         return self._open > 0
 
     def begin(self) -> None:
-        """Another part will be settled."""
+        """Count another part, which `settle` ends."""
         self._open += 1
 
     def settle(self, tp: TopicPartition, records: int, error: KafkaError | None) -> None:
-        """The outcome of a part. The first error of a partition counts."""
+        """End a part of `records` records with its outcome. The first error of a partition stays in `results`."""
         if self.results.get(tp) is None:
             self.results[tp] = error
         if error is None:
@@ -164,7 +176,7 @@ class Report:
         self.close()
 
     def close(self) -> None:
-        """No further part begins; or one has ended."""
+        """Count one end: of a part, or of the beginning of parts. The last one calls `done`."""
         self._open -= 1
         if not self._open:
             self.done(self)
@@ -172,7 +184,7 @@ class Report:
 
 @attrs.define(eq=False)
 class Acknowledgements:
-    """Acknowledgements of records of one response, on their way to the broker."""
+    """Acknowledgements for records of one response, on their way to the broker."""
 
     acquired: Acquired
     types: Mapping[int, AcknowledgeType]  # by offset
@@ -181,16 +193,16 @@ class Acknowledgements:
 
     @property
     def renews(self) -> bool:
-        """Whether it renews locks: brokers refuse to fetch with the same request."""
+        """Whether one of them renews a lock: brokers refuse to fetch in the same request."""
         return AcknowledgeType.RENEW in self.types.values()
 
     @property
     def records(self) -> int:
-        """How many records it acknowledges."""
+        """The number of acknowledged records, without gaps."""
         return sum(kind is not AcknowledgeType.GAP for kind in self.types.values())
 
     def split(self, offsets: Container[int]) -> tuple[Acknowledgements | None, Acknowledgements | None]:
-        """(those of `offsets`, the others) instead of this object; None if there are none."""
+        """(acknowledgements for `offsets`, the other acknowledgements), to use instead of this object; None for an empty part."""
         inside = {offset: kind for offset, kind in self.types.items() if offset in offsets}
         outside = {offset: kind for offset, kind in self.types.items() if offset not in inside}
         if not inside:
@@ -201,7 +213,7 @@ class Acknowledgements:
         return Acknowledgements(self.acquired, inside, self.report), Acknowledgements(self.acquired, outside, self.report)
 
     def succeed(self, now: float, lock: float) -> None:
-        """The broker has stored them. `lock` seconds: how long renewed locks last."""
+        """Settle the acknowledgements: the broker has stored them. A renewed lock lasts `lock` seconds from `now` on."""
         for offset, kind in self.types.items():
             if kind is AcknowledgeType.RENEW:
                 self.acquired.renewed[offset] = now + lock
@@ -209,7 +221,7 @@ class Acknowledgements:
         self.report.settle(self.acquired.tp, self.records, None)
 
     def fail(self, error: KafkaError) -> None:
-        """They were not stored, or it is not known."""
+        """Settle the acknowledgements with `error`: the broker has not stored them, or may not have."""
         self._forget()
         self.report.settle(self.acquired.tp, self.records, error)
 
@@ -220,7 +232,7 @@ class Acknowledgements:
 
 
 def release(acquired: Acquired, offsets: Iterable[int]) -> Acknowledgements:
-    """Records that nobody has in hand any more: nobody is told the outcome."""
+    """Releases of records that no application has in hand. Their report has no reader."""
     report = Report(lambda _: None)
     report.begin()
     report.close()
