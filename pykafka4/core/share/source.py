@@ -319,8 +319,8 @@ class Source:
         acknowledgements of the request."""
         sent, self._sent = self._sent, []
         over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
-        # Acknowledgements that the broker may have stored fail before `lease.locked` is read, which removes their offsets: otherwise the next
-        # session would release these records by name, and a broker that has stored one of them would refuse the whole partition.
+        # Acknowledgements that the broker may have stored fail before `lease.locked` is read, which removes their offsets: otherwise the
+        # next session would release these records by name, and a broker that has stored one of them would refuse the whole partition.
         # Acknowledgements of a refused session are certainly not stored: they fail afterwards, so their records are released.
         if not over:
             self._fail(sent, lambda _: error)
