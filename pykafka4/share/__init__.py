@@ -1,12 +1,13 @@
-"""ShareConsumer. Rule: a record is locked for one consumer at a time; only what the application has processed is accepted.
+"""Defines ShareConsumer, the application's handle of a share group. Invariant: a record is locked for one consumer at a time; only records
+that the application has processed are accepted.
 
-This is the handle. Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding and acknowledging (`share.delivered`) run
-on the thread that polls, requests on the loop (`core.share.machine`). They meet in `core.share.mailbox`.
+Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding and acknowledging (`share.delivered`) run on the thread that
+polls, requests on the loop (`core.share.machine`). The two threads exchange records and errors in `core.share.mailbox`.
 
 Modules; each line imports only from lines below it:
-    session    polls, commits and closes, on application threads
-    delivered  decoded records, and the application's acknowledgements
-    record     ShareRecord
+    session    all calls of a share consumer, on application threads: polls, commits, `close`
+    delivered  decoded records in hand and in wait, with the application's acknowledgements
+    record     ShareRecord, the record that `poll` returns
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class ShareConsumer(ServesStatus):
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ShareConsumerOptions]
     ) -> None:
-        """Raises ConfigError for an invalid option. Connecting happens in the background, after the first poll.
+        """Create a share consumer. Raises ConfigError for an invalid option. The consumer connects in the background, after the first poll.
 
         `callback_executor` runs the callbacks of acknowledgements; default: one thread of the client.
         """
@@ -69,9 +70,9 @@ class ShareConsumer(ServesStatus):
         callback_executor: Executor | None = None,
         **options: Unpack[ShareConsumerOptions],
     ) -> Self:
-        """A share consumer with the options of a file or mapping with the names of Java's client: see `Client.from_properties`.
+        """Create a share consumer from a file or mapping of options with the names of Java's client: see `Client.from_properties`.
 
-        `client`, `callback_executor` and `options` are as in the constructor; they win.
+        `client`, `callback_executor` and `options` are as in the constructor, and win over the properties.
         """
         return create(cls, ShareConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
@@ -81,20 +82,20 @@ class ShareConsumer(ServesStatus):
 
         return ShareSource(self._session), NetworkSource(self._session.runtime)
 
-    # -- what to read
+    # -- subscription
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Share the records of `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group.
+        """Subscribe to `topics`, a list of names, instead of the topics subscribed before. The next poll joins the group.
 
-        What polls have not returned of other topics is released. A new group gets records that are written after its first member has
-        joined, unless the config `share.auto.offset.reset` of the group is `earliest`.
+        Records of other topics that no poll has returned are released. A new group gets records that are written after its first member
+        has joined, unless the config `share.auto.offset.reset` of the group is `earliest`.
 
         Raises TypeError for a pattern, which share groups do not have; ConfigError for an empty list or an illegal name.
         """
         self._session.subscribe(topics)
 
     def unsubscribe(self, timeout: float | None = None) -> None:
-        """Send what is acknowledged, release all other records, and leave the group, within `timeout` seconds (default 60)."""
+        """Send all acknowledgements, release all other records, and leave the group, within `timeout` seconds (default 60)."""
         self._session.unsubscribe(api_timeout(timeout))
 
     def subscription(self) -> set[str]:
@@ -127,7 +128,7 @@ class ShareConsumer(ServesStatus):
         return Records(self)
 
     def wakeup(self) -> None:
-        """Make the running poll, or the next one, return immediately: with [] if there are no records.
+        """Make the running poll, or the next one, return immediately, with [] if there are no records.
 
         May be called from any thread and from signal handlers.
         """
@@ -136,42 +137,42 @@ class ShareConsumer(ServesStatus):
     # -- acknowledging
 
     def acknowledge(self, record: ShareRecord, kind: AcknowledgeType | str = AcknowledgeType.ACCEPT) -> None:
-        """Say what becomes of a record: accept, release, reject or renew. It is sent with the next poll, commit or close.
+        """Acknowledge a record: accept, release, reject or renew it. The next poll, commit or close sends the acknowledgement.
 
-        Until then another call replaces it. Raises ConfigError with implicit acknowledgement, for an unknown kind, and for a record that is
-        not in hand; RecordLockLost if its lock has ended, so that it is delivered again.
+        Until then another call for the record replaces the acknowledgement. Raises ConfigError with implicit acknowledgement, for an
+        unknown kind, and for a record that is not in hand; RecordLockLost if the record's lock has ended, so that it is delivered again.
         """
         self._session.acknowledge(record, kind)
 
     def accept(self, record: ShareRecord) -> None:
-        """It was processed, and is not delivered again. Raises as `acknowledge` does."""
+        """Accept `record`: it was processed, and brokers do not deliver it again. Raises the errors of `acknowledge`."""
         self._session.acknowledge(record, AcknowledgeType.ACCEPT)
 
     def release(self, record: ShareRecord) -> None:
-        """Deliver it again, to this or another consumer, unless this was its last delivery. Raises as `acknowledge` does."""
+        """Release `record`: brokers deliver it again, to any consumer, unless it has had its last delivery. Raises as `acknowledge`."""
         self._session.acknowledge(record, AcknowledgeType.RELEASE)
 
     def reject(self, record: ShareRecord) -> None:
-        """It cannot be processed: do not deliver it again. Raises as `acknowledge` does."""
+        """Reject `record`: it cannot be processed, and brokers do not deliver it again. Raises the errors of `acknowledge`."""
         self._session.acknowledge(record, AcknowledgeType.REJECT)
 
     def renew(self, record: ShareRecord) -> None:
-        """Begin its lock again (Kafka 4.2): it stays in hand, `poll` may be called, and it has to be acknowledged later.
+        """Renew the lock of `record` (Kafka 4.2): the record stays in hand, `poll` may be called, and a later call must acknowledge it.
 
-        Raises as `acknowledge` does.
+        Raises the errors of `acknowledge`.
         """
         self._session.acknowledge(record, AcknowledgeType.RENEW)
 
     def commit(self, timeout: float | None = None) -> Results:
-        """Send the acknowledgements; returns per partition None when they are stored, or the error.
+        """Send the acknowledgements and wait; returns by partition None if the broker has stored them, or the error.
 
         With implicit acknowledgement this accepts all records that polls have returned. RecordLockLost in the result: the locks of these
-        records had ended, and they are delivered again. Raises KafkaTimeoutError after `timeout` seconds (default 60).
+        records had ended, and brokers deliver the records again. Raises KafkaTimeoutError after `timeout` seconds (default 60).
         """
         return self._session.commit(api_timeout(timeout))
 
     def commit_async(self, on_done: OnAcknowledged | None = None) -> None:
-        """As `commit`, without waiting; `on_done(results)` is called on the callback executor.
+        """Send the acknowledgements without waiting; the callback executor calls `on_done(results)` with the result of `commit`.
 
         Without `on_done`, errors go to the acknowledgement callback, or to the log as warnings. Raises BufferFull while 10,000 callbacks
         wait to run.
@@ -179,24 +180,24 @@ class ShareConsumer(ServesStatus):
         self._session.commit_async(on_done)
 
     def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
-        """Have `callback(results)` called on the callback executor for what `poll`, `commit_async` and `close` have sent, and for records
-        whose lock has ended. `results` is as `commit` returns it. None: failures are logged as warnings.
+        """Call `callback(results)` on the callback executor for acknowledgements that `poll`, `commit_async` and `close` have sent, and for
+        records whose lock has ended. `results` is a result of `commit`. None ends this: failures are logged as warnings.
 
-        Raises TypeError if it is not callable.
+        Raises TypeError if `callback` is not callable.
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be callable, not {callback!r}")
         self._session.on_acknowledged = callback
 
     def acquisition_lock_timeout_ms(self) -> int | None:
-        """For how long brokers lock records of this group; None before the first response."""
+        """The duration of a lock in this group, in ms; None before the first response."""
         seconds = self._session.mailbox.lock_seconds
         return None if seconds is None else round(seconds * 1000)
 
     # -- the rest
 
     def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: the client's status, the member's state, its partitions, and the `errors` of brokers and partitions."""
+        """The client's status, the member's state, its partitions, and the `errors` of brokers and partitions that deliver no records."""
         return {**self._session.runtime.status(), "share_consumer": self._session.status()}
 
     def _shown(self) -> tuple[Runtime, object, Watched]:
@@ -212,7 +213,7 @@ class ShareConsumer(ServesStatus):
         return self._session.stats()
 
     def close(self, timeout: float | None = None) -> None:
-        """Send what is acknowledged, release all other records, leave the group.
+        """Send all acknowledgements, release all other records, leave the group.
 
         Takes at most `timeout` seconds (default: `close_timeout_ms`). With implicit acknowledgement the records of the last poll are
         accepted, unless an exception is being handled, or another thread closes; then they are released. Closing twice is allowed.
@@ -239,7 +240,7 @@ class Records:
     __slots__ = ("__weakref__", "_consumer", "_iteration")
 
     def __init__(self, consumer: ShareConsumer) -> None:
-        """The loop may have the only reference to `consumer`."""
+        """Iterate over single records of `consumer`, and keep it alive: a `for` loop may have the only reference."""
         self._consumer, self._iteration = consumer, Iteration()
         self._iteration.follow(self)
 

@@ -1,9 +1,8 @@
-"""Keeps the records that the application of a share consumer has. Rule: a record is accepted only if the application had it and then asked
-for more, or accepted it itself; never after its lock has ended.
+"""Decodes acquired records, hands them to the application, and collects its acknowledgements. Invariant: a record is accepted only if the
+application had it and then asked for more, or accepted it itself; never after its lock has ended.
 
-The application's side of a share consumer, without waiting; used by the thread that polls only. Ctrl-C may end each step: then `changing`
-stays set, and the next call begins with `recover`, which takes back the records that no poll has returned. They cannot be fetched again, as
-the broker has locked them.
+Only the thread that polls uses this module, which never waits. Ctrl-C may end each step: then `changing` stays set, and the next call
+begins with `recover`, which takes back the records that no poll has returned. They cannot be fetched again: the broker has locked them.
 """
 
 from __future__ import annotations
@@ -25,15 +24,17 @@ from pykafka4.wire.records.hot import Chunk, Record
 
 __all__ = ["LOOP", "DeliveredRecords", "Outgoing", "as_type", "name_some"]
 
-LOOP, APPLICATION = "loop", "application"  # who takes what is on its way
-SHOWN: Final = 3  # records in a message
-AT_ONCE: Final = 2**31 - 1  # records to decode
-LATE: Final = 0.1  # renewals that would reach the broker after the lock's end would have all others of the partition refused
+LOOP, APPLICATION = "loop", "application"  # the takers of an `Outgoing`
+SHOWN: Final = 3  # records in an error's text
+AT_ONCE: Final = 2**31 - 1  # records of one decoding step: no limit, as their memory is the limit
+# The part of a renewal's lead time that must be left of a lock: a renewal that reaches the broker after the lock's end makes it refuse all
+# acknowledgements of the partition in that request.
+LATE: Final = 0.1
 TYPES: Final = {kind.name.lower(): kind for kind in AcknowledgeType if kind is not AcknowledgeType.GAP}
 
 
 def as_type(kind: object) -> AcknowledgeType:
-    """One of accept, release, reject and renew: its name, or the AcknowledgeType."""
+    """The AcknowledgeType of `kind`, which is one or its name; raises ConfigError for GAP and all other values."""
     if isinstance(kind, AcknowledgeType) and kind is not AcknowledgeType.GAP:
         return kind
     found = TYPES.get(str.lower(kind)) if isinstance(kind, str) else None
@@ -44,25 +45,26 @@ def as_type(kind: object) -> AcknowledgeType:
 
 @attrs.define(eq=False)
 class Outgoing:
-    """What `collect` has found: acknowledgements to send, and records that cannot be acknowledged any more.
+    """The result of `collect`: acknowledgements to send, and records whose locks ended before.
 
-    Ctrl-C may come while it is given to the loop. So the first of loop and application takes it: the application if it collects again
-    before the loop has begun to send.
+    Ctrl-C may come while the loop receives the object, before or after the hand-over. If the application then collected again, a call that
+    the loop already has would send the acknowledgements a second time; if it did not, they could be lost. So both call `take`, and only the
+    first one has the object: the application if it collects again before the loop has begun to send.
     """
 
     types: dict[Acquired, dict[int, AcknowledgeType]]
-    lost: dict[TopicPartition, tuple[int, RecordLockLost]]  # how many, and the error
+    lost: dict[TopicPartition, tuple[int, RecordLockLost]]  # number of records, and the error
     records: tuple[ShareRecord, ...]  # acknowledged or lost
     report: Report | None = None
     _taker: dict[str, str] = attrs.Factory(dict)
 
     def take(self, who: str) -> bool:
-        """Whether `who` is the first to take it. Atomic under the GIL."""
+        """Whether `who` is the first to take the object. `setdefault` is atomic under the GIL, so exactly one taker wins."""
         return self._taker.setdefault("taker", who) == who
 
     @property
     def is_urgent(self) -> bool:
-        """Whether it needs a report of its own: there are errors to tell, or somebody may ask for the outcome."""
+        """Whether the object needs a report of its own: it has errors to report, or renewals, whose outcome records ask for."""
         return bool(self.lost) or any(AcknowledgeType.RENEW in types.values() for types in self.types.values())
 
     def __bool__(self) -> bool:
@@ -71,28 +73,28 @@ class Outgoing:
 
 @attrs.frozen
 class Part:
-    """A part of a response, decoded."""
+    """Decoded records of one part of a response."""
 
     records: list[ShareRecord]
-    aside: dict[int, AcknowledgeType]  # offsets in it without such a record, and how they are acknowledged
-    next: int  # the offset behind it
-    size: int  # of the records, in memory
+    aside: dict[int, AcknowledgeType]  # acquired offsets of the part without a decoded record -> their acknowledgement
+    next: int  # the first offset behind the part
+    size: int  # bytes of the records in memory
 
 
 @attrs.define(eq=False)
 class Reading:
-    """A response that is being decoded. After an interrupt it is decoded again from `next` on."""
+    """The decoding of one response. After Ctrl-C decoding begins again at `next`."""
 
     acquired: Acquired
-    counts: dict[int, int]  # of each acquired offset: how often it was delivered
-    next: int  # records before it are decoded
+    counts: dict[int, int]  # acquired offset -> number of its deliveries
+    next: int  # the offset up to which records are decoded
     last: int
     aside: dict[int, AcknowledgeType] = attrs.Factory(dict)
     _chunk: Chunk | None = None
 
     @classmethod
     def begin(cls, acquired: Acquired) -> Reading:
-        """Nothing of `acquired` is decoded yet."""
+        """Begin to decode `acquired` at its first offset."""
         counts = {offset: count for first, last, count in acquired.spans for offset in range(first, last + 1)}
         return cls(acquired, counts, acquired.spans[0][0], acquired.spans[-1][1])
 
@@ -105,7 +107,7 @@ class Reading:
         return self._chunk
 
     def part(self, next: int, kind: AcknowledgeType, records: Iterable[Record] = (), size: int = 0, since: int = 0) -> Part:
-        """The records before the offset `next`. Acquired offsets without a record are acknowledged as `kind`, before `since` as gaps."""
+        """The part up to the offset `next`. Acquired offsets without a record are acknowledged as `kind`, those before `since` as gaps."""
         counts, found = self.counts, [record for record in records if record.offset in self.counts]
         aside = {offset: kind if offset >= since else AcknowledgeType.GAP for offset in counts if self.next <= offset < next}
         for record in found:
@@ -113,40 +115,40 @@ class Reading:
         return Part([ShareRecord(record, counts[record.offset], self.acquired) for record in found], aside, max(next, self.next), size)
 
     def rest(self, kind: AcknowledgeType) -> Part:
-        """All acquired offsets that are not decoded yet, as in `part`."""
+        """The part with all remaining offsets, acknowledged as `kind`."""
         return self.part(self.last + 1, kind)
 
 
 class DeliveredRecords:
-    """The records that the application has, and those that wait for it."""
+    """The records in the application's hand, the decoded records that wait for a poll, and the acknowledgements of both."""
 
     def __init__(self, mailbox: Mailbox, clock: Callable[[], float], max_decompressed: int) -> None:
-        """`clock` is monotonic."""
+        """`clock` is monotonic, in seconds; `max_decompressed` bounds the bytes of decoded records that wait for a poll."""
         self._mailbox, self._clock, self._max_decompressed = mailbox, clock, max_decompressed
-        self.ready: deque[ShareRecord] = deque()  # decoded, not handed out
+        self.ready: deque[ShareRecord] = deque()  # decoded records that wait for a poll
         self._topics: tuple[str, ...] = ()
-        self.held: dict[ShareRecord, AcknowledgeType | None] = {}  # handed out, and how each is acknowledged
-        self.dropped = 0  # records whose lock ended before they were handed out
-        self.expired = 0  # of these, those whose time was over
+        self.held: dict[ShareRecord, AcknowledgeType | None] = {}  # records in hand -> their acknowledgement, None without one
+        self.dropped = 0  # records whose lease or lock ended before a poll returned them
+        self.expired = 0  # dropped records whose lock's time was over
         self.delivered = 0
-        self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # gaps, and what cannot be read
-        self._reading: Reading | None = None  # the first of the arrivals
+        self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # acknowledgements of gaps, unreadable and unwanted records
+        self._reading: Reading | None = None  # the decoding of the first arrival
         self._stocked = 0  # bytes in memory of the records decoded since `ready` was empty
-        self.changing = False  # during a step, and after one that was left in the middle
-        self.out: list[ShareRecord] = []  # of the running poll: taken, not returned
-        self._leaving: Outgoing | None = None  # `sent` has not been called, or not to its end
-        self._renew_from = INFINITY  # when the first lock of a record in `ready` ends; it may be too early
+        self.changing = False  # True during a step, and after a step that Ctrl-C has ended
+        self.out: list[ShareRecord] = []  # records that the running poll has taken and not returned
+        self._leaving: Outgoing | None = None  # an object between `sending` and the end of `sent`
+        self._renew_from = INFINITY  # a time at or before the end of the first lock in `ready`
 
     # ---------------------------------------------------------------- taking
 
     def stock(self) -> None:
-        """Decode what has arrived, until the records that wait for a poll take `max_decompressed` bytes of memory."""
+        """Decode arrivals until the records that wait for a poll take `max_decompressed` bytes of memory."""
         arrivals = self._mailbox.arrivals
         if not self.ready:
             self._stocked = 0
         while arrivals and self._stocked < self._max_decompressed:
             acquired = arrivals[0]
-            if acquired.data is not None:  # otherwise Ctrl-C came before it was removed
+            if acquired.data is not None:  # otherwise Ctrl-C came between the last decoding step and `popleft`
                 reading = self._reading
                 if reading is None or reading.acquired is not acquired:
                     self._renew_from = min(self._renew_from, acquired.until)
@@ -154,7 +156,8 @@ class DeliveredRecords:
                 part = self._read(reading)
                 aside = reading.aside | part.aside
                 kept = self._aside.get(acquired, {}) | aside  # `keep` may have released records of it
-                # No call from here to the end of this block: Ctrl-C is raised in calls.
+                # No call from here to the end of this block, as Ctrl-C is raised in calls. Between the first two stores it would have the
+                # part's records in `ready`, and `next` before them: the next poll would decode and return them twice.
                 self.ready += part.records
                 self._stocked += part.size
                 reading.aside, reading.next = aside, part.next
@@ -166,7 +169,7 @@ class DeliveredRecords:
             arrivals.popleft()
 
     def keep(self, topics: tuple[str, ...]) -> None:
-        """Hand out records of these topics only. What is buffered of others is released; what the application has of them stays in hand."""
+        """Keep waiting records of `topics` only, and release those of other topics. Records in hand stay in hand."""
         self._topics = topics
         self.stock()
         aside = {acquired: dict(types) for acquired, types in self._aside.items()}
@@ -174,10 +177,10 @@ class DeliveredRecords:
             if record.topic not in topics:
                 aside.setdefault(record._acquired, {})[record.offset] = AcknowledgeType.RELEASE
         ready = deque(record for record in self.ready if record.topic in topics)
-        self.ready, self._aside = ready, aside  # both or, after Ctrl-C, none
+        self.ready, self._aside = ready, aside  # no call between the stores: after Ctrl-C both are set or neither
 
     def _read(self, reading: Reading) -> Part:
-        """The next records of a response. Batches that cannot be read are rejected, and `poll` says so once."""
+        """The next part of a response. Batches that cannot be read are rejected, and `poll` raises the error once."""
         if reading.acquired.tp.topic not in self._topics:
             return reading.rest(AcknowledgeType.RELEASE)
         try:
@@ -191,20 +194,21 @@ class DeliveredRecords:
             chunk.decode(out, AT_ONCE, self._max_decompressed - self._stocked)
         except (CorruptRecord, RecordTooLarge) as error:
             behind = reading.last + 1 if error.next_offset is None else error.next_offset
-            if behind > reading.next:  # otherwise it was told before an interrupt
+            if behind > reading.next:  # otherwise the mailbox got the error before Ctrl-C ended this step
                 self._mailbox.tell(error)
             rejected = reading.part(behind, AcknowledgeType.REJECT, since=chunk.position)
             chunk.skip()
             return rejected
-        except ConfigError as error:  # the library of its codec is missing: another consumer may have it
+        except ConfigError as error:  # the codec's library is missing here: another consumer may have it, so release, not reject
             self._mailbox.tell(error)
             return reading.rest(AcknowledgeType.RELEASE)
-        if not out and chunk.position == reading.next:  # no batch has them, or one that was cut off: as gaps, their records would be lost
+        # Acquired offsets without a batch, or with a batch that was cut off: acknowledged as gaps, their records would be lost.
+        if not out and chunk.position == reading.next:
             return reading.rest(AcknowledgeType.RELEASE)
         return reading.part(chunk.position, AcknowledgeType.GAP, out, chunk.decoded)
 
     def take(self, limit: int) -> list[ShareRecord]:
-        """Hand out up to `limit` records whose locks hold."""
+        """Move up to `limit` records whose locks hold from `ready` to `held`; drop the others before them."""
         out = self.out = []
         now = self._clock()
         while self.ready and len(out) < limit:
@@ -222,8 +226,9 @@ class DeliveredRecords:
         return out
 
     def recover(self) -> None:
-        """A step was left in the middle: the next poll returns the records that it took. If this is interrupted, the next call goes on."""
-        if (outgoing := self._leaving) is not None:  # what the loop has taken, or takes, is sent; otherwise it is collected again
+        """Undo the step that Ctrl-C has ended: the next poll returns the records that the step took. A second Ctrl-C in here does no harm,
+        as each pass of the loop below leaves a state from which the next call goes on."""
+        if (outgoing := self._leaving) is not None:  # sent by the loop if the loop is its taker, otherwise collected again
             if outgoing.take(APPLICATION):
                 self._leaving = None
             else:
@@ -239,7 +244,7 @@ class DeliveredRecords:
         self.changing = False
 
     def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
-        """Buffered records whose locks end within so many seconds: to be renewed, unless it is too late for that, or under way."""
+        """Waiting records whose locks end `within` so many seconds, except those in renewal and those too late for a renewal (`LATE`)."""
         now = self._clock()
         if now + within < self._renew_from:
             return {}
@@ -255,7 +260,7 @@ class DeliveredRecords:
     # ---------------------------------------------------------------- acknowledging
 
     def acknowledge(self, record: object, kind: AcknowledgeType) -> None:
-        """Note how `record` is acknowledged; the last call before it is sent counts."""
+        """Note the acknowledgement of `record`; the last one before sending counts."""
         if not isinstance(record, ShareRecord):
             raise TypeError(f"acknowledge takes a record of this consumer, not {type(record).__name__}")
         tp = TopicPartition(record.topic, record.partition)
@@ -271,18 +276,18 @@ class DeliveredRecords:
         self.held[record] = kind
 
     def accept_all(self) -> None:
-        """The application is done with what it has."""
+        """Accept all records in hand that have no acknowledgement: the application has asked for more."""
         for record, kind in self.held.items():
             if kind is None:
                 self.held[record] = AcknowledgeType.ACCEPT
 
     def unacknowledged(self) -> list[ShareRecord]:
-        """Records in hand without an acknowledgement, whose locks hold; a renewal counts as one."""
+        """Records in hand without an acknowledgement whose locks hold; a renewal counts as an acknowledgement."""
         now = self._clock()
         return [record for record, kind in self.held.items() if kind is None and not record._renewed and _why_lost(record, now) is None]
 
     def collect(self) -> Outgoing:
-        """What is to be sent; `sent` removes it."""
+        """All acknowledgements, and records whose locks have ended. They stay here until `sent` removes them."""
         now = self._clock()
         types = self._collect_aside(now)
         lost: dict[TopicPartition, dict[int, str]] = {}
@@ -299,7 +304,7 @@ class DeliveredRecords:
         return Outgoing(types, errors, tuple(records))
 
     def collect_aside(self) -> Outgoing:
-        """As `collect`, only what is said about records that are not handed out."""
+        """Acknowledgements of offsets that no poll has returned: gaps, unreadable records, unwanted topics."""
         return Outgoing(self._collect_aside(self._clock()), {}, ())
 
     def _collect_aside(self, now: float) -> dict[Acquired, dict[int, AcknowledgeType]]:
@@ -309,12 +314,15 @@ class DeliveredRecords:
         return {acquired: dict(types) for acquired, types in self._aside.items()}
 
     def sending(self, outgoing: Outgoing) -> None:
-        """It is about to be given to the loop."""
+        """Note that the session is about to hand `outgoing` to the loop."""
         self._leaving = outgoing
 
     def sent(self, outgoing: Outgoing) -> None:
-        """It is on its way. Records whose lock is renewed stay in hand. May be called again if it was interrupted."""
-        outgoing.take(LOOP)  # the loop has it, or will: what is forgotten from here on must not be collected again without it
+        """Remove the acknowledgements of `outgoing`, which the loop has. Records with a renewal stay in hand. After Ctrl-C in here,
+        `recover` calls this again."""
+        # The loop becomes the taker first: from here on parts of `outgoing` are removed, and after Ctrl-C an application that took the rest
+        # would never send the removed part.
+        outgoing.take(LOOP)
         for acquired in outgoing.types:
             self._aside.pop(acquired, None)
         for record in outgoing.records:
@@ -326,7 +334,7 @@ class DeliveredRecords:
 
 
 def _why_ended(record: ShareRecord, now: float) -> str | None:
-    """Why the record is not known to be locked, if so."""
+    """The reason why the record's lock has ended by the client's knowledge; None if it holds."""
     acquired, offset = record._acquired, record._record.offset
     if acquired.lease.ended is not None:
         return acquired.lease.ended
@@ -338,7 +346,7 @@ def _is_renewing(record: ShareRecord) -> bool:
 
 
 def _why_lost(record: ShareRecord, now: float) -> str | None:
-    """Why the record cannot be acknowledged, if so. While its lock is being renewed, only the broker knows when it ends."""
+    """The reason why the record cannot be acknowledged; None if it can. During a renewal only the broker knows the lock's end."""
     acquired = record._acquired
     if acquired.lease.ended is None and _is_renewing(record) and record.offset not in acquired.again:
         return None
@@ -346,7 +354,7 @@ def _why_lost(record: ShareRecord, now: float) -> str | None:
 
 
 def name_some(records: list[ShareRecord]) -> str:
-    """The first records, for messages."""
+    """The places of the first few `records`, for an error's text."""
     return listed(records, lambda each: f"{each.topic}-{each.partition} offset {each.offset}", most=SHOWN)
 
 

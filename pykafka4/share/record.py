@@ -1,4 +1,5 @@
-"""ShareRecord. Rule: it owns its bytes; what it was acquired with is kept for the acknowledgement only."""
+"""Defines ShareRecord, the record that a share consumer returns. Rule: a record owns its bytes; it refers to its response (`Acquired`) only
+for the acknowledgement."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ __all__ = ["ShareRecord"]
 
 
 class ShareRecord:
-    """A record that a share consumer has acquired: as `Record`, and how often it has been delivered. Compared by identity."""
+    """A record that a share consumer has acquired: the attributes of `Record`, and the number of its deliveries. Compared by identity."""
 
     __slots__ = ("__weakref__", "_acquired", "_record", "_renewal", "_renewed", "delivery_count")
 
-    delivery_count: int  # 1: the first time
+    delivery_count: int  # deliveries of the record so far: 1 at the first
 
     def __init__(self, record: Record, delivery_count: int, acquired: Acquired) -> None:
         self._record, self.delivery_count, self._acquired = record, delivery_count, acquired
-        self._renewed = False  # by the application
-        self._renewal: Report | None = None  # of the last renewal, by whomever
+        self._renewed = False  # the application has renewed the lock
+        self._renewal: Report | None = None  # report of the last renewal, by the application or by a poll
 
     @property
     def topic(self) -> str:
@@ -63,7 +64,7 @@ class ShareRecord:
 
     @property
     def leader_epoch(self) -> int:
-        """The leader epoch in which it was written; -1 if unknown."""
+        """The leader epoch in which the record was written; -1 if unknown."""
         return self._record.leader_epoch
 
     def __repr__(self) -> str:

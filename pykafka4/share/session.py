@@ -1,6 +1,8 @@
-"""Session of a share consumer. Rule: only `_wait_for_records`, `commit` and `_close` block a thread; each has a deadline.
+"""Carries out the calls of a share consumer on application threads: subscriptions, polls, acknowledgements, `close`. Rule: only
+`_wait_for_records`, `commit` and `_close` block a thread, and each has a deadline.
 
-A poll acknowledges what the application is done with, and asks brokers for records only if there are none left of earlier responses.
+A poll first acknowledges the records that the application is done with. It has brokers acquire records only if earlier responses have none
+left.
 """
 
 from __future__ import annotations
@@ -39,13 +41,15 @@ Results = dict[TopicPartition, "KafkaError | None"]
 Types = Mapping[Acquired, Mapping[int, AcknowledgeType]]
 OnAcknowledged = Callable[[Results], Any]
 
-FLUSH_SECONDS: Final = 0.1  # acknowledgements wait for others at most this long, while there are records left
-MOST_OWED: Final = 10_000
-WARN_SECONDS: Final = 60.0  # between two warnings about records that were locked too long
+# While polls have records left, acknowledgements wait this long for later ones: a request for each poll would cost more than a record.
+# Longer, and they would come closer to the end of the locks while the application works on the next record.
+FLUSH_SECONDS: Final = 0.1
+MOST_OWED: Final = 10_000  # callbacks of acknowledgements that wait for the executor: bounds memory while the application blocks it
+WARN_SECONDS: Final = 60.0  # between two warnings about expired locks: a slow application loses some with each poll
 
 
 class Step:
-    """A block in which the records in hand change: a signal handler that uses the consumer meanwhile gets an error (`Guard.check_whole`).
+    """Marks a block in which the records in hand change: a signal handler that uses the consumer in it gets an error (`Guard.check_whole`).
 
     `changing` stays set after an exception: the next call begins with `DeliveredRecords.recover`.
     """
@@ -64,7 +68,7 @@ class Step:
 
 
 class ShareConsumerSession(PollingSession[ShareMachine]):
-    """Everything of a share consumer but its handle."""
+    """The calls of one share consumer, with its mailbox, records and machine."""
 
     handle, kind = "ShareConsumer", "share consumer"
     config: ShareConsumerConfig
@@ -81,14 +85,14 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self._step = Step(self.records)
         self.topics: tuple[str, ...] = ()
         self.on_acknowledged: OnAcknowledged | None = None
-        self.acknowledged = 0  # records whose acknowledgement was stored; the loop counts
-        self.failed = 0
-        self._owed: deque[None] = deque()  # one for each callback that has not begun
-        self._said: deque[Outgoing] = deque()  # by polls; the loop takes it
-        self._taken_at = -INFINITY  # at that time, or later
+        self.acknowledged = 0  # records whose acknowledgements brokers have stored; the loop counts
+        self.failed = 0  # records whose acknowledgements have failed; the loop counts
+        self._owed: deque[None] = deque()  # one item for each callback that has not begun
+        self._said: deque[Outgoing] = deque()  # acknowledgements of polls; the loop takes them at `_taken_at` or later
+        self._taken_at = -INFINITY
         self._pause = 0.0  # seconds between the last two polls
-        self._renews = True  # brokers can renew locks, as far as is known
-        self._warned, self._warn_at = 0, -INFINITY  # of how many records it was said that their time was over; when it may be said again
+        self._renews = True  # False from the first broker without renewals on
+        self._warned, self._warn_at = 0, -INFINITY  # expired records that warnings have counted; time of the next warning
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the share consumer")
         self.runtime.attach(self)
 
@@ -114,7 +118,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
             if not names:
                 raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
-            # Waits for the loop, so that the next poll does not raise what ended the last subscription.
+            # Waits for the loop, which deletes `mailbox.fatal`: otherwise the next poll could raise the last subscription's error.
             self.runtime.loop.ask(lambda _: self.machine.subscribe(names), SHORT, "subscribing", self.machine)
             with self._step:
                 self.topics = names
@@ -126,7 +130,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         """See ShareConsumer.unsubscribe."""
         with self.guard.using("unsubscribe"):
             self.topics = ()
-            self.records.ready.clear()  # also if Ctrl-C ends the wait
+            self.records.ready.clear()  # before the wait, which Ctrl-C may end: no later poll may return these records
             self._leave(timeout)
             self.mailbox.arrivals.clear()
 
@@ -147,10 +151,11 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             if self._hooks is not None:
                 self._hooks.tell(records)
             self._end_poll()
-            # No call from here to the return: no signal handler runs, so the records are in hand exactly if the caller gets them.
+            # No call from here to the return, so no signal handler runs. With a call, Ctrl-C in it could end the poll after `out` is empty:
+            # the caller would get no records, but they would be in hand, and the next poll would accept them unprocessed.
             delivered.out, delivered.changing = [], False
             guard.busy = {}
-            if guard.closing:  # then no poll follows, and the records of this one are released
+            if guard.closing:  # `close` waits for this poll to end, then releases its records
                 self.signal.notify()
             return records
         except BaseException:  # including Ctrl-C: the next call finds `changing` if records were taken
@@ -184,7 +189,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.mailbox.idle_since = self.runtime.loop.now()
 
     def _wait_for_records(self, deadline: float, limit: int) -> list[ShareRecord]:
-        """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
+        """Wait until there are records, the time is over, or `wakeup` was called. No other part of a poll waits."""
         while True:
             records = self._take(limit)
             left = deadline - self.runtime.loop.now()
@@ -194,7 +199,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self.check()
 
     def _take(self, limit: int) -> list[ShareRecord]:
-        """Take what is there; if there is nothing, have brokers acquire records. Never waits."""
+        """Take records that have arrived; if there are none, have brokers acquire records. Never waits."""
         mailbox = self.mailbox
         self.records.changing = True
         if mailbox.arrivals:  # first: see `Mailbox.wants`
@@ -218,7 +223,10 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         return records
 
     def _renew(self) -> None:
-        """Renew locks of buffered records that may end before the polls that return them. An application that polls no more renews none."""
+        """Renew locks of waiting records that may end before the polls that return them.
+
+        Polls renew, not the loop: an application that polls no more keeps no records from other members.
+        """
         lock = self.mailbox.lock_seconds
         if lock is None or not self._renews:
             return
@@ -228,17 +236,19 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         report = Report(self._renewed)
         parts = [Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report) for acquired, records in found.items()]
         self.post(lambda _: self.machine.acknowledge(parts, report))
-        for records in found.values():  # afterwards: if Ctrl-C comes before, they are renewed twice, not never
+        # After the hand-over: if Ctrl-C comes between, the next poll renews the same locks again. In the other order, records would be
+        # marked as in renewal by a report that nobody ends, and would never be renewed.
+        for records in found.values():
             for record in records.values():
                 record._renewal = report
 
     def _renewed(self, report: Report) -> None:
-        """The loop calls this. What could not be renewed is not returned by `poll`, which says so."""
+        """Note whether brokers have renewals. Loop thread. No other error matters: `poll` drops records whose locks end, and warns."""
         if any(isinstance(error, UnsupportedVersion) for error in report.results.values()):
             self._renews = False
 
     def _warn(self) -> None:
-        """Say how many records were locked in vain, now and then."""
+        """Warn, once in WARN_SECONDS, of records whose locks have ended before a poll returned them."""
         now = self.runtime.loop.now()
         if now >= self._warn_at:
             lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_SECONDS
@@ -273,7 +283,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self.records.acknowledge(record, chosen)
 
     def _flush(self, *, soon: bool) -> None:
-        """Send the acknowledgements that a poll has found, however late the next one comes. `soon`: together with others."""
+        """Send the acknowledgements that a poll has found: at once, as the next poll may come late, or `soon`, together with later ones."""
         outgoing = self.records.collect()
         if outgoing and self.on_acknowledged is not None:
             self._check_owed()
@@ -285,19 +295,21 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
     def _send_soon(self, outgoing: Outgoing) -> None:
         self.records.sending(outgoing)
         self._said.append(outgoing)
-        now = self.runtime.loop.now()  # not earlier: what is said after `_taken_at` may be too late for that turn
-        if now >= self._taken_at:  # otherwise not: waking the loop costs more than a record
+        # The clock is read after the append. Read before it: the time is before `_taken_at`; the loop takes `_said`; this thread appends,
+        # and posts no call, as one seems to be pending: the acknowledgements wait for the next poll.
+        now = self.runtime.loop.now()
+        if now >= self._taken_at:  # only then, because a wake-up of the loop costs more than a record
             self.post(lambda at: self.machine.call_at(at + FLUSH_SECONDS, self._give_said))
             self._taken_at = now + FLUSH_SECONDS
         self.records.sent(outgoing)
 
     def _give_said(self) -> None:
-        """Give the machine what polls have said, with one report. Loop thread."""
+        """Give the machine the acknowledgements of polls, with one report. Loop thread."""
         if types := self._all_said({}):
             self._give(types, self._report(self._settled))
 
     def _all_said(self, more: Types) -> Types:
-        """What polls have said since the last time, and `more`. Loop thread."""
+        """The acknowledgements of polls since the last call, merged with `more`. Loop thread."""
         found: dict[Acquired, dict[int, AcknowledgeType]] = {}
         parts = [more]
         while self._said:
@@ -335,11 +347,11 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         return Report(settled)
 
     def _give(self, types: Types, report: Report) -> None:
-        """Loop thread."""
+        """Give the machine acknowledgements, whose outcomes go to `report`. Loop thread."""
         self.machine.acknowledge([Acknowledgements(acquired, said, report) for acquired, said in types.items()], report)
 
     def _settled(self, report: Report) -> None:
-        """The outcome of acknowledgements that no caller waits for. Loop thread."""
+        """Report the outcome of acknowledgements without a waiting caller: to the callback, or errors to the log. Loop thread."""
         if self.on_acknowledged is not None:
             self._owe(self.on_acknowledged, report.results)
             return
@@ -387,7 +399,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self._owe(on_done, {})
 
     def _commit(self, done: Callable[[Report], object]) -> bool:
-        """Send the acknowledgements; whether there are any."""
+        """Send the acknowledgements; return whether there are any."""
         with self._step:
             if self.config.is_implicit:
                 self.records.accept_all()
@@ -412,7 +424,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         }
 
     def _leave(self, timeout: float, *, accept: bool = False) -> None:
-        """Send what is acknowledged, release everything else, leave the group; wait up to `timeout` seconds."""
+        """Send all acknowledgements, release all other records, leave the group; wait up to `timeout` seconds."""
 
         def leave(now: float) -> None:
             self._give_said()
