@@ -1,7 +1,9 @@
-"""The account at a moment. Invariant: accepted = acknowledged + queued + spooled + discarded, in total, for each topic, and for the others.
+"""Computes the account at a moment from the counts of the producer, the spool and the ledger.
 
-Each message is counted in one place: in the producer once that has accepted it, in the spool while it is only on disk, in the ledger if it
-was discarded before the producer had it.
+Invariant: accepted = acknowledged + queued + spooled + discarded, in total, for each topic, and for the topics without a row.
+
+Each message is counted in one place: in the producer once the producer has accepted the message, in the spool while the message is only on
+disk, in the ledger if the message was discarded before the producer had it.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ from pykafka4.records import Written
 
 __all__ = ["ProducerCounts", "SpooledCounts", "Stats", "balance"]
 
-NO_TIME = -1  # the producer's timestamp where there is none
+NO_TIME = -1  # the producer's first_lost_ms and last_lost_ms before the first lost record
 
 
 class ProducerCounts(Protocol):
-    """Counts of the producer: of a topic (RecordCounts), or of all (ProducerStats)."""
+    """The producer's counts of one topic (RecordCounts) or of all topics (ProducerStats)."""
 
     @property
     def acked(self) -> int: ...
@@ -46,14 +48,14 @@ class ProducerCounts(Protocol):
 
 
 class Stats(ProducerCounts, Protocol):
-    """ProducerStats."""
+    """The producer's counts of all topics together, with a row for each topic: ProducerStats."""
 
     @property
     def topics(self) -> Mapping[str, ProducerCounts]: ...
 
 
 class SpooledCounts(Protocol):
-    """Counts of the spool for a topic: messages that are only on disk, and messages that were there when the agent started."""
+    """The spool's counts of a topic: messages that are only on disk, and messages that were on disk when the agent started."""
 
     @property
     def messages(self) -> int: ...
@@ -63,7 +65,9 @@ class SpooledCounts(Protocol):
 
 @attrs.frozen
 class _Parts:
-    """The counts of a topic, or sums of them. All can be added and subtracted."""
+    """The counts of a topic, or sums over topics."""
+
+    # `others` is a total minus the rows, so the values between are differences: counts may be negative here, but not in an Account.
 
     acknowledged: int = 0
     queued: int = 0
@@ -82,16 +86,20 @@ class _Parts:
         )
 
     def value(self, times: Iterable[Discards]) -> TopicAccount:
-        """With the earliest and latest of the timestamps of `times`."""
+        """The counts as a row of the account, with the earliest and the latest timestamp of `times`."""
         discarded = self.reasons.total()
-        span = merged(times) if discarded else Discards()
+        span = merged(times) if discarded else Discards()  # all discards of the row may be messages that are on disk after all
         discards = Discards({reason: count for reason, count in self.reasons.items() if count}, span.first_ms, span.last_ms)
         accepted = self.acknowledged + self.queued + self.spooled + discarded
         return TopicAccount(accepted, self.acknowledged, self.queued, self.spooled, discards)
 
 
 def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledCounts], reasons: Reasons) -> Account:
-    """The account. `before` and `spooled` must be of one moment, and no message may go from the spool to the producer until `stats` is."""
+    """Return the account.
+
+    `before` and `spooled` must be of one moment. No message may pass from the spool to the producer between this moment and `stats`: the
+    message would be in both counts.
+    """
     rows: dict[str, _Parts] = {}
     times: dict[str, list[Discards]] = {}
 
@@ -106,14 +114,19 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
         add(topic, _Parts(reasons=Counter(discards.by_reason)), discards)
     for topic, on_disk in spooled.items():
         add(topic, _Parts(spooled=on_disk.messages), Discards())
+    # At the end of the agent the producer reports as failed the messages that the spool then keeps. They are queued on disk, not
+    # discarded, so each is subtracted from the failures. The producer forgets rows of topics: the failures that are not in the row any
+    # more are in `others`, and a row must not fall below 0 for them.
     for (topic, reason), count in before.kept.items():
-        row = rows.get(row_name(topic), _Parts())  # the producer may have forgotten some of its failures: those are in `others`
+        row = rows.get(row_name(topic), _Parts())
         add(topic, _Parts(reasons=Counter({reason: -min(count, row.reasons[reason])})), Discards())
     own = merged([*before.topics.values(), before.others])
     total = _of_producer(stats, reasons).plus(_Parts(reasons=Counter(own.by_reason)))
     total = total.plus(_Parts(spooled=sum(on_disk.messages for on_disk in spooled.values())))
     for (_, reason), count in before.kept.items():
         total = total.plus(_Parts(reasons=Counter({reason: -count})))
+    # The total has every message, whether or not its topic has a row. The difference keeps sum(rows) + others = total without a count of
+    # its own for topics whose rows were forgotten.
     others = total
     for parts in rows.values():
         others = others.plus(parts, -1)

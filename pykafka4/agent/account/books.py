@@ -1,4 +1,7 @@
-"""Books: all figures of a running agent. Invariant: each method returns values, and the figures of one value are of one moment."""
+"""Collects all figures of a running agent, for the pages and for the last log lines.
+
+Invariant: each method returns values, and the figures of one value are of one moment.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ __all__ = ["Books", "Counting", "SpoolCounts", "counters_of"]
 
 T = TypeVar("T")
 
+# Dory's names of counters. They are a contract with monitors that were written for Dory, so no name changes.
 _OF_REASONS: Final = {
     "InputAgentDiscardMsgNoMem": Reason.NO_MEM,
     "DiscardDueToRateLimit": Reason.RATE_LIMIT,
@@ -28,43 +32,43 @@ _OF_REASONS: Final = {
 
 
 class Counting(Protocol):
-    """A part of the agent with counters of its own: the inputs."""
+    """A part of the agent with counters of its own, such as the inputs."""
 
     def counters(self) -> Mapping[str, int]:
-        """By Dory's names. Callable from any thread."""
+        """Return the counters by Dory's names. Any thread may call this."""
 
 
 class SpoolState(Protocol):
-    """The spool at a moment."""
+    """The spool's counts at a moment, by topic."""
 
     @property
     def topics(self) -> Mapping[str, SpooledCounts]: ...
 
 
 class SpoolCounts(Protocol):
-    """The spool, on the agent's loop."""
+    """The spool's methods for the account. The agent's loop calls them."""
 
     def state(self) -> SpoolState:
-        """Its counts."""
+        """Return the spool's counts at this moment."""
 
     def hold(self) -> None:
-        """Hand no message over to the producer until `release` was called as often as this."""
+        """Pass no message to the producer until `release` was called as often as `hold`."""
 
     def release(self) -> None:
-        """See `hold`."""
+        """Undo one call of `hold`."""
 
 
 class OnLoop(Protocol):
-    """Calls a function on the agent's loop and returns its result; also after the end of the loop."""
+    """Calls a function on the agent's loop, also after the loop has ended, and returns the function's result."""
 
     def __call__(self, look: Callable[[], T], /) -> T: ...
 
 
 class Books:
-    """Figures of the producer, the ledger, the inputs and the spool. All methods may be called from any thread.
+    """Figures of the producer, the ledger, the inputs and the spool.
 
-    `account` waits for the producer's thread (and with a spool for the agent's loop): not on the agent's loop.
-    The others may be called there.
+    Any thread may call `account` except the agent's loop: `account` waits for the producer's thread, and with a spool for the agent's
+    loop, which would then wait for itself. Any thread may call the other methods.
     """
 
     def __init__(
@@ -76,27 +80,33 @@ class Books:
         spool: SpoolCounts | None = None,
         on_loop: OnLoop | None = None,
     ) -> None:
-        """`parts` have counters of their own. `on_loop` calls the spool on the agent's loop."""
+        """`parts` have counters of their own. `on_loop` runs calls of the spool on the agent's loop; None: on the caller's thread."""
         self._producer, self._ledger, self._reasons = producer, ledger, reasons
         self._parts, self._spool, self._on_loop = parts, spool, on_loop
 
     def account(self) -> Account:
-        """The account since the start. Raises KafkaTimeoutError if the producer's thread is stuck, TimeoutError if the agent's loop is."""
+        """Return the account since the start.
+
+        Raises KafkaTimeoutError if the producer's thread does not answer in time, TimeoutError if the agent's loop does not.
+        """
         spool = self._spool
         if spool is None:
             return balance(self._producer.stats(), self._ledger.before_producer(), {}, self._reasons)
         try:
             before, spooled = self._call(lambda: self._look(spool))
             stats = self._producer.stats()
-        finally:  # also if the loop was too slow for the first call: it makes both later, in this order
+        # `release` must follow also when the first call timed out. That call stays in the loop's queue: the loop runs `hold` later, when
+        # nobody waits for it. Without a `release` behind it the replay would be held for good.
+        finally:
             self._call(spool.release)
         return balance(stats, before, spooled, self._reasons)
 
     def _look(self, spool: SpoolCounts) -> tuple[BeforeProducer, Mapping[str, SpooledCounts]]:
-        """The ledger's part and the spool's, of one moment.
+        """Return the ledger's and the spool's counts of one moment, and hold the replay.
 
-        A message that leaves the disk for the producer before `stats` was read would be counted in both, so none may; one that is damaged
-        on disk goes to the ledger, on the loop, so it is in one of them here.
+        A message that the replay passed to the producer after this look and before `stats` would be in the spool's count and in the
+        producer's: so the replay holds until the producer's counts are read. The loop alone moves messages that turn out to be damaged from
+        the spool's count to the ledger's, so on the loop each of them is in exactly one of both.
         """
         spool.hold()
         return self._ledger.before_producer(), spool.state().topics
@@ -105,19 +115,22 @@ class Books:
         return look() if self._on_loop is None else self._on_loop(look)
 
     def unfinished_report(self) -> Report:
-        """The interval that goes on now."""
+        """Return the report of the current interval."""
         return self._ledger.unfinished_report()
 
     def finished_report(self) -> Report | None:
-        """The last interval that has ended; None in the first one. It counts as read: see NoDiscardQuery."""
+        """Return the report of the last finished interval, None during the first. The report counts as read: see NoDiscardQuery."""
         return self._ledger.finished_report()
 
     def total_report(self) -> Report:
-        """All intervals together; without figures of the producer, so it costs it nothing."""
+        """Return one report of all intervals. The report has no figures of the producer, so the producer's thread does nothing for it."""
         return self._ledger.total_report()
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Counters since the start by Dory's names, and some of the agent's own; those of messages are as in `account`."""
+        """Return counters since the start by Dory's names, and some of the agent's own.
+
+        The counters of messages come from `account`, so that both agree on one page.
+        """
         found = self._ledger.counters()
         for part in self._parts:
             found.update(part.counters())
@@ -125,7 +138,7 @@ class Books:
 
 
 def counters_of(account: Account) -> dict[str, int]:
-    """Counters of messages, also of those that failed in the producer."""
+    """Return Dory's counters of messages. The counts of discards include messages that failed in the producer."""
     total, reasons = account.total, account.total.discards.by_reason
     return {
         "MsgCreate": total.accepted,

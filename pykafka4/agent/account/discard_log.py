@@ -1,7 +1,9 @@
-"""The discard log: a file with a line for each discarded message. Invariant: a full or broken disk delays nobody; entries are left out.
+"""Writes a line for each discarded message to a file, the discard log.
 
-Entries go through a bounded queue to a thread of the log's own, which writes them. Entries that found no room, or that the disk refused,
-are counted; the first failure of a series is in the agent's log, and so is its end.
+Invariant: a full or broken disk delays no other part of the agent; entries are left out instead, and counted.
+
+Entries pass through a bounded queue to the log's own thread, which writes them. The log counts entries that found no room in the queue and
+entries that the disk refused. The agent's log names the first failure of a series and the end of the series.
 """
 
 from __future__ import annotations
@@ -21,17 +23,19 @@ __all__ = ["DiscardLog"]
 
 log = get_log("pykafka4.agent")
 
-MOST_WAITING: Final = 4 * 1024 * 1024  # bytes of entries that wait for the thread
-PORTION: Final = 1_000  # entries that are formatted and written together
-CLOSE_S: Final = 5.0  # for the rest of the entries at the end
+# Bytes of entries that wait for the thread. A burst of discards comes just when memory is short, so the queue must not grow with it.
+MOST_WAITING: Final = 4 * 1024 * 1024
+# Entries that are formatted and written together: after each portion other threads see the room that it has freed.
+PORTION: Final = 1_000
+CLOSE_S: Final = 5.0  # the wait for the last entries at the end: a disk that hangs must not keep the agent from ending
 INFOS_WITH_DETAIL: Final = (Reason.API_KEY, Reason.VERSION)
 
 
 class DiscardLog:
-    """The log. Its methods may be called from any thread."""
+    """The queue of entries and the thread that writes them. Any thread may call the methods."""
 
     def __init__(self, settings: DiscardLogSettings, wall_clock: Callable[[], float] = time.time) -> None:
-        """`wall_clock` is in seconds since the epoch. Nothing is opened before `start`."""
+        """`wall_clock` is in seconds since the epoch. The constructor opens no file: `start` does."""
         self._path, self._most, self._wall_clock = settings.path, settings.max_prefix_size, wall_clock
         self._file = LogFile(settings.path, settings.max_file_size, settings.max_archive_size, wall_clock)
         self._changed = Condition()
@@ -39,23 +43,23 @@ class DiscardLog:
         self._waiting_bytes = 0
         self._closing = False
         self._written = self._left_out = 0
-        self._left_out_before: int | None = None  # entries that were left out before the series of failures that goes on
+        self._left_out_before: int | None = None  # `_left_out` at the begin of the current series of failures
         self._thread = Thread(target=self._run, name="pykafka4-discard-log", daemon=True)
 
     def start(self) -> None:
-        """Open the file, in the thread: a failure is in the agent's log."""
+        """Start the thread, which opens the file and logs a failure."""
         self._thread.start()
 
     # ---- entries
 
     def refused(self, data: bytes, refused: Refused) -> None:
-        """An entry for bytes that are no message."""
+        """Queue an entry for bytes that are no message."""
         info = f"{refused.reason}({refused.detail})" if refused.reason in INFOS_WITH_DETAIL else refused.reason.value
         now = self._now()
         self._put(Entry(now, now, info, "", b"", bytes(data[: self._most])))
 
     def discarded(self, message: Message, reason: Reason) -> None:
-        """An entry for a message."""
+        """Queue an entry for a discarded message."""
         topic, value, key, _, timestamp_ms = message
         most = self._most
         self._put(Entry(self._now(), timestamp_ms, reason.value, topic, (key or b"")[:most], (value or b"")[:most]))
@@ -66,18 +70,20 @@ class DiscardLog:
     def _put(self, entry: Entry) -> None:
         size = entry.size
         with self._changed:
+            # `_waiting` is empty while the thread writes the previous list, whose bytes still count: one entry may wait then, however
+            # large it is, so that an entry larger than the bound is not left out for ever.
             if self._closing or (self._waiting and self._waiting_bytes + size > MOST_WAITING):
                 self._left_out += 1
                 return
             self._waiting.append(entry)
             self._waiting_bytes += size
-            if len(self._waiting) == 1:
+            if len(self._waiting) == 1:  # the thread sleeps only before an empty list: other entries need no wake-up
                 self._changed.notify()
 
     # ---- figures
 
     def counters(self) -> Mapping[str, int]:
-        """Entries that were written, and that were left out."""
+        """Return how many entries were written and how many were left out."""
         with self._changed:
             return {"DiscardLogWritten": self._written, "DiscardLogLeftOut": self._left_out}
 
@@ -116,17 +122,17 @@ class DiscardLog:
             self._left_out_before = None
 
     def _fail(self, error: OSError, left_out: int) -> None:
-        """Name the first failure of a series. `left_out` entries had been left out before."""
+        """Log the first failure of a series. `left_out` entries had been left out before this failure."""
         if self._left_out_before is None:
             self._left_out_before = left_out
             log.warning("agent: discard log %s: %s; entries are left out until it can be written; the agent goes on", self._path, error)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Write what waits, for at most `timeout_s`. Entries after that are left out."""
+        """Write the queued entries, for at most `timeout_s` seconds. Later entries are left out."""
         with self._changed:
             self._closing = True
             self._changed.notify()
-        if self._thread.ident is not None:
+        if self._thread.ident is not None:  # `join` raises for a thread that was never started
             self._thread.join(timeout_s)
         with self._changed:
             if self._left_out:

@@ -1,6 +1,6 @@
 """Counts batches that the producer could not deliver, and batches that may be in Kafka twice. Invariant: each failed batch is counted once.
 
-The producer calls this on its callback executor, so reading the records of a failed batch does not hold up the agent's loop.
+The producer calls the hook on its callback executor, so reading the records of a failed batch does not hold up the agent's loop.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ from pykafka4.records import ProducerRecord
 
 __all__ = ["BatchOutcomes", "count_undelivered", "message_of"]
 
-UNDELIVERED: Final = "CLOSED"  # the code of records that the producer's `close` returns
+UNDELIVERED: Final = "CLOSED"  # the code of records that were not delivered when `Producer.close` returned them
 
 
 class BatchOutcomes(ProducerHooks):
     """The hook of the agent's producer."""
 
     def __init__(self, ledger: Ledger, reasons: Reasons, keeps_undelivered: bool) -> None:
-        """`keeps_undelivered`: there is a spool, which takes what is left at the end; the caller of its `close` counts the rest."""
+        """With `keeps_undelivered` the hook does not count records that the producer returns at its end.
+
+        A spool takes these records; the caller of the spool's `close` counts the records for which the spool has no room.
+        """
         self._ledger, self._reasons, self._keeps_undelivered = ledger, reasons, keeps_undelivered
         self._closed = Event()
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """See ProducerHooks."""
+        """Count the batch, if it failed or may be in Kafka twice. See ProducerHooks."""
         error = outcome.error
         if error is None:
             if outcome.maybe_repeated:
@@ -40,19 +43,22 @@ class BatchOutcomes(ProducerHooks):
             self._ledger.failed([message_of(record) for record in outcome.lost()], self._reasons.of(code), str(error))
 
     def on_close(self) -> None:
-        """See ProducerHooks."""
-        self._closed.set()
+        """Note that all outcomes were reported. See ProducerHooks."""
+        self._closed.set()  # the executor runs this after the last `on_ack`
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until everything is counted, after `Producer.close`; False if the time was over first."""
+        """Wait until all failed batches are counted, after `Producer.close`. Returns False if `timeout_s` seconds passed first.
+
+        Without the wait the last report and the last log lines would miss the batches whose callbacks are still queued.
+        """
         return self._closed.wait(timeout_s)
 
 
 def count_undelivered(ledger: Ledger, rest: Iterable[ProducerRecord]) -> None:
-    """After the spool's `close`, which has returned the records for which it has no room."""
+    """Count the records that the spool's `close` has returned because the spool has no room for them."""
     ledger.failed([message_of(record) for record in rest], Reason.SERVER_SHUTDOWN)
 
 
 def message_of(record: ProducerRecord) -> Message:
-    """The message that a record was made of; its partition key is not known any more."""
+    """Return the message of a record, without the partition key: the record has its partition instead."""
     return record.topic, record.value, record.key, None, record.timestamp_ms or 0

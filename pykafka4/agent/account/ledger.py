@@ -1,7 +1,7 @@
-"""Counts refused bytes and discarded messages as they happen. Invariant: its sums are exact, and its memory is bounded.
+"""Counts refused bytes and discarded messages at the moment of the refusal or discard. Invariant: sums are exact, and memory is bounded.
 
-Called on the agent's loop (inputs, router, spool) and on the producer's callback executor (failed batches): a lock is held for each
-change. Received messages are counted on the loop alone, without the lock.
+The agent's loop (inputs, router, spool) and the producer's callback executor (failed batches) change the counts, each under the lock. Only
+the loop counts received messages, so these counts need no lock: it would be taken for every list of messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["BeforeProducer", "Entries", "Ledger"]
 
 
 class Entries(Protocol):
-    """The discard log. Its methods do not wait, and raise nothing."""
+    """The discard log, as the ledger needs it. No method waits, and none raises."""
 
     def refused(self, data: bytes, refused: Refused) -> None:
         """Write an entry for bytes that are no message."""
@@ -36,9 +36,9 @@ class Entries(Protocol):
 
 @attrs.frozen
 class BeforeProducer:
-    """What the account needs of the ledger: messages that were discarded before the producer had them, and refused bytes.
+    """The ledger's part of the account: messages that were discarded before the producer had them, and refused bytes.
 
-    `kept` are messages that failed in the producer, by topic and reason, and are on disk nevertheless.
+    `kept` counts, by topic and reason, messages that failed in the producer and are on disk nevertheless.
     """
 
     topics: Mapping[str, Discards]
@@ -48,7 +48,7 @@ class BeforeProducer:
 
 
 class Ledger:
-    """The counts since the start."""
+    """The counts since the start, and the reports and log lines of discards."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Ledger:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """`entries` is the discard log. `clock` is monotonic; both clocks are in seconds."""
+        """`entries` is the discard log, None without one. `clock` is monotonic, `wall_clock` counts from the epoch; both are in seconds."""
         self._lock = Lock()
         self._reports = Reports(settings or ReportSettings(), clock, wall_clock())
         self._notices = Notices(clock)
@@ -68,20 +68,21 @@ class Ledger:
     # ---- on the agent's loop
 
     def received(self, count: int, source: Source) -> None:
-        """Messages were read from an input."""
+        """Count messages that an input has read."""
         self._received[source] += count
 
     def refused(self, data: bytes, refused: Refused, source: Source) -> None:
-        """Bytes were no message."""
+        """Count bytes that are no message."""
         with self._lock:
             self._reports.current().refuse(data, refused)
             line = self._notices.note(refused.reason, 1, source.value)
+        # Outside of the lock, here and below: a logging handler may be slow, and the other threads would wait for the lock.
         self._notices.write(line)
         if self._entries is not None:
             self._entries.refused(data, refused)
 
     def discarded(self, message: Message, reason: Reason) -> None:
-        """A message that the producer does not have is lost, for this reason."""
+        """Count a message that is lost before the producer had it, for this reason."""
         with self._lock:
             self._reports.current().discard(message, reason)
             line = self._notices.note(reason, 1, message[0])
@@ -91,26 +92,26 @@ class Ledger:
             self._entries.discarded(message, reason)
 
     def damaged(self, topic: str, count: int) -> None:
-        """Messages were on disk, and cannot be read any more: their times are not known, and they have no entry in the discard log."""
+        """Count messages that cannot be read from the disk any more. Their times are unknown, and the discard log has no entry for them."""
         with self._lock:
             self._reports.current().before_producer.add(topic, Reason.SPOOL_DAMAGED, count, None, None)
             line = self._notices.note(Reason.SPOOL_DAMAGED, count, topic)
         self._notices.write(line)
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
-        """Messages that failed in the producer for this reason are on disk: they are not discarded, and `failed` is not called."""
+        """Note messages that failed in the producer for this reason, but are on disk. They are not discarded: `failed` is not called."""
         with self._lock:
             self._kept[topic, reason] += count
 
     # ---- on the callback executor, or at the end
 
     def failed(self, messages: Iterable[Message], reason: Reason, error: str = "") -> None:
-        """Messages that the producer had accepted are lost. The account counts them by the producer's own figures, the reports by these.
+        """Count lost messages that the producer had accepted, for the reports. The account takes them from the producer's counts.
 
-        `error` is for the log.
+        `error` is the brokers' error, for the log line.
         """
         for message in messages:
-            with self._lock:
+            with self._lock:  # for each message, not for all: the loop waits for this lock
                 tallies = self._reports.current()
                 tallies.failed.add(message[0], reason, 1, message[4], message[4])
                 tallies.keep_example(message[0], message[1], reason)
@@ -121,14 +122,17 @@ class Ledger:
                 self._entries.discarded(message, reason)
 
     def repeated(self, topic: str, count: int, first_ms: int, last_ms: int) -> None:
-        """Acknowledged messages may be in Kafka twice."""
-        with self._lock:
+        """Count acknowledged messages that may be in Kafka twice."""
+        with self._lock:  # rows need a reason; the report drops the reason of these rows
             self._reports.current().repeated.add(topic, Reason.BUG, count, first_ms, last_ms)
 
     # ---- on any thread
 
     def tick(self) -> None:
-        """Begin a new interval if it is time, and write log lines that are due. To be called about once a second."""
+        """Begin a new interval at its time, and write the log lines that are due. The agent calls this about once a second.
+
+        Without the calls the rest of a burst would be in no log line before the next discard for the same reason.
+        """
         with self._lock:
             self._reports.current()
             lines = self._notices.due()
@@ -136,14 +140,14 @@ class Ledger:
             self._notices.write(line)
 
     def close(self) -> None:
-        """Write the log lines of discards that are in none yet; at the end."""
+        """Write log lines of the discards that are in no line yet, at the end of the agent."""
         with self._lock:
             lines = self._notices.rest()
         for line in lines:
             self._notices.write(line)
 
     def before_producer(self) -> BeforeProducer:
-        """What the account needs; all of one moment."""
+        """Return the ledger's part of the account; all counts are of one moment."""
         with self._lock:
             before, current = self._reports.totals()
             everything = Tallies(0)
@@ -155,22 +159,22 @@ class Ledger:
         return BeforeProducer(topics, others, dict(refused), kept)
 
     def unfinished_report(self) -> Report:
-        """The interval that goes on now."""
+        """Return the report of the current interval."""
         with self._lock:
             return self._reports.unfinished()
 
     def finished_report(self) -> Report | None:
-        """The last interval that has ended; None in the first one. It counts as read."""
+        """Return the report of the last finished interval, None during the first. The report counts as read."""
         with self._lock:
             return self._reports.finished()
 
     def total_report(self) -> Report:
-        """All intervals together."""
+        """Return one report of all intervals."""
         with self._lock:
             return self._reports.total()
 
     def counters(self) -> dict[str, int]:
-        """By Dory's names. https://github.com/dspeterson/dory/blob/master/doc/status_monitoring.md"""
+        """Return the counters by Dory's names: https://github.com/dspeterson/dory/blob/master/doc/status_monitoring.md."""
         received = self._received
         with self._lock:
             before, current = self._reports.totals()

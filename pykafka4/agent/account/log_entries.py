@@ -1,9 +1,9 @@
-"""The lines of the discard log, in Dory's format. Invariant: an entry is one line of ASCII, and a topic cannot imitate other fields.
+"""Formats the lines of the discard log as Dory does. Invariant: an entry is one line of ASCII, and a topic cannot imitate other fields.
 
     now: MS ts: MS event: DISC info: REASON topic: LENGTH[TOPIC] key: LENGTH[BASE64] msg: LENGTH[BASE64]
 
-Each LENGTH counts the characters in the brackets after it. In the topic, a backslash, brackets, and all but printable ASCII are written as
-escapes of Python: `a\\nb` for a line break, `a\\x5db` for `a]b`. Kafka's topics have none of them, and so are written as they are.
+Each LENGTH counts the characters in the brackets after it. In the topic, a backslash, brackets, and all characters but printable ASCII are
+written as Python's escapes: `a\\nb` for a line break, `a\\x5db` for `a]b`. A legal topic has none of these characters and needs no escape.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Entry", "format_entry"]
 
 
 class Entry(NamedTuple):
-    """What a line says. Times are in milliseconds since the epoch. `message` are a message's value, or bytes that are no message."""
+    """The fields of a line. Times are in milliseconds since the epoch. `message` is a message's value, or bytes that are no message."""
 
     now_ms: int
     timestamp_ms: int
@@ -26,12 +26,13 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About as many bytes of memory."""
+        """Return the entry's bytes in memory, about."""
+        # 200 bytes for the tuple and its objects; up to 4 bytes for a character of a topic.
         return 200 + 4 * len(self.topic) + len(self.key) + len(self.message)
 
 
 def format_entry(entry: Entry) -> bytes:
-    """The line."""
+    """Return the line of an entry, with its line break."""
     topic = entry.topic.encode("unicode_escape").replace(b"[", b"\\x5b").replace(b"]", b"\\x5d")
     head = f"now: {entry.now_ms} ts: {entry.timestamp_ms} event: DISC info: {entry.info} topic: ".encode()
     key, message = b64encode(entry.key), b64encode(entry.message)

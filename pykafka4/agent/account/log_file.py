@@ -1,6 +1,7 @@
-"""A file of lines that is rotated, and old ones that are removed. Invariant: whatever fails, the file ends with a whole line.
+"""Appends lines to a file, rotates the file, and removes old archives. Invariant: after any failure the file ends with a whole line.
 
-Used by one thread. FILE becomes FILE.MS, with the time in milliseconds since the epoch, when the next line would exceed its size.
+One thread uses a LogFile. When the next line would exceed the maximum size, FILE becomes the archive FILE.MS, with the time in milliseconds
+since the epoch.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from pathlib import Path
 
 __all__ = ["LogFile"]
 
-MODE = 0o600  # it holds messages
+MODE = 0o600  # the file holds messages of applications: nobody but the agent's user may read it
 
 
 class LogFile:
-    """Appends lines. A file that was renamed or removed by others (logrotate) is opened anew."""
+    """The open file. If another program (logrotate) has renamed or removed the file, the next line opens a new one."""
 
     def __init__(self, path: Path, max_size: int, max_archive_size: int, wall_clock: Callable[[], float]) -> None:
-        """Sizes are in bytes; the clock is in seconds since the epoch. Opens nothing yet."""
+        """Sizes are in bytes; the clock is in seconds since the epoch. The constructor opens no file."""
         self._path, self._max_size, self._max_archive_size, self._wall_clock = path, max_size, max_archive_size, wall_clock
         self._fd: int | None = None
-        self._size = 0  # of the whole lines
-        self._newest = 0  # number of the newest archive
+        self._size = 0  # of the whole lines in the file: a write that fails is cut off to this size
+        self._newest = 0  # the number of the newest archive
 
     def open(self) -> None:
         """Open the file, unless it is open. Raises OSError."""
@@ -32,7 +33,7 @@ class LogFile:
         self.close()
         self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
         self._size = os.fstat(self._fd).st_size
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # archives that cannot be removed are no reason to write no lines
             self._remove_archives()
 
     def _is_current(self, fd: int) -> bool:
@@ -42,7 +43,7 @@ class LogFile:
             return False
 
     def append(self, lines: list[bytes]) -> tuple[int, OSError | None]:
-        """Write lines; returns how many, and why not the others."""
+        """Write lines. Returns the number of written lines, and the error that kept the others from the file."""
         done = 0
         try:
             while done < len(lines):
@@ -53,7 +54,7 @@ class LogFile:
         return done, None
 
     def _append_fitting(self, lines: list[bytes], start: int) -> int:
-        """Write the lines from `start` on that fit into the file; at least one, after a rotation if need be."""
+        """Write the lines from `start` on that fit into the file, at least one, if necessary after a rotation. Returns their number."""
         if self._size and self._size + len(lines[start]) > self._max_size:
             self._rotate()
         end, size = start + 1, self._size + len(lines[start])
@@ -65,31 +66,37 @@ class LogFile:
         return end - start
 
     def _write(self, data: bytes) -> None:
-        """All of it, or nothing and OSError."""
+        """Write all of `data`; or leave the file as it was, and raise OSError."""
         assert self._fd is not None
         left = memoryview(data)
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # a full disk takes the first part of a line: without the cut the next line would join it
                 os.ftruncate(self._fd, self._size)
             raise
 
     def _rotate(self) -> None:
-        """Rename the file, and open a new one. The new archive has the highest number, even if the clock was set back."""
+        """Rename the file, and open a new one. The new archive has the highest number of all archives."""
         self.close()
+        # The oldest archives have the lowest numbers and are removed first. After the wall clock was set back, the time alone would give
+        # the newest archive a low number, and its messages would be removed before older ones.
         number = max(int(self._wall_clock() * 1000), self._newest + 1)
         self._path.rename(self._path.with_name(f"{self._path.name}.{number}"))
         self._newest = number
         self.open()
 
     def _remove_archives(self) -> None:
-        """Remove the oldest ones that are too much. Raises OSError; what is left then is tried again at the next rotation."""
+        """Remove the oldest archives until the others fit into `max_archive_size`.
+
+        Raises OSError; the next rotation tries to remove the remaining archives again.
+        """
         prefix = self._path.name + "."
         found = []
         for path in self._path.parent.iterdir():
             number = path.name.removeprefix(prefix)
+            # Only names that this class has given: FILE.old or FILE.gz belong to somebody else.
             if path.name.startswith(prefix) and number.isdecimal() and number.isascii() and path.is_file():
                 found.append((int(number), path))
         self._newest = max([self._newest, *(number for number, _ in found)])

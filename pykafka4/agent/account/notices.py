@@ -1,4 +1,4 @@
-"""Log lines about discards: of each reason at most one in 30 s. Invariant: the numbers in the lines add up to all discards."""
+"""Writes log lines about discards, for each reason at most one in 30 s. Invariant: the numbers in the lines add up to all discards."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["Notice", "Notices"]
 log = get_log("pykafka4.agent")
 
 PACE_S: Final = 30.0
-NAME: Final = 249  # characters that are shown of a topic
-ERROR: Final = 1_000  # and of an error
+NAME: Final = 249  # characters of a topic in a line; a legal topic has no more, but a client may send 32 KiB
+ERROR: Final = 1_000  # characters of an error in a line
 
 _TEXTS: Final = {
     Reason.MALFORMED: "datagrams or frames that are no message, from {}",
@@ -26,7 +26,7 @@ _TEXTS: Final = {
 
 
 class Notice(NamedTuple):
-    """A log line. `since_s` is the time that it covers; None: it is the first of its reason."""
+    """A log line. `since_s` is the time that the line covers, None in the first line of its reason."""
 
     reason: Reason
     messages: int
@@ -36,16 +36,16 @@ class Notice(NamedTuple):
 
 
 class Notices:
-    """The discards of which no line was written yet. No lock; `write` may be called outside the ledger's."""
+    """The discards that are in no line yet. Its caller holds the ledger's lock, except for `write`, which reads no state."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._written: dict[Reason, float] = {}  # when the last line of each reason was written
-        self._counts: dict[Reason, int] = {}  # discards since
-        self._last: dict[Reason, tuple[str, str]] = {}  # topic or input of the last one, and the error of the brokers
+        self._counts: dict[Reason, int] = {}  # discards since the last line
+        self._last: dict[Reason, tuple[str, str]] = {}  # the last discard's topic or input, and the brokers' error
 
     def note(self, reason: Reason, count: int, last: str, error: str = "") -> Notice | None:
-        """Count discards; returns the line that is due, if one is. `last` is the topic or the input, `error` that of the brokers."""
+        """Count discards. Returns a line, if one is due. `last` is the topic or the input, `error` the brokers' error."""
         counts = self._counts
         counts[reason] = counts.get(reason, 0) + count
         self._last[reason] = last, error
@@ -59,24 +59,26 @@ class Notices:
         return Notice(reason, self._counts.pop(reason), *self._last.pop(reason), None if written is None else now - written)
 
     def due(self) -> list[Notice]:
-        """The lines that are due although nothing was discarded since."""
+        """Return the lines that are due, also for reasons without a new discard."""
         now = self._clock()
         found = [self._take(reason, now) for reason in list(self._counts)]
         return [notice for notice in found if notice is not None]
 
     def rest(self) -> list[Notice]:
-        """The lines of everything that was noted, at the end."""
+        """Return lines for all discards that are in no line yet, due or not; at the end of the agent."""
         now = self._clock()
         found = [Notice(reason, count, *self._last[reason], now - self._written[reason]) for reason, count in self._counts.items()]
         self._counts.clear()
         return found
 
     def write(self, notice: Notice | None) -> None:
-        """Write a line. Names are quoted: a client may have put a line break there."""
+        """Write a line to the log."""
         if notice is None:
             return
         reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
+        # `ascii` quotes the name: a client could otherwise write a line of its own into the log, with a line break in a topic. Cut before
+        # and after, because the escapes of 249 characters may be 2,490.
         what = f"messages, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""

@@ -1,4 +1,4 @@
-"""Reasons of messages that the producer could not deliver."""
+"""Maps the error codes of failed batches to reasons of discards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Reasons"]
 
 _OF_CODES: Final[Mapping[str, Reason]] = {
     **{code.name: Reason.KAFKA_ERROR_ACK for code in CODES.values()},
-    # Brokers may take a batch that they answered with one of these, if it is sent again: it was, up to max_failed_attempts.
+    # After these codes the producer sends a batch again. A batch that failed with one of them has used up max_failed_attempts.
     **{code.name: Reason.DELIVERY_ATTEMPT_LIMIT for code in CODES.values() if code.produce is Produce.RESEND},
     "UNKNOWN_TOPIC_OR_PARTITION": Reason.BAD_TOPIC,
     "UNKNOWN_TOPIC_ID": Reason.BAD_TOPIC,
@@ -34,14 +34,17 @@ _OF_CODES: Final[Mapping[str, Reason]] = {
 
 
 class Reasons:
-    """The reason for each code of a failed batch. A code that is not Kafka's, and not of this table, is a BUG."""
+    """The reason for each code of a failed batch. A code of neither Kafka nor this table has the reason BUG."""
 
     def __init__(self, autocreate: bool) -> None:
-        """With `autocreate`, a topic that does not exist is one that could not be created."""
+        """With `autocreate` an unknown topic has the reason TOPIC_AUTOCREATE_FAIL, else BAD_TOPIC.
+
+        A Metadata request for an unknown topic creates the topic then: the topic is unknown only if its creation failed.
+        """
         self._missing = Reason.TOPIC_AUTOCREATE_FAIL if autocreate else Reason.BAD_TOPIC
 
     def of(self, code: str) -> Reason:
-        """The reason."""
+        """Return the reason for an error code."""
         if code == "UNKNOWN_TOPIC_OR_PARTITION":
             return self._missing
         later_code = code.startswith("UNKNOWN(")  # one that Kafka added after this table

@@ -1,4 +1,4 @@
-"""Reports of intervals: the current one, the last finished one, and all together. Invariant: each count is in exactly one interval."""
+"""Keeps the counts of the current, the last finished and all earlier intervals. Invariant: each count is in exactly one interval."""
 
 from __future__ import annotations
 
@@ -12,35 +12,39 @@ __all__ = ["Reports"]
 
 
 class Reports:
-    """Intervals of fixed length since the start, on a monotonic clock: a wall clock that is set does not move them. No lock."""
+    """Intervals of fixed length since the start. The caller holds the ledger's lock.
+
+    The intervals follow a monotonic clock: somebody who sets the wall clock makes no interval longer or shorter.
+    """
 
     def __init__(self, settings: ReportSettings, clock: Callable[[], float], started_at: float) -> None:
-        """`clock` is in seconds; `started_at` is the wall clock's time now, in seconds since the epoch."""
+        """`clock` is monotonic, in seconds; `started_at` is the wall clock's present time, in seconds since the epoch."""
         self._prefix_size, self._interval, self._clock = settings.prefix_size, settings.interval_s, clock
         self._origin, self._started_at = clock(), started_at
         self._number = 0
         self._ends = self._origin + self._interval
         self._tallies, self._before = Tallies(self._prefix_size), Tallies(self._prefix_size)
         self._finished: Report | None = None
-        self._finished_read = True  # there is none yet that could be missed
+        self._finished_read = True  # nobody can miss a report before the first one is finished
         self.unread = 0  # finished reports that were replaced before anybody read them
 
     def current(self) -> Tallies:
-        """The tallies of the interval that goes on now."""
+        """Return the tallies of the current interval. Begins a new interval first, if it is time."""
         now = self._clock()
         if now >= self._ends:
             self._turn(now)
         return self._tallies
 
     def totals(self) -> tuple[Tallies, Tallies]:
-        """The tallies of the finished intervals together, and those of the current one."""
+        """Return the sum of the tallies of all finished intervals, and the tallies of the current interval."""
         current = self.current()
         return self._before, current
 
     def _turn(self, now: float) -> None:
-        """The interval has ended, and perhaps empty ones after it."""
-        number = max(int((now - self._origin) // self._interval), self._number + 1)  # the division may round down
-        skipped = number - self._number - 1
+        """End the current interval, and the empty intervals after it in which nobody called."""
+        # At `now == _ends` the division may round down to the interval that ends, so at least the next number.
+        number = max(int((now - self._origin) // self._interval), self._number + 1)
+        skipped = number - self._number - 1  # empty intervals; their reports are finished and unread, too
         self.unread += (not self._finished_read) + skipped
         last = self._tallies if not skipped else Tallies(self._prefix_size)
         self._finished = last.report(number - 1, self._start_of(number - 1), self._start_of(number))
@@ -53,18 +57,18 @@ class Reports:
         return int(self._started_at + number * self._interval)
 
     def unfinished(self) -> Report:
-        """The interval that goes on now."""
+        """Return the report of the current interval."""
         current = self.current()
         return current.report(self._number, self._start_of(self._number), None)
 
     def finished(self) -> Report | None:
-        """The last interval that has ended; None in the first one. It counts as read."""
+        """Return the report of the last finished interval, None during the first. The report counts as read."""
         self.current()
         self._finished_read = True
         return self._finished
 
     def total(self) -> Report:
-        """All intervals together."""
+        """Return one report of all intervals."""
         before, current = self.totals()
         everything = Tallies(self._prefix_size)
         everything.absorb(before)

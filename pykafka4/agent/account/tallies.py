@@ -1,4 +1,4 @@
-"""Tallies: the counts of an interval. Invariant: their memory is bounded, and their sums are exact, whatever clients send."""
+"""Counts discards, refused bytes and repeats of an interval. Invariant: for any input memory is bounded, and sums are exact."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pykafka4.misuse import LONGEST_TOPIC
 __all__ = ["RECENT", "Recent", "Rows", "Tallies", "row_name"]
 
 TOPICS: Final = 1_000  # rows of topics
-BAD_TOPICS: Final = 200  # rows of topics that do not exist: anybody can invent those, so they must not displace the others
-RECENT: Final = 25  # entries of a list of the newest
-VERSIONS: Final = 1_000
+BAD_TOPICS: Final = 200  # rows of topics that do not exist: anybody can invent such names, so they must not displace the other rows
+RECENT: Final = 25  # entries of a list of recent examples
+VERSIONS: Final = 1_000  # distinct unsupported versions: a version has 16 bits, and a hostile client can send all of them
 
 K = TypeVar("K", bound=Hashable)
 
 
 def row_name(topic: str) -> str:
-    """The name of the row for `topic`: names that are too long for Kafka, up to 32 KiB each, share one if they begin alike."""
+    """Return the name of the row for `topic`. Names that are too long for Kafka, up to 32 KiB each, share a row if they begin alike."""
     return topic if len(topic) <= LONGEST_TOPIC else topic[:LONGEST_TOPIC] + "…"
 
 
 class Recent(Generic[K]):
-    """The newest distinct entries."""
+    """The 25 newest distinct entries."""
 
     __slots__ = ("_entries",)
 
@@ -34,14 +34,14 @@ class Recent(Generic[K]):
         self._entries: OrderedDict[K, None] = OrderedDict()
 
     def add(self, entry: K) -> None:
-        """`entry` is now the newest."""
+        """Make `entry` the newest."""
         self._entries[entry] = None
         self._entries.move_to_end(entry)
         if len(self._entries) > RECENT:
             self._entries.popitem(last=False)
 
     def newest_first(self) -> tuple[K, ...]:
-        """The entries."""
+        """Return the entries, the newest first."""
         return tuple(reversed(self._entries))
 
     def absorb(self, later: Recent[K]) -> None:
@@ -51,7 +51,7 @@ class Recent(Generic[K]):
 
 
 class Row:
-    """Counts of a topic; timestamps of messages."""
+    """The counts of a topic by reason, and the earliest and latest timestamp of its messages."""
 
     __slots__ = ("first_ms", "last_ms", "reasons")
 
@@ -61,7 +61,7 @@ class Row:
         self.last_ms: int | None = None
 
     def add(self, reason: Reason, count: int, first_ms: int | None, last_ms: int | None) -> None:
-        """Count messages. Without timestamps, those of the row stay."""
+        """Count messages. Timestamps of None change no timestamp of the row."""
         self.reasons[reason] = self.reasons.get(reason, 0) + count
         if first_ms is not None and (self.first_ms is None or first_ms < self.first_ms):
             self.first_ms = first_ms
@@ -74,12 +74,12 @@ class Row:
             self.add(reason, count, other.first_ms, other.last_ms)
 
     def value(self) -> Discards:
-        """As a value."""
+        """Return the counts as a value, which later changes of the row do not change."""
         return Discards(self.reasons.copy(), self.first_ms, self.last_ms)
 
 
 class Rows:
-    """A row for each of the topics with the latest entries; one for all others."""
+    """A row for each of the topics with the latest entries, and one row for all other topics."""
 
     __slots__ = ("_bad", "_rows", "others")
 
@@ -100,7 +100,7 @@ class Rows:
             rows.move_to_end(name)
             return row
         row = rows[name] = Row()
-        if len(rows) > limit:
+        if len(rows) > limit:  # the counts of the row that goes are added to `others`, so the sum over all rows stays exact
             self.others.absorb(rows.popitem(last=False)[1])
         return row
 
@@ -112,15 +112,16 @@ class Rows:
         self.others.absorb(later.others)
 
     def values(self) -> tuple[dict[str, Discards], Discards]:
-        """The rows by topic, and that of the others."""
+        """Return the rows by topic, and the row of the other topics."""
         topics = {name: row.value() for name, row in self._rows.items()}
         for name, row in self._bad.items():
+            # A topic has two rows, if it was created after its first messages or deleted later.
             topics[name] = merged([topics[name], row.value()]) if name in topics else row.value()
         return topics, self.others.value()
 
 
 class Tallies:
-    """What was refused or discarded in an interval, and what may be in Kafka twice."""
+    """The bytes that were refused in an interval, the messages that were discarded, and the messages that may be in Kafka twice."""
 
     def __init__(self, prefix_size: int) -> None:
         self._prefix_size = prefix_size
@@ -150,7 +151,7 @@ class Tallies:
             self.versions.popitem(last=False)
 
     def keep_example(self, topic: str, value: bytes | None, reason: Reason) -> None:
-        """Keep what tells which client sent a discarded message, if its reason is the client's fault."""
+        """Keep the begin of a message that was discarded by its client's fault, so that people can recognize the client."""
         if reason is Reason.BAD_TOPIC:
             self._bad_topics.add(topic[: self._prefix_size])
         elif reason is Reason.LONG_MSG:
@@ -161,7 +162,7 @@ class Tallies:
         """Count a message that was discarded before the producer had it."""
         topic, value, _, _, timestamp_ms = message
         self.before_producer.add(topic, reason, 1, timestamp_ms, timestamp_ms)
-        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:
+        if reason is Reason.BAD_TOPIC or reason is Reason.LONG_MSG:  # saves the call for all other reasons: bursts pass here
             self.keep_example(topic, value, reason)
 
     def absorb(self, later: Tallies) -> None:
@@ -180,7 +181,7 @@ class Tallies:
         self._too_long.absorb(later._too_long)
 
     def report(self, number: int, started_at: int, ended_at: int | None) -> Report:
-        """The counts as a value."""
+        """Return the counts as a value. Times are in seconds since the epoch."""
         topics, others = self.before_producer.values()
         failed, other_failed = self.failed.values()
         for name, discards in failed.items():

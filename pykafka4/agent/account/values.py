@@ -1,4 +1,4 @@
-"""Accounts and reports as values."""
+"""Defines the values for accounts and reports."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ __all__ = ["Account", "Discards", "Repeats", "Report", "TopicAccount", "merged"]
 
 @attrs.frozen
 class Discards:
-    """Discarded messages of a topic: how many for each reason; the earliest and the latest of their timestamps (ms since the epoch, None
-    if they are not known).
+    """Discarded messages of a topic: the number for each reason, the earliest and the latest timestamp.
+
+    Timestamps are in milliseconds since the epoch, None if unknown.
     """
 
     by_reason: Mapping[Reason, int] = attrs.Factory(dict)
@@ -24,13 +25,13 @@ class Discards:
 
     @property
     def count(self) -> int:
-        """Messages, whatever the reason."""
+        """The number of discarded messages for all reasons."""
         return sum(self.by_reason.values())
 
 
 @attrs.frozen
 class Repeats:
-    """Acknowledged messages of a topic that may be in Kafka twice: how many; the earliest and the latest of their timestamps."""
+    """Acknowledged messages of a topic that may be in Kafka twice: their number, the earliest and the latest timestamp."""
 
     count: int = 0
     first_ms: int | None = None
@@ -38,7 +39,7 @@ class Repeats:
 
 
 def merged(parts: Iterable[Discards]) -> Discards:
-    """The discards of several topics, or of several times."""
+    """Return the sum of the discards of several topics or times."""
     counts: Counter[Reason] = Counter()
     first_ms = last_ms = None
     for part in parts:
@@ -63,10 +64,11 @@ class TopicAccount:
 
 @attrs.frozen
 class Account:
-    """The account since the agent's start. `others` are topics without a row in `topics`; `total` is the sum of both, always.
+    """The account since the agent's start. `others` sums the topics without a row in `topics`; `total` is always the sum of both.
 
-    `refused` counts what was no message, and so is not in `accepted`. `restored` of the accepted messages came from an earlier process,
-    through the spool: the inputs of this one have counted the others. `possible_duplicates` of the acknowledged ones may be in Kafka twice.
+    `refused` counts datagrams and frames that were no message; `accepted` does not include them. `restored` of the accepted messages came
+    through the spool from an earlier process; the inputs of this process have counted the others. `possible_duplicates` of the acknowledged
+    messages may be in Kafka twice.
     """
 
     total: TopicAccount
@@ -79,12 +81,12 @@ class Account:
 
 @attrs.frozen
 class Report:
-    """The discards of an interval, or all since the start. Lists have the 25 newest distinct entries, the newest first.
+    """The discards of one interval, or of all since the start. Lists have the 25 newest distinct entries, the newest first.
 
-    `number` counts the intervals from 0; times are in seconds since the epoch, `ended_at` None while the interval goes on. A message
-    counts in the interval in which it was discarded, whenever it was accepted. `topics` and `possible_duplicates` have rows for at most
-    about 1,000 topics each, those of the latest discards; the other topics are summed. Prefixes are at most `prefix_size` bytes, topics in
-    `recent_bad_topics` that many characters. `versions` has the 1,000 newest; `refused` counts all.
+    `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None during the interval. A message counts in
+    the interval of its discard, whenever the message was accepted. `topics` and `possible_duplicates` each have rows for about 1,000
+    topics with the latest discards; `others` and `other_duplicates` sum the other topics. Prefixes have at most `prefix_size` bytes, topics
+    in `recent_bad_topics` as many characters. `versions` has the 1,000 newest versions; `refused` counts all refusals.
     """
 
     number: int
@@ -94,7 +96,7 @@ class Report:
     refused_bytes: Mapping[Reason, int] = attrs.Factory(dict)
     topics: Mapping[str, Discards] = attrs.Factory(dict)
     others: Discards = Discards()
-    possible_duplicates: Mapping[str, Repeats] = attrs.Factory(dict)  # sent again, perhaps after they were written
+    possible_duplicates: Mapping[str, Repeats] = attrs.Factory(dict)  # sent again, perhaps after a broker had written them
     other_duplicates: Repeats = Repeats()
     versions: Mapping[int, int] = attrs.Factory(dict)  # unsupported versions, with the number of messages
     recent_malformed: tuple[bytes, ...] = ()
@@ -105,5 +107,5 @@ class Report:
 
     @property
     def by_reason(self) -> Mapping[Reason, int]:
-        """Discarded messages of all topics, by reason."""
+        """The number of discarded messages of all topics, by reason."""
         return merged([*self.topics.values(), self.others]).by_reason
