@@ -1,4 +1,4 @@
-"""The whole account as JSON: what Dory's pages lack. Reasons per topic, messages on disk, and the report since the start."""
+"""Makes the JSON of the whole account, with figures that Dory's pages lack: reasons per topic, messages on disk, refused bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["account_data", "discards_data"]
 
 
 def account_data(account: Account, report: Report) -> dict[str, Any]:
-    """/account/json without its head. `report` is that of the time since the start."""
+    """Return /account/json without its head. `report` is the report since the start."""
     return {
         "total": _row(account.total),
         "topics": {topic: _row(row) for topic, row in sorted(account.topics.items())},
@@ -34,6 +34,6 @@ def _row(row: TopicAccount) -> dict[str, Any]:
 
 
 def discards_data(discards: Discards) -> dict[str, Any]:
-    """Counts by reason, and the first and last timestamp in milliseconds, or null."""
+    """Return counts by reason, and the first and last timestamp in milliseconds since the epoch, null if unknown."""
     reasons = {reason.value: count for reason, count in discards.by_reason.items()}
     return {"by_reason": reasons, "first_timestamp": discards.first_ms, "last_timestamp": discards.last_ms}

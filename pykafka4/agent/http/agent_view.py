@@ -1,4 +1,4 @@
-"""AgentView: the figures of a running agent, from its parts."""
+"""Collects the figures of a running agent from its parts, for the pages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pykafka4.producer import Producer
 
 __all__ = ["AgentView"]
 
-REFRESH_S: Final = 10.0  # for new metadata, when a client of the pages asks for it
+REFRESH_S: Final = 10.0  # the wait for new metadata after POST /metadata_update
 
 
 class Figures(Protocol):
-    """What is needed of the Books."""
+    """The methods of Books that the view calls."""
 
     def account(self) -> Account: ...
     def counters(self, account: Account) -> Mapping[str, int]: ...
@@ -30,7 +30,7 @@ class Figures(Protocol):
 
 
 class AgentView:
-    """See Watched."""
+    """The running agent, as its pages see it. Implements Watched, which documents the methods."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class AgentView:
         report_interval_s: float,
         spool: Callable[[], SpoolState] | None = None,
     ) -> None:
-        """`spool` returns the state of the spool, in any thread. `inputs_open` begins as False: set it when the inputs are read."""
+        """`spool` returns the state of the spool on any thread. `inputs_open` is False until the agent reads its inputs."""
         self.version, self.started_at, self.report_interval_s = version, time.time(), report_interval_s
         self.inputs_open = False
         self._producer, self._books, self._spool = producer, books, spool
@@ -49,6 +49,7 @@ class AgentView:
 
     def look(self) -> Look:
         """See Watched."""
+        # The spool and the account are two looks at the loop: a page may show a message on disk that its account has in the producer.
         spool = None if self._spool is None else self._spool()
         return Look(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
 

@@ -1,6 +1,7 @@
-"""The ancestor's pages: its fields in JSON, its lines in plain text. Source: dory/src/dory/web_request_handler.cc.
+"""Makes Dory's pages: its fields as JSON, its lines as plain text. Source: dory/src/dory/web_request_handler.cc.
 
-Names and types are Dory's. Its mistakes are not copied: names of topics are escaped, and tcp_unclean_disconnect has the TCP list.
+Names and types are Dory's, because monitors that were written for Dory read them. Two of Dory's mistakes are not copied: names of topics
+are escaped, and tcp_unclean_disconnect has the list of TCP connections.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ __all__ = [
 
 Json = dict[str, Any]
 LOCATION: Final = "pykafka4.agent"  # Dory has the file and line of a counter here
-UNKNOWN: Final = 0  # a time that is not known
+UNKNOWN: Final = 0  # an unknown time: Dory's fields are numbers, so null would break its readers
 
 
 def dump(value: object) -> str:
-    """JSON with a line for each item, as Dory's."""
+    """Return `value` as JSON with a line for each item, as Dory writes it."""
     return json.dumps(value, indent=4) + "\n"
 
 
 @attrs.frozen
 class Process:
-    """What all pages begin with: the process, and the times of its start and of the answer, in seconds since the epoch."""
+    """The head of all pages: the process, and the times of its start and of the answer, in seconds since the epoch."""
 
     version: str
     started_at: float
     now: float
 
     def head(self) -> Json:
-        """The first fields."""
+        """Return the first fields of a JSON page."""
         return {"pid": os.getpid(), "version": self.version, "since": int(self.started_at), "now": int(self.now)}
 
     def lines(self) -> list[str]:
-        """The first lines."""
+        """Return the first lines of a plain page."""
         head = self.head()
         times = [f"{name}: {head[name]} {_ctime(head[name])}" for name in ("since", "now")]
         return [f"pid: {head['pid']}", f"version: {head['version']}", *times]
@@ -63,17 +64,17 @@ class Process:
 
 
 def server_info(process: Process) -> Json:
-    """/server_info/json."""
+    """Return /server_info/json."""
     return process.head()
 
 
 def counters(process: Process, counts: Mapping[str, int]) -> Json:
-    """/counters/json."""
+    """Return /counters/json."""
     return {**process.head(), "counters": [{"location": LOCATION, "name": name, "value": value} for name, value in counts.items()]}
 
 
 def queue_counts(process: Process, queues: Mapping[str, Queue]) -> Json:
-    """/queues/json."""
+    """Return /queues/json: a row for each topic with messages that have a partition, and the sum of the others as `new`."""
     rows = [
         {"topic": topic, "batch": queue.batch, "send_wait": queue.waiting, "ack_wait": queue.in_flight}
         for topic, queue in sorted(queues.items())
@@ -83,7 +84,7 @@ def queue_counts(process: Process, queues: Mapping[str, Queue]) -> Json:
 
 
 def metadata_fetch_time(process: Process, metadata: Mapping[str, float | None]) -> Json:
-    """/metadata_fetch_time/json: times in milliseconds, 0 while there is no metadata."""
+    """Return /metadata_fetch_time/json. Times are in milliseconds since the epoch, 0 before the first metadata."""
     now = process.now
 
     def moment(age: float | None) -> int:
@@ -94,13 +95,13 @@ def metadata_fetch_time(process: Process, metadata: Mapping[str, float | None]) 
 
 
 def discards(process: Process, interval_s: float, unfinished: Report, finished: Report | None) -> Json:
-    """/discards/json; without `finished_report` in the first interval."""
+    """Return /discards/json, without `finished_report` in the first interval."""
     last = {} if finished is None else {"finished_report": _report(finished)}
     return {**process.head(), "interval": int(interval_s), "unfinished_report": _report(unfinished), **last}
 
 
 def metadata_update(now: float) -> str:
-    """The answer to POST /metadata_update."""
+    """Return the answer to POST /metadata_update."""
     return f"Metadata update initiated at {int(now)} {_ctime(now)}\n"
 
 
@@ -132,7 +133,7 @@ def _report(report: Report) -> Json:
 
 
 def _of_a_topic(row: Discards) -> int:
-    """Dory counts messages of bad topics apart: they have no row."""
+    """Return the discards of a topic as Dory counts them: messages of bad topics have a count of their own, and no row."""
     return row.count - row.by_reason.get(Reason.BAD_TOPIC, 0)
 
 
@@ -148,7 +149,7 @@ def _base64(parts: Iterable[bytes]) -> list[str]:
 
 
 def in_plain_text(page: str, process: Process, value: Json) -> str:
-    """The page with Dory's words for these values."""
+    """Return the page with Dory's words for these values."""
     return "\n".join(PLAIN[page](process, value)) + "\n"
 
 
@@ -209,7 +210,7 @@ def _plain_report(report: Json) -> list[str]:
 
 
 def _bracketed(text: str) -> str:
-    """A text with its length. Characters that would end the line are escaped; the length is that of the escaped text."""
+    """Return a text in brackets after the length of the escaped text. A client's line break, escaped, cannot begin a line of its own."""
     shown = json.dumps(text)[1:-1].replace('\\"', '"')
     return f"{len(shown)}[{shown}]"
 

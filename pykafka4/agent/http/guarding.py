@@ -1,6 +1,6 @@
-"""Which requests are answered. Invariant: a page of another site reads nothing and changes nothing, and a slow client holds up only itself.
+"""Decides which requests are answered. Invariant: pages of other sites read and change nothing, and a slow client delays no other.
 
-`pykafka4.pages.guarding` has the checks of headers, and why they are needed.
+`pykafka4.pages.guarding` has the checks of headers, and the attacks that they stop.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 
 log = logging.getLogger("pykafka4.agent.http")
 
-MOST_CONNECTIONS: Final = 64
-IDLE_S: Final = 30.0  # so long a connection may take for a request, and for the answer to it
+MOST_CONNECTIONS: Final = 64  # each takes a descriptor of the process, which the inputs need too
+# The time from request to request of a connection, its answer included. Longer than ANSWER_S, so that no answer is cut off, and longer
+# than aiohttp's keepalive_timeout, which closes idle connections in order; the sweep catches requests that a client sends byte by byte.
+IDLE_S: Final = 30.0
 SWEEP_S: Final = 5.0
 SENT_HEADERS: Final = {**HEADERS, "Server": "pykafka4-agent"}
 
@@ -30,7 +32,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Guard:
-    """Checks the headers of each request."""
+    """Checks the Host and Origin headers of each request."""
 
     def __init__(self, host: str, allowed_hosts: Iterable[str]) -> None:
         """`host` is the address of the pages; `allowed_hosts` are further names that a Host header may have."""
@@ -38,11 +40,11 @@ class Guard:
         self._names = Names((own, *allowed_hosts), hint="use localhost, or add the name to allowed_hosts in [http]")
 
     def refusal(self, request: web.BaseRequest) -> str | None:
-        """Why the request is refused; None: it is not."""
+        """Return the reason to refuse a request, None for an allowed request."""
         return self._names.refusal(request.headers.getall("Host", []), request.headers.getall("Origin", []))
 
     def middleware(self) -> Middleware:
-        """For aiohttp: refuses requests; errors are plain text."""
+        """Return aiohttp's middleware, which refuses requests and answers errors in plain text."""
 
         @web.middleware
         async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -70,7 +72,7 @@ def _words(error: web.HTTPException, request: web.Request) -> str:
 
 
 class Connections:
-    """Makes the protocols of connections: a bounded number, and each with a bounded time for its next request."""
+    """Makes the protocols of connections: a bounded number, each with a bounded time for its next request."""
 
     def __init__(self, server: web.Server, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._server, self._monotonic = server, monotonic
@@ -78,16 +80,16 @@ class Connections:
         self._sweeper: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Close connections that take too long, from now on."""
+        """Begin to close connections that take too long."""
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_forever())
 
     def stop(self) -> None:
-        """Leave connections alone."""
+        """Stop closing connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
 
     def __call__(self) -> asyncio.Protocol:
-        """The protocol of a new connection."""
+        """Return the protocol of a new connection."""
         if len(self._open) >= MOST_CONNECTIONS:
             return _Full()
         handler = self._server()
@@ -95,7 +97,7 @@ class Connections:
         return connection
 
     def active(self, request: web.BaseRequest) -> None:
-        """A request has arrived."""
+        """Note that a request has arrived on its connection."""
         connection = self._open.get(request.protocol)
         if connection is not None:
             connection.active_at = self._monotonic()
@@ -114,7 +116,7 @@ class Connections:
 
 
 class Connection(asyncio.Protocol):
-    """A connection: all its events are for aiohttp's handler. Invariant: it is in `open_` until it is lost."""
+    """A connection, which passes all events to aiohttp's handler. Invariant: a connection is in `open_` until it is lost."""
 
     def __init__(self, handler: RequestHandler, open_: dict[RequestHandler, Connection], now: float) -> None:
         self._handler, self._open = handler, open_
@@ -122,7 +124,7 @@ class Connection(asyncio.Protocol):
         self.active_at = now
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection at once, without sending buffered data: a client that reads nothing would keep it open."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -155,7 +157,7 @@ class Connection(asyncio.Protocol):
 
 
 class _Full(asyncio.Protocol):
-    """A connection too many: it is told so, and closed."""
+    """A connection above the limit: it gets an answer, and is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Write an answer that every client understands."""

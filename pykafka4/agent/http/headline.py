@@ -1,4 +1,4 @@
-"""The agent's state in plain words: does everything flow, and if not, why and since when."""
+"""Puts the agent's state into plain words: whether all messages flow, or the worst trouble with its reason and its begin."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pykafka4.pages.outages import Outages
 __all__ = ["headline"]
 
 
-REPEATED: Final = "no broker reachable: "  # the headline says so
-NEARLY_FULL: Final = 0.9
+REPEATED: Final = "no broker reachable: "  # cut from the reason, because the headline has the same words
+NEARLY_FULL: Final = 0.9  # of max_buffer: a warning while there is still room, before messages are discarded
 STATES: Final[Mapping[str, str]] = {
     "unreachable": "No broker can be reached",
     "connecting": "Connecting to the brokers",
@@ -28,7 +28,7 @@ STATES: Final[Mapping[str, str]] = {
 
 
 def headline(look: Look, outages: Outages, discards_per_s: float) -> Headline:
-    """The worst that the look shows. `discards_per_s` is the rate of the last seconds."""
+    """Return the worst trouble that the look shows. `discards_per_s` is the rate of the last seconds."""
     losses = _discards(look, discards_per_s)
     for judge in JUDGES:
         found = judge(look, outages)
@@ -71,7 +71,7 @@ def _topics(look: Look, outages: Outages) -> Headline | None:
 
 
 def _some(look: Look, rows: Mapping[str, Mapping[str, Any]], one: str, several: str, since: float | None) -> Headline | None:
-    """A warning about the rows, with the reason of the first; None if there are none. `one` takes its name, `several` their number."""
+    """Return a warning with the first row's reason, None without rows. `one` takes the row's name, `several` the number of rows."""
     if not rows:
         return None
     name, row = next(iter(rows.items()))
@@ -110,7 +110,7 @@ def _where_messages_go(look: Look) -> str:
 
 
 def _discards(look: Look, per_s: float) -> tuple[str, ...]:
-    """Empty if nothing was discarded."""
+    """Return a sentence on the discards since the start and their rate; empty if no message was discarded."""
     rate = "" if per_s <= 0 else f" Now {per_s:,.0f} a second." if per_s >= 1 else " Now less than one a second."
     reasons = sorted(look.account.total.discards.by_reason.items(), key=lambda item: -item[1])
     most = ", ".join(f"{reason.value} ({count:,})" for reason, count in reasons[:3])
@@ -121,4 +121,6 @@ def _details(*texts: str) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
+# From the worst to the least: the first that finds a trouble gives the headline. Without the cluster all partitions are offline, too, and
+# a headline about one of them would hide the cause.
 JUDGES: Final[tuple[Callable[[Look, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)

@@ -1,4 +1,4 @@
-"""The figures of the agent at a moment, as values, and the protocol of their source."""
+"""Defines the figures of the agent at a moment as values, and the protocol of their source."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pykafka4.core.producer.partition_status import NO_PARTITION
 
 __all__ = ["InputState", "Look", "Queue", "Watched", "offline", "queues", "topic_of", "unknown_topics"]
 
-UNDECIDED = NO_PARTITION.format("")  # ends the name of a row for messages that have no partition
+UNDECIDED = NO_PARTITION.format("")  # the end of the name of a row for messages without a partition
 
 
 @attrs.frozen
 class InputState:
-    """An input. `clients` is the number of open connections; None for datagrams, which have none."""
+    """The figures of an input. `clients` is the number of open connections, None for datagrams, which have no connections."""
 
     source: Source
     address: str
@@ -43,7 +43,7 @@ class Look:
 
     @property
     def buffered(self) -> int:
-        """Bytes of the pool that are in use."""
+        """The bytes of the pool in use."""
         return int(self.status.get("producer", {}).get("buffered_bytes", 0))
 
 
@@ -51,8 +51,8 @@ class Look:
 class Queue:
     """Messages of a topic in the producer's memory.
 
-    `new` have no partition yet; `batch` are in batches that may grow; `waiting` wait for their turn, or for a broker; `in_flight` wait
-    for the response to a request. `oldest_s` is the age of the oldest.
+    `new` counts messages without a partition; `batch` messages in open batches; `waiting` messages in sealed batches that wait for their
+    turn or for a broker; `in_flight` messages in requests without a response yet. `oldest_s` is the oldest message's age in seconds.
     """
 
     new: int = 0
@@ -63,11 +63,11 @@ class Queue:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """The number of messages in all four states."""
         return self.new + self.batch + self.waiting + self.in_flight
 
     def plus(self, other: Queue) -> Queue:
-        """Both together."""
+        """Return the sum of both queues, with the higher age."""
         ages = [age for age in (self.oldest_s, other.oldest_s) if age is not None]
         return Queue(
             self.new + other.new,
@@ -79,36 +79,36 @@ class Queue:
 
 
 class Watched(Protocol):
-    """A running agent, as its pages see it. `look` and `refresh_metadata` may wait: not on the agent's loop."""
+    """A running agent, as its pages see it. `look` and `refresh_metadata` may wait, so the agent's loop must not call them."""
 
     version: str
     started_at: float  # seconds since the epoch
     report_interval_s: float
 
     def look(self) -> Look:
-        """The figures now. Raises KafkaError if the producer's thread is stuck."""
+        """Return the present figures. Raises KafkaError if the producer's thread does not answer in time."""
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Counters since the start, by Dory's names; those of messages are as in `account`."""
+        """Return counters since the start, by Dory's names. The counters of messages come from `account`."""
 
     def unfinished_report(self) -> Report:
-        """The interval of discards that goes on now."""
+        """Return the report of the current interval."""
 
     def finished_report(self) -> Report | None:
-        """The last interval that has ended. It counts as read."""
+        """Return the report of the last finished interval, None during the first. The report counts as read."""
 
     def total_report(self) -> Report:
-        """All discards since the start."""
+        """Return the report of all discards since the start."""
 
     def refresh_metadata(self) -> None:
-        """Ask the cluster for new metadata. Raises KafkaError."""
+        """Request new metadata from the cluster. Raises KafkaError."""
 
     def unready(self) -> str | None:
-        """Why the agent takes no messages now; None: it does. On the agent's loop."""
+        """Return the reason why the agent takes no messages now, None if it takes them. The agent's loop calls this."""
 
 
 def queues(status: Mapping[str, Any]) -> dict[str, Queue]:
-    """The messages in the producer's memory, of each topic that the producer has a row for."""
+    """Return the messages in the producer's memory, for each topic with a row in the producer's status."""
     found: dict[str, Queue] = {}
     for name, row in status.get("partitions", {}).items():
         topic = topic_of(name)
@@ -118,7 +118,10 @@ def queues(status: Mapping[str, Any]) -> dict[str, Queue]:
 
 
 def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Partitions that nothing can be sent to, and `topic (any partition)` for messages that could go to each."""
+    """Return offline partitions, and `topic (any partition)` for messages that may be sent to each partition of a topic.
+
+    Topics that brokers do not know are left out: `unknown_topics` has them.
+    """
     rows = status.get("partitions", {})
     return {
         f"{topic_of(name)} (any partition)" if name.endswith(UNDECIDED) else name: row
@@ -128,10 +131,10 @@ def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def unknown_topics(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Topics whose messages wait until the brokers know their partitions."""
+    """Return the topics whose messages wait until the brokers know the topic's partitions."""
     return {topic_of(name): row for name, row in status.get("partitions", {}).items() if row["parked"] and row["state"] == "offline"}
 
 
 def topic_of(name: str) -> str:
-    """The topic of a row of partitions in the producer's status."""
+    """Return the topic of a partition's row in the producer's status."""
     return name[: -len(UNDECIDED)] if name.endswith(UNDECIDED) else name.rpartition("-")[0]

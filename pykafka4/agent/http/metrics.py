@@ -1,4 +1,7 @@
-"""The agent's figures for Prometheus, in its text format. Names begin with pykafka4_agent; bounded labels: at most MOST_TOPICS topics."""
+"""Writes the agent's figures in Prometheus' text format. Invariant: labels are bounded: at most MOST_TOPICS topics have their own.
+
+Names of metrics begin with pykafka4_agent.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ from pykafka4.pages.brokers import brokers
 __all__ = ["CONTENT_TYPE", "exposition"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-MOST_TOPICS: Final = 1_000
+MOST_TOPICS: Final = 1_000  # each has five time series and more in Prometheus, which keeps them after the topic is gone
 PREFIX: Final = "pykafka4_agent"
 OTHERS: Final = ""  # the label of the topics without a row; no topic has this name
 
 
 def exposition(look: Look, counters: Mapping[str, int], version: str, started_at: float) -> bytes:
-    """All figures of a look."""
+    """Return all figures of a look as the bytes of an answer."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(look, counters, version, started_at))
     return generate_latest(registry)
@@ -35,11 +38,11 @@ class _Figures(Collector):
         self._look, self._counters, self._version, self._started_at = look, counters, version, started_at
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: the names are known when the figures are."""
+        """Return nothing: the names of the metrics are known only with the figures."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics."""
+        """Yield all metrics."""
         look = self._look
         yield InfoMetricFamily(PREFIX, "The agent's version.", {"version": self._version})
         yield GaugeMetricFamily(f"{PREFIX}_start_time_seconds", "When the agent started, since the epoch.", self._started_at)
@@ -72,12 +75,13 @@ def _process(look: Look) -> Iterator[Metric]:
 
 
 def _rows(look: Look) -> dict[str, TopicAccount]:
-    """The topics that came first; the others under an empty name, with those that brokers do not know.
+    """Return rows of the topics that came first, and under an empty name the sum of all other topics.
 
-    Clients that invent names would make a series of each: so a topic has no row while its first messages wait for its partitions. The
-    topics with the most messages would be the wrong ones: a topic that took the place of another would take its count from that of the
-    others, and Prometheus takes a counter that falls for a restart.
+    Topics that brokers do not know have no row, nor has a topic while its first messages wait for its partitions: each name that a client
+    invents would be a new time series.
     """
+    # Why not the topics with the most messages: a topic that overtakes another would take its count out of the sum of the others. This
+    # counter would fall, and Prometheus takes a falling counter for a restart.
     parked = {topic_of(name) for name, row in look.status.get("partitions", {}).items() if row["parked"]}
     rows = {name: row for name, row in look.account.topics.items() if row.acknowledged or row.discards.count or name not in parked}
     known = (name for name, row in rows.items() if row.acknowledged or Reason.BAD_TOPIC not in row.discards.by_reason)

@@ -1,6 +1,6 @@
-"""Observer: looks at the agent in a thread of its own, remembers rates and outages, and makes the answers of the pages.
+"""Looks at the agent on a thread of the pages, remembers rates and outages, and makes the answers of the pages.
 
-Invariant: only that thread uses the look, the rates and the outages, and all readers share a look.
+Invariant: only this thread uses the look, the rates and the outages, and all readers share a look.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Busy", "Observer"]
 
 log = logging.getLogger("pykafka4.agent.http")
 SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core
-MOST_WAITING: Final = 32  # answers that wait for the thread
+MOST_WAITING: Final = 32  # answers that wait for the thread: half of MOST_CONNECTIONS; the other readers get 503 at once
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Busy(Exception):
 
 
 class Observer:
-    """The thread, and what it knows. `monotonic` and `wall_clock` are in seconds."""
+    """The thread of the pages, with the look, rates and outages that it keeps. `monotonic` and `wall_clock` are in seconds."""
 
     def __init__(
         self, watched: Watched, monotonic: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
@@ -52,14 +52,17 @@ class Observer:
         self._page_at = -1.0
         self._rates, self._outages = Rates(("accepted", "acknowledged", "discarded")), Outages()
         self._sampler: asyncio.Task[None] | None = None
-        self._bug = ""  # the last one that is in the log
+        self._bug = ""  # the last unexpected error in the log
 
     def start(self) -> None:
-        """Take samples from now on; on the agent's loop."""
+        """Begin to take samples. The agent's loop calls this.
+
+        Samples are taken without readers too: the curves of rates must exist before somebody opens the page.
+        """
         self._sampler = asyncio.get_running_loop().create_task(self._sample_forever())
 
     async def stop(self) -> None:
-        """Take no more samples, and answer nothing more."""
+        """Take no more samples, and make no more answers."""
         if self._sampler is not None:
             self._sampler.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -67,7 +70,7 @@ class Observer:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, make: Callable[[], T]) -> T:
-        """The result of `make()`, in the thread. Raises Busy, and KafkaError if the producer's thread is stuck."""
+        """Run `make` on the thread and return its result. Raises Busy, and KafkaError if the producer's thread does not answer in time."""
         if self._waiting >= MOST_WAITING:
             raise Busy
         self._waiting += 1
@@ -79,7 +82,7 @@ class Observer:
     # ---------------------------------------------------------------- answers, in the thread
 
     def page(self) -> bytes:
-        """The JSON of the web page."""
+        """Return the JSON of the web page, which is made once for each look."""
         look = self._looks.get()
         if self._page_at != self._looks.taken_at:
             data = page_data(look, self._rates, self._outages, self._process().head())
@@ -88,48 +91,49 @@ class Observer:
         return self._page
 
     def metrics(self) -> bytes:
-        """The text for Prometheus."""
+        """Return the text for Prometheus."""
         watched, look = self._watched, self._looks.get()
         return exposition(look, watched.counters(look.account), watched.version, watched.started_at)
 
     def account(self) -> dict[str, Any]:
-        """/account/json."""
+        """Return /account/json."""
         data = account_data(self._looks.get().account, self._watched.total_report())
         return {**self._process().head(), **data}
 
     def ancestor(self, page: str, form: str) -> str:
-        """A page of Dory's, as "json" or "plain"."""
+        """Return a page of Dory. `form` is "json" or "plain"."""
         process = self._process()
         value = DORY[page](self, process)
         return dory.dump(value) if form == "json" else dory.in_plain_text(page, process, value)
 
     def server_info(self, process: dory.Process) -> dict[str, Any]:
-        """The process."""
+        """Return the head of all pages."""
         return dory.server_info(process)
 
     def counters(self, process: dory.Process) -> dict[str, Any]:
-        """Counters since the start."""
+        """Return the counters since the start."""
         return dory.counters(process, self._watched.counters(self._looks.get().account))
 
     def discards(self, process: dory.Process) -> dict[str, Any]:
-        """The reports of the last two intervals."""
+        """Return the reports of the current and the last finished interval."""
         watched = self._watched
         return dory.discards(process, watched.report_interval_s, watched.unfinished_report(), watched.finished_report())
 
     def queue_counts(self, process: dory.Process) -> dict[str, Any]:
-        """Messages in memory."""
+        """Return the messages in memory, by topic."""
         return dory.queue_counts(process, queues(self._looks.get().status))
 
     def metadata_fetch_time(self, process: dory.Process) -> dict[str, Any]:
-        """How old the metadata is."""
+        """Return the times of the last metadata and of its last change."""
         look = self._looks.get()
+        # The ages in the status count from the look, not from the answer, so the look's time is `now` here.
         now = dory.Process(self._watched.version, self._watched.started_at, look.at)
         return dory.metadata_fetch_time(now, look.status["metadata"])
 
     # ---------------------------------------------------------------- looks
 
     def sample(self) -> None:
-        """Note rates and outages."""
+        """Note rates and outages, by taking a look, unless a reader has just taken one."""
         self._looks.get()
 
     def _take_look(self, now: float) -> Look:
@@ -148,7 +152,7 @@ class Observer:
             try:
                 await self.answer(self.sample)
             except (KafkaError, Busy, TimeoutError):
-                pass  # the producer's thread is stuck: the next sample says so
+                pass  # the producer's thread does not answer: the next look that succeeds reports its state
             except Exception as error:  # a bug in the pages is no reason to end the agent, or to fill its log
                 if repr(error) != self._bug:
                     self._bug = repr(error)

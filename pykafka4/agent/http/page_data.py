@@ -1,4 +1,4 @@
-"""What the web page shows, as JSON. Invariant: it is bounded, whatever the number of topics; what is left out is counted."""
+"""Makes the JSON of the web page. Invariant: for any number of topics its size is bounded; the page gets the counts of all rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pykafka4.pages.rates import STEP_S, Rates
 
 __all__ = ["TOPIC_COLUMNS", "page_data"]
 
+# Rows of the tables. The browser asks for the JSON each second, and clients may name any number of topics.
 MOST_TOPICS: Final = 1_000
 MOST_DISCARDS: Final = 200
 MOST_OFFLINE: Final = 100
@@ -29,7 +30,7 @@ Json = dict[str, Any]
 
 
 def page_data(look: Look, rates: Rates, outages: Outages, head: Json) -> Json:
-    """All of it. `head` has the fields of /server_info/json."""
+    """Return the JSON of the page. `head` has the fields of /server_info/json."""
     now = rates.now()
     words = headline(look, outages, now["discarded"])
     return {
@@ -66,7 +67,7 @@ def _balance(look: Look) -> Json:
 
 
 def _topics(look: Look) -> Json:
-    """Topics with most messages that wait, then with most messages."""
+    """Return the rows of the topics with the most waiting messages; among equals, with the most accepted messages."""
     found, accounts = queues(look.status), look.account.topics
     rows: list[list[Any]] = []
     for topic in {**accounts, **found}:
@@ -123,7 +124,7 @@ def _partitions(look: Look) -> Json:
 
 
 def _not_flowing(look: Look) -> Mapping[str, Any]:
-    """Rows of partitions that are offline, with their counts, and of topics that brokers do not know."""
+    """Return the rows of offline partitions, with their counts of messages, and of topics that brokers do not know."""
     known = look.status.get("partitions", {})
     rows = {name: {**known.get(name, {}), **row} for name, row in look.status.get("offline", {}).items()}
     return {

@@ -1,4 +1,4 @@
-"""PageServer: opens and closes the pages of the agent; which path has which answer."""
+"""Opens and closes the port of the agent's pages, and maps each path to its answer."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from pykafka4.pages.files import page_files
 __all__ = ["PageServer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-# For what aiohttp logs of requests that are no HTTP: a traceback with bytes of the client, as often as the client likes. Errors of the
-# pages are logged by the Guard.
+# Swallows aiohttp's log lines on requests that are no HTTP: each is a traceback with bytes of the client, as often as the client likes.
+# The Guard logs errors of the pages.
 UNHEARD: Final = logging.Logger("pykafka4.agent.http.aiohttp", logging.CRITICAL)
-ANSWER_S: Final = 15.0
-MOST_BODY: Final = 1024  # bytes; no request needs one
-FILES: Final = {"/": "index.html", "/page.js": "page.js"}  # beside those of all pages
+ANSWER_S: Final = 15.0  # less than IDLE_S, so a client that waits gets this 503 before the sweep closes its connection
+MOST_BODY: Final = 1024  # bytes; no request needs a body
+FILES: Final = {"/": "index.html", "/page.js": "page.js"}  # beside the files that all pages share
 
 
 class PageServer:
-    """The pages. All methods are for the agent's loop."""
+    """The agent's pages. The agent's loop calls all methods."""
 
     def __init__(self, settings: HttpSettings, watched: Watched, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`monotonic` is the clock of connections, in seconds."""
@@ -45,7 +45,7 @@ class PageServer:
         self._files = page_files("pykafka4.agent.http", FILES)
 
     async def start(self) -> None:
-        """Open the port. Raises OSError."""
+        """Open the port. Raises OSError, which names the port and the way out."""
         host, port = self._settings.host, self._settings.port
         self._runner = web.AppRunner(
             self._application(),
@@ -73,7 +73,7 @@ class PageServer:
 
     @property
     def port(self) -> int:
-        """The port: with `port = 0` the system has chosen it."""
+        """The port of the pages. With `port = 0` the system has chosen it."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -112,7 +112,7 @@ class PageServer:
 
     @web.middleware
     async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The connection is in use: whatever the page, it gets time for the next request."""
+        """Note that the connection is in use, so that it gets time for its next request."""
         assert self._connections is not None
         self._connections.active(request)
         return await handler(request)
@@ -143,7 +143,7 @@ class PageServer:
         return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"503: {reason}\n")
 
     async def _update_metadata(self, request: web.Request) -> web.Response:
-        """Begin a refresh, and say so, as Dory does; a refresh that has begun is not begun again."""
+        """Begin a refresh, unless one runs, and answer at once, as Dory does."""
         if self._refresh is None or self._refresh.done():
             self._refresh = asyncio.ensure_future(asyncio.to_thread(self._watched.refresh_metadata))
             self._refresh.add_done_callback(_log_refresh)

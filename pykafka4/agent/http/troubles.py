@@ -12,7 +12,7 @@ __all__ = ["troubles"]
 
 
 def troubles(look: Look) -> dict[str, str]:
-    """Which subjects are out of order, and why."""
+    """Return the subjects that are out of order, each with the reason."""
     status, found = look.status, dict[str, str]()
     if status["state"] not in ("connected", "closed"):
         found["cluster"] = str(status["reason"] or status["state"])
