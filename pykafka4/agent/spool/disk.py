@@ -1,4 +1,4 @@
-"""Disk: what the FIFOs of all topics share: the bound, the files that wait to be synced, and whether the disk takes anything now."""
+"""Keeps the state of the disk that the FIFOs of all topics share: used bytes, files to be synced, the present failure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ __all__ = ["Disk"]
 log = get_log("pykafka4.agent.spool")
 
 MIB: Final = 1024 * 1024
+# The disk gets room back by whole segments, when all frames of one are done. Smaller segments free room sooner, larger ones need fewer
+# files.
 LARGEST_SEGMENT: Final = 8 * MIB
 SMALLEST_SEGMENT: Final = 64 * 1024
-PARTS: Final = 64  # of max_size: the size of a segment, if that is below the largest
-DAMAGED_PART: Final = 8  # damaged segments may use this part of max_size, beside it
-RETRY_S: Final = 1.0  # after the disk has refused something
+PARTS: Final = 64  # a segment has 1/64 of max_size, between the limits above
+DAMAGED_PART: Final = 8  # damaged segments may use 1/8 of max_size, in addition to max_size
+RETRY_S: Final = 1.0  # the pause after a refusal of the disk; doubles
 LONGEST_RETRY_S: Final = 30.0
 WAYS_OUT: Final = {
     errno.ENOSPC: "make room on the file system of the spool, or lower [spool] max_size",
@@ -35,7 +37,7 @@ WAYS_OUT: Final = {
 
 
 class Disk:
-    """The folder of the spool. `bytes` counts whole blocks, as the file system does."""
+    """The state of the disk below the spool's folder. `bytes` counts whole blocks, as the file system does."""
 
     def __init__(self, settings: SpoolSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.folder = settings.path
@@ -50,11 +52,11 @@ class Disk:
         self._retry_at = self._retry_s = 0.0
 
     def refuses(self) -> bool:
-        """Whether it refused something just now, so that nothing is tried yet."""
+        """Whether the pause after the last refusal goes on, so that no write is tried yet."""
         return self.failure is not None and self._clock() < self._retry_at
 
     def trouble(self) -> tuple[str | None, float | None]:
-        """What it refuses, and for how many seconds; (None, None): nothing."""
+        """Return the present failure and its age in seconds; (None, None) without one."""
         if self.failure is not None:
             return f"cannot {self.failure}", self._clock() - self.failing_since
         if self.syncing.failure is not None:
@@ -62,7 +64,7 @@ class Disk:
         return None, None
 
     def fail(self, what: str, refused: OSError) -> None:
-        """It refused something; logged once until a write succeeds."""
+        """Note a refusal, and begin the pause. A series of refusals has one log line, until a write succeeds."""
         reason = f"{what}: {refused.strerror or refused}"
         now = self._clock()
         if self.failure is None:
@@ -74,13 +76,16 @@ class Disk:
         self.failure, self._retry_at = reason, now + self._retry_s
 
     def succeed(self) -> None:
-        """It took a write."""
+        """Note that the disk took a write: the series of refusals is over."""
         if self.failure is not None:
             log.warning("spool: works again after %.0f s (it could not %s)", self._clock() - self.failing_since, self.failure)
             self.failure = None
 
     def probe(self) -> None:
-        """Write something, if it refused and its pause is over: without messages nothing else finds out that it works again."""
+        """Write a block, if the disk has refused a write and the pause is over.
+
+        Without messages no other write would find out that the disk works again, and the pages would show the failure for ever.
+        """
         if self.failure is None or self.refuses():
             return
         path = self.folder / "probe"
@@ -95,13 +100,13 @@ class Disk:
             self.succeed()
 
     def account(self, segment: Segment) -> None:
-        """Count the file with its present size."""
+        """Count a file with its present size."""
         used = allocated(segment.size)
         self.bytes += used - segment.used
         segment.used = used
 
     def remove(self, segment: Segment) -> None:
-        """Delete a file whose messages are done; keep it aside if a part of it could not be read."""
+        """Delete a file whose messages are done, or move a file with unreadable bytes to the folder of damaged files."""
         self.bytes -= segment.used
         try:
             if segment.damaged:
@@ -110,6 +115,7 @@ class Disk:
                 segment.path.unlink(missing_ok=True)
         except OSError as refused:
             self.fail(f"remove {segment.path}", refused)
+            # The file stays: without the progress the next agent would send its messages again.
             with contextlib.suppress(OSError):
                 segment.save_progress()
 
@@ -134,7 +140,7 @@ class Disk:
         self.syncing.written(self.folder / "topics")
 
     def remove_folder(self, path: Path) -> None:
-        """Remove the folder of a topic without messages, unless it holds what is not the agent's."""
+        """Remove the folder of a topic without messages. A folder with other files stays: `rmdir` refuses it."""
         self.bytes -= BLOCK
         with contextlib.suppress(OSError):
             path.rmdir()

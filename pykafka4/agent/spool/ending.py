@@ -1,4 +1,4 @@
-"""The end: what the producer could not deliver goes in front of the messages on disk, because it is older."""
+"""Puts the producer's undelivered records in front of the messages on disk at the end of the agent, because these records are older."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ Content: TypeAlias = tuple[bytes | None, bytes | None, int | None, int | None]  
 
 
 def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[Unsettled]], empty: bytes | None) -> list[ProducerRecord]:
-    """Those of `undelivered` that the producer did not get from the disk; `sent` has those that it did.
+    """Return the records of `undelivered` that did not come from the disk. `sent` has the messages that did, by topic.
 
-    Of two with the same content, the newer one is the one from the disk.
+    Records have no mark of their origin, so their content decides. Of two records with the same content the newer one came from the disk:
+    a topic is sent from the disk only after its direct messages, so the search begins with the newest.
     """
     from_disk = {topic: Counter(_content(each, empty) for each in messages) for topic, messages in sent.items()}
     kept: list[ProducerRecord] = []
@@ -42,15 +43,16 @@ def direct(undelivered: Sequence[ProducerRecord], sent: Mapping[str, Sequence[Un
 
 
 def _content(sent: Unsettled, empty: bytes | None) -> Content:
-    """Of the record. While the topic's partitions are not known, a record has the partition key for its partition."""
+    """Return the content of the message's record. While the topic is unknown, the record has the partition key in place of a partition."""
     _, value, key, partition_key, _ = parse(sent.message, empty)
     return value, key, partition_key if sent.partition is None else sent.partition, sent.timestamp_ms
 
 
 def put_back(records: Sequence[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:
-    """Write records in front of what is on disk. Returns those for which there is no room: of each topic the last ones.
+    """Write records in front of the messages on disk. Returns the records without room: of each topic the last ones.
 
-    A record that had a partition gets it as its partition key: the same partition, as long as the topic has as many.
+    A record with a partition gets the partition as its partition key, which chooses the same partition, unless the number of the topic's
+    partitions changes.
     """
     left: list[ProducerRecord] = []
     by_topic: dict[str, list[ProducerRecord]] = {}
@@ -63,7 +65,7 @@ def put_back(records: Sequence[ProducerRecord], fifo_of: Callable[[str], Fifo], 
 
 def _put_topic(topic: str, records: list[ProducerRecord], fifo_of: Callable[[str], Fifo], disk: Disk) -> list[ProducerRecord]:
     frames: list[bytes] = []
-    room = disk.max_size - disk.bytes - 2 * BLOCK
+    room = disk.max_size - disk.bytes - 2 * BLOCK  # the topic's folder, and the rest of the segment's last block
     for record in records:
         body = pack(topic.encode(), record.value or b"", record.key or b"", record.partition, record.timestamp_ms or 0)
         room -= len(body) + 4

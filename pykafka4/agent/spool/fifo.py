@@ -1,4 +1,4 @@
-"""Fifo: the messages of one topic on disk. Invariant: they are read and removed in the order in which they were appended."""
+"""Keeps the messages of one topic on disk. Invariant: messages are read and removed in the order in which they were appended."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ __all__ = ["Fifo"]
 
 log = get_log("pykafka4.agent.spool")
 
-TIMESTAMP_READ: Final = 64 * 1024
-MIDDLE: Final = 10**12  # the number of a topic's first segment; those in front of it have lower ones
+TIMESTAMP_READ: Final = 64 * 1024  # bytes that are read for the oldest timestamp; a longer message has none on the page
+# The number of a topic's first segment. Each end of an agent may put one in front with a lower number, and numbers are never below 0.
+MIDDLE: Final = 10**12
 
 
 class Fifo:
-    """A list of segments; the last one is appended to. `unread` messages are only on disk, `sent` ones also in the producer."""
+    """A list of segments, the last of which grows. `unread` counts messages only on disk, `sent` messages that the producer has as well."""
 
     def __init__(self, topic: str, folder: Path, disk: Disk) -> None:
         self.topic, self.folder, self._disk = topic, folder, disk
         self.segments: deque[Segment] = deque()
-        self.old: list[Segment] = []  # segments of an earlier run that are not counted yet
+        self.old: list[Segment] = []  # segments of an earlier process whose frames are not counted yet
         self.unread = self.sent = self.restored = 0
         self._reading: Segment | None = None
         self._read_to = 0
@@ -37,13 +38,13 @@ class Fifo:
 
     @property
     def empty(self) -> bool:
-        """Whether all messages are done."""
+        """Whether no message is left on disk."""
         return not (self.unread or self.sent or self.old)
 
     # ---- writing
 
     def append(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write whole frames behind all others. Raises OSError, and then nothing is written."""
+        """Write whole frames behind all others. If the method raises OSError, no byte of them is on disk."""
         last = self.segments[-1] if self.segments else None
         if last is None or last.sealed or last.size + len(data) > self._disk.segment_size:
             if last is not None:
@@ -54,7 +55,7 @@ class Fifo:
         self._write(last, data, count, first_ms)
 
     def put_in_front(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write whole frames before all others, into a segment of their own. Raises OSError, and then nothing is written."""
+        """Write whole frames in front of all others, into a new segment. Raises OSError."""
         segment = self._create(self.segments[0].number - 1 if self.segments else MIDDLE - 1)
         self.segments.appendleft(segment)
         self._write(segment, data, count, first_ms)
@@ -67,7 +68,7 @@ class Fifo:
             self._seal(self.segments[-1])
 
     def save_progress(self) -> None:
-        """Write how far the messages are done."""
+        """Write the progress of the segments up to the one that is read now: later segments have none."""
         for segment in self.segments:
             try:
                 segment.save_progress()
@@ -101,7 +102,10 @@ class Fifo:
     # ---- reading
 
     def next_read(self) -> tuple[Segment, int] | None:
-        """The segment with the next unread message, and where it is; None if there is none, or old segments are not counted yet."""
+        """Return the segment and the offset of the next unread message.
+
+        None without an unread message, and while old segments are not counted: new messages must not be sent before them.
+        """
         if self.old or not self.unread:
             return None
         if self._reading is None:
@@ -113,29 +117,33 @@ class Fifo:
         return (self._reading, self._read_to) if self._read_to < self._reading.size else None
 
     def sent_to(self, end: int, count: int) -> None:
-        """So many messages, up to `end` of the segment of `next_read`, are sent."""
+        """Note that `count` messages, up to the offset `end` in the segment of `next_read`, were sent."""
         self._read_to = end
         self.unread -= count
         self.sent += count
 
     def skipped_to(self, end: int, size: int) -> None:
-        """So many bytes, up to `end` of the segment of `next_read`, cannot be read. The file is kept aside in the end."""
+        """Note `size` unreadable bytes up to `end` in the segment of `next_read`. Its file is set aside when its messages are done."""
         assert self._reading is not None
         self._read_to = end
         self._reading.damaged = self._reading.sealed = True
         self._disk.damaged_bytes += size
 
     def take_back(self, count: int) -> None:
-        """So many sent messages will not be acknowledged any more: they are unread again."""
+        """Make `count` sent messages unread again: the producer has ended and will not acknowledge them."""
         self.sent -= count
         self.unread += count
 
     def done_to(self, segment: Segment, end: int, count: int) -> int:
-        """So many sent messages, up to `end` of `segment`, are done. Returns how many could not be read in segments that end here."""
+        """Note that `count` sent messages, up to `end` in `segment`, are done, and remove segments without other messages.
+
+        Returns the number of messages that could not be read in the removed segments.
+        """
         segment.start = end
         segment.done += count
         self.sent -= count
         lost = 0
+        # The last segment stays while it takes frames: else each message of a topic with a slow trickle would need a new file.
         while self.segments and self.segments[0].start >= self.segments[0].size and (len(self.segments) > 1 or self.segments[0].sealed):
             lost += self._drop(self.segments[0])
         return lost
@@ -146,13 +154,14 @@ class Fifo:
             self._reading = None
         missing = (segment.count or 0) - segment.done
         self.unread -= missing
+        # A damaged length hides how many frames there were: the file has lost one message at least.
         lost = max(missing, 1) if segment.damaged else missing
         self.restored += lost - missing
         self._disk.remove(segment)
         return lost
 
     def leave(self) -> None:
-        """Remove the files: no message is left."""
+        """Remove the files of the topic, when no message is left."""
         while self.segments:
             self._disk.remove(self.segments.popleft())
         if self._has_folder:
@@ -163,20 +172,20 @@ class Fifo:
     # ---- old segments
 
     def restore(self, segments: list[Segment]) -> None:
-        """These files were found, in order; they are not read yet. New messages go behind them."""
+        """Take over the files of an earlier process, in order, without reading them. New messages are appended behind them."""
         self.segments.extend(segments)
         self.old = list(segments)
         self._has_folder = True
         self._disk.bytes += BLOCK
         self._next = max([MIDDLE - 1, *(segment.number for segment in segments)]) + 1
         for segment in segments:
-            segment.sealed = True
+            segment.sealed = True  # its end may be torn or sealed: new frames begin a new segment
             self._disk.account(segment)
 
     def inspect(self) -> bool:
-        """Read the progress of the old segments and count their messages. May be called on any thread.
+        """Read the progress of the old segments and count their messages. Any thread may call this.
 
-        False: the system has no file descriptor or memory for it now; the next call goes on there.
+        Returns False if the system has no file descriptor or memory now. The next call goes on with the same segment.
         """
         for segment in self.old:
             if segment.damaged or segment.count is not None:
@@ -198,7 +207,7 @@ class Fifo:
         return True
 
     def counted(self) -> int:
-        """The old segments are inspected. Returns how many messages are lost, at least, because a whole segment cannot be read."""
+        """Take over the result of `inspect`, on the loop. Returns the lost messages: at least one for each segment that cannot be read."""
         old, self.old = self.old, []
         for segment in old:
             self._disk.account(segment)
@@ -216,7 +225,7 @@ class Fifo:
         return lost
 
     def state(self, restored: int) -> SpooledTopic:
-        """For the account and the page. `restored` messages were on disk at the start, but are not any more."""
+        """Return the counts for the account and the page. `restored` messages were on disk at the start and have left it since."""
         used = sum(segment.used for segment in self.segments)
         return SpooledTopic(self.unread, self.sent, used, self.restored + restored, self.segments[0].oldest_ms if self.segments else None)
 
@@ -225,5 +234,5 @@ def _first_timestamp(segment: Segment) -> int | None:
     try:
         found = cut(segment.read(segment.start, TIMESTAMP_READ))
         return parse(found[0][1])[4] if found else None
-    except (OSError, Refused):  # replay names it
+    except (OSError, Refused):  # the replay logs the damage when it reads the same bytes
         return None

@@ -1,4 +1,4 @@
-"""Folder: where the spool is, locked for one agent, and what it holds at the start.
+"""Locks the spool's folder for one agent, and finds the messages of earlier agents in it.
 
 lock                                    held with flock; names the process and the format
 topics/t-NAME/NUMBER.seg                the segments of a topic, in the order of their numbers
@@ -25,20 +25,20 @@ __all__ = ["Folder", "SpoolUnusable"]
 log = get_log("pykafka4.agent.spool")
 
 FOLDER_MODE: Final = 0o700
-PREFIX: Final = "t-"  # no topic's folder is hidden, or `..`
+PREFIX: Final = "t-"  # without it a topic such as `.x` would have a hidden folder
 SEGMENT: Final = re.compile(r"([0-9]{20})\.seg")
 FORMAT: Final = "pykafka4 spool, format"
 
 
 class SpoolUnusable(Exception):
-    """The folder cannot be used: it is no folder, not accessible, of another format, or another agent has it."""
+    """The agent cannot use the folder: it is no folder, not accessible, of another format, or locked by another agent."""
 
 
 class Folder:
-    """The locked folder."""
+    """The locked folder of the spool."""
 
     def __init__(self, path: Path) -> None:
-        """Create it if it does not exist, and lock it. Raises SpoolUnusable."""
+        """Create the folder if it does not exist, and lock it. Raises SpoolUnusable."""
         self.path = path
         try:
             path.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -72,19 +72,19 @@ class Folder:
         try:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{FORMAT} {VERSION}\nprocess {os.getpid()}\n".encode(), 0)
-        except OSError as refused:  # a full disk must not keep what it holds from being sent
+        except OSError as refused:  # a full disk must not keep the messages on it from being sent
             log.warning("spool: cannot write %s: %s", self.path / "lock", refused.strerror)
 
     def _text(self) -> str:
         return os.pread(self._lock, 1000, 0).decode("ascii", "replace")
 
     def of_topic(self, topic: str) -> Path:
-        """Its folder. The topic has a legal name."""
+        """Return the folder of a topic, which must have a legal name."""
         assert is_legal_topic(topic), topic
         return self.path / "topics" / f"{PREFIX}{topic}"
 
     def fifos(self, disk: Disk) -> dict[str, Fifo]:
-        """Those that earlier agents left. Raises SpoolUnusable."""
+        """Return the FIFOs that earlier agents left, by topic. Raises SpoolUnusable."""
         fifos: dict[str, Fifo] = {}
         try:
             with os.scandir(self.path / "topics") as entries:
@@ -110,7 +110,7 @@ class Folder:
         return fifos
 
     def close(self) -> None:
-        """Unlock it."""
+        """Unlock the folder."""
         os.close(self._lock)
 
 

@@ -1,4 +1,4 @@
-"""The bytes of a segment: a header with the progress, then frames, and a seal behind the last one.
+"""Writes and reads the bytes of a segment: a header with the progress, then frames, and a seal behind the last frame.
 
 A frame is the CRC-32C of a message's bytes and these bytes, which begin with their size (`pykafka4.agent.format`). All numbers are big
 endian. Version 1:
@@ -38,7 +38,7 @@ __all__ = [
 
 MAGIC: Final = b"PK4SPOOL"
 VERSION: Final = 1
-FIRST: Final = 32  # where the first frame begins
+FIRST: Final = 32  # the offset of the first frame
 PROGRESS_AT: Final = 16
 SMALLEST: Final = 10  # bytes of a message without a body
 SEAL: Final = 0x01FF
@@ -49,18 +49,19 @@ _CRC = Struct(">I")
 _FRAME = Struct(">Ii")
 _SEAL = Struct(">ihhhQ")
 SEAL_SIZE: Final = _CRC.size + _SEAL.size
-# API key, version and flags: what a search for a frame looks for. They are 8 bytes behind its begin.
+# API key, version and flags, 8 bytes behind the begin of a frame: six bytes with three values in all, so a search after damage finds
+# candidates fast. The checksum then decides.
 _KINDS = re.compile(rb"\x01[\x00\x01\xff]\x00\x00\x00\x00")
 _KINDS_AT: Final = 8
 
-Frame: TypeAlias = tuple[int, bytes]  # where it ends, and the bytes of its message
+Frame: TypeAlias = tuple[int, bytes]  # the offset of its end, and the bytes of its message
 
 
 @attrs.frozen
 class Salvage:
-    """What is readable in damaged bytes. `damaged` has ranges; `end` is where the last frame, or the last damaged range, ends.
+    """The readable frames in damaged bytes. `damaged` has ranges; `end` is the end of the last frame or damaged range.
 
-    What lies behind `end` is a torn write: the beginning of a frame, or zeros, with no frame behind it.
+    The bytes behind `end` are a torn write: the beginning of a frame, or zeros, without a whole frame behind them.
     """
 
     frames: list[Frame]
@@ -69,25 +70,26 @@ class Salvage:
 
 
 def crc_of(message: bytes) -> bytes:
-    """The first part of the frame of a message."""
+    """Return the first part of the frame of a message, its CRC-32C."""
     return _CRC.pack(crc32c(message))
 
 
 def header(offset: int = FIRST, done: int = 0) -> bytes:
-    """The first bytes of a segment."""
+    """Return the first bytes of a segment."""
     return _HEADER.pack(MAGIC, VERSION) + progress(offset, done)
 
 
 def progress(offset: int, done: int) -> bytes:
-    """The bytes at PROGRESS_AT."""
+    """Return the bytes at PROGRESS_AT."""
     slot = _PROGRESS.pack(offset, done)
     return slot + crc_of(slot)
 
 
 def read_header(data: bytes) -> tuple[int, int]:
-    """The progress in a header: (offset, frames that are done); the beginning of the segment if the progress is damaged.
+    """Return the progress in a header: (offset, number of done frames).
 
-    Raises ValueError if these are not the first bytes of a segment.
+    For a damaged progress this is the beginning of the segment: its messages are sent again, and none is lost. Raises ValueError for other
+    bytes than a segment's header.
     """
     try:
         magic, version = _HEADER.unpack_from(data)
@@ -103,13 +105,13 @@ def read_header(data: bytes) -> tuple[int, int]:
 
 
 def seal(frames: int) -> bytes:
-    """The last bytes of a segment that gets no more frames."""
+    """Return the last bytes of a segment without further frames. The next agent reads the number of frames there, not the whole file."""
     body = _SEAL.pack(_SEAL.size, SEAL, 0, 0, frames)
     return crc_of(body) + body
 
 
 def read_seal(data: bytes) -> int | None:
-    """How many frames a segment has that ends with `data`; None if it has no seal."""
+    """Return the number of frames of a segment that ends with `data`, None without a seal."""
     if len(data) != SEAL_SIZE:
         return None
     size, kind, _, _, frames = _SEAL.unpack_from(data, _CRC.size)
@@ -117,7 +119,7 @@ def read_seal(data: bytes) -> int | None:
 
 
 def cut(data: bytes, at: int = 0) -> list[Frame]:
-    """The frames in `data` from `at` on, up to the first one that is incomplete or damaged."""
+    """Return the frames in `data` from `at` on, up to the first incomplete or damaged frame."""
     frames: list[Frame] = []
     unpack, last = _FRAME.unpack_from, len(data) - _FRAME.size
     while at <= last:
@@ -132,7 +134,7 @@ def cut(data: bytes, at: int = 0) -> list[Frame]:
 
 
 def salvage(data: bytes) -> Salvage:
-    """The readable frames of `data`, which are all bytes up to the end of a segment."""
+    """Return the readable frames of `data`, which must be all bytes up to the end of a segment."""
     frames: list[Frame] = []
     damaged: list[tuple[int, int]] = []
     at = 0
@@ -151,7 +153,7 @@ def salvage(data: bytes) -> Salvage:
 
 
 def _find(data: bytes, at: int) -> int | None:
-    """Where the next whole frame begins."""
+    """Return the offset of the next whole frame, None without one."""
     candidates: Iterable[re.Match[bytes]] = _KINDS.finditer(data, at + _KINDS_AT)
     return next((found.start() - _KINDS_AT for found in candidates if _is_frame(data, found.start() - _KINDS_AT)), None)
 
@@ -163,7 +165,8 @@ def _is_frame(data: bytes, at: int) -> bool:
 
 
 def _torn(data: bytes, at: int) -> bool:
-    """Whether the bytes from `at` on are the beginning of a frame whose end was not written. They hold no whole frame."""
+    """Whether the bytes from `at` on, which hold no whole frame, are the beginning of a frame whose end was not written."""
+    # A file system may have written the file's new length before the bytes: after a loss of power there are zeros.
     if len(data) - at < _FRAME.size or not any(data[at:]):
         return True
     return at + 4 + int(_FRAME.unpack_from(data, at)[1]) > len(data)

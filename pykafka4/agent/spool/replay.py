@@ -1,10 +1,10 @@
-"""Replay: sends what is on disk to the producer. Invariant: a topic's messages are sent in order, and are done in order.
+"""Sends messages from the disk to the producer. Invariant: a topic's messages are sent in order, and leave the disk in order.
 
-It waits for nothing and reads nothing: `Spool` has the thread that reads, and calls again when there are acknowledgements.
+The replay does no I/O and never waits: `Spool` has the thread that reads, and calls the replay again after acknowledgements.
 
-At most `window` bytes are unacknowledged, shared by the topics: so one that is stuck does not hold up the others, and what is on disk
-does not take the memory of topics that need no disk. A topic for which the producer has no room is tried again after a pause, with
-little: its messages in the producer's memory are older, and must leave first.
+At most `window` bytes are unacknowledged. Topics share them, so a stuck topic does not hold up the others, and messages from the disk do
+not take the memory of topics without messages on disk. A topic for which the producer has no room is tried again after a pause, with a
+short read: its messages in the producer's memory are older, and must leave first.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ __all__ = ["Reading", "Replay", "Unsettled"]
 
 log = get_log("pykafka4.agent.spool")
 
-FIRST_READ: Final = 4 * 1024  # bytes; doubles with each read that is sent as a whole
-LARGEST_READ: Final = 32 * 1024  # they are sent in a turn of the loop, and inputs wait meanwhile
-RECORD_COST: Final = 220  # bytes of memory that a message takes beside its own, and beside the producer's
-MOST_AT_ONCE: Final = 5_000  # messages that are done in a turn of the loop
-LEAVING_COST: Final = 500  # of a topic of which nothing is left, in messages: removing a folder may take the file system a millisecond
-PAUSE_S: Final = 0.1  # without room in the producer; doubles
+FIRST_READ: Final = 4 * 1024  # bytes; doubles after each read whose messages were all sent
+LARGEST_READ: Final = 32 * 1024  # the loop sends the messages of a read in one turn, and inputs wait meanwhile
+RECORD_COST: Final = 220  # bytes of memory for a message beside its own bytes and the producer's
+MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the loop
+LEAVING_COST: Final = 500  # of an empty topic, in messages: the file system may take a millisecond to remove its folder
+PAUSE_S: Final = 0.1  # the pause of a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
 PAUSE_OF_EACH_S: Final = 0.002  # of many topics: all of them together make at most 500 attempts a second
-GIVEN_UP: Final = (ClosedError.code, KafkaError.code)  # codes of messages that failed because the producer ended or failed: they stay
+# Codes of messages that failed only because the producer ended or crashed: these messages stay on disk. All other outcomes are definite.
+GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
 
 @attrs.frozen
 class Reading:
-    """Bytes to read: `length` at `offset`, or up to the end of the segment."""
+    """A range of bytes to read: `length` at `offset`, or fewer at the end of the segment."""
 
     replayed: Replayed
     segment: Segment
@@ -53,7 +54,7 @@ class Reading:
 
 @attrs.define(eq=False)
 class Sent:
-    """Something of a segment that ends at `end`: a message, or (without `delivery`) one that is discarded, or (`count` 0) damaged bytes."""
+    """A part of a segment that ends at `end`: a sent message; without `delivery` a discarded message; with `count` 0 damaged bytes."""
 
     segment: Segment
     end: int
@@ -64,7 +65,7 @@ class Sent:
 
 
 class Unsettled(NamedTuple):
-    """A message that was sent, but is not done. The partition and the timestamp are its record's; `crashed`: the producer has failed."""
+    """A sent message without a definite outcome. Partition and timestamp are its record's. `crashed`: the producer has crashed."""
 
     message: bytes
     partition: int | None
@@ -73,47 +74,47 @@ class Unsettled(NamedTuple):
 
 
 class Replayed:
-    """A topic whose messages are being sent."""
+    """The replay of one topic."""
 
     __slots__ = ("fifo", "in_flight", "least", "length", "pause_s", "paused_until", "reading", "sent", "watched")
 
     def __init__(self, fifo: Fifo) -> None:
         self.fifo = fifo
         self.sent: deque[Sent] = deque()
-        self.in_flight = 0  # bytes
+        self.in_flight = 0  # unacknowledged bytes, with RECORD_COST for each message
         self.length = FIRST_READ
-        self.least = 0  # bytes to read, whatever the share: a frame is longer than the last read
+        self.least = 0  # bytes of the next read, even beyond the share: a frame is longer than the last read
         self.pause_s, self.paused_until = PAUSE_S, 0.0
         self.reading = False
-        self.watched: Delivery | None = None  # calls back when it is done
+        self.watched: Delivery | None = None  # the oldest unacknowledged one, which calls `wake` when it is done
 
 
 class Replay:
-    """The topics with messages on disk."""
+    """The replays of all topics with messages on disk. The agent's loop calls all methods."""
 
     def __init__(self, sender: Sender, discards: Discards, window: int, empty: bytes | None, clock: Callable[[], float]) -> None:
         self.sender, self._discards, self._window, self._empty, self._clock = sender, discards, window, empty, clock
         self._topics: dict[str, Replayed] = {}
         self._turns: deque[Replayed] = deque()
         self._hurry = True  # something was acknowledged since `should_hurry` was True, or it never was
-        self._freed = False  # something was acknowledged since a topic found no room: the next ones in turn are tried, pause or not
+        self._freed = False  # messages were acknowledged since a topic found no room: the next topics are tried in spite of their pause
         self.stopped = False
-        self.holds = 0  # accounts that are being taken
+        self.holds = 0  # accounts between `Spool.hold` and `Spool.release`
 
     def add(self, fifo: Fifo) -> None:
-        """The topic has messages on disk now."""
+        """Add a topic with messages on disk."""
         if fifo.topic not in self._topics:
             self._topics[fifo.topic] = replayed = Replayed(fifo)
             self._turns.append(replayed)
 
     def remove(self, fifo: Fifo) -> None:
-        """The topic has none any more."""
+        """Remove a topic without messages on disk."""
         replayed = self._topics.pop(fifo.topic, None)
         if replayed is not None:
             self._turns.remove(replayed)
 
     def next_reading(self) -> Reading | None:
-        """What to read next; None: nothing can be sent now. Topics take turns."""
+        """Return the next range of bytes to read, None if no message can be sent now. Topics take turns."""
         if self.stopped or self.holds:
             return None
         now, share = self._clock(), self._share()
@@ -131,19 +132,20 @@ class Replay:
         return None
 
     def _share(self) -> int:
-        """How many bytes of each topic may be unacknowledged."""
+        """Return the most unacknowledged bytes of each topic."""
         return self._window // max(1, len(self._turns))
 
     def pause(self) -> float | None:
-        """In how many seconds a topic without room is tried again; None: none waits for that."""
+        """Return the seconds until the first topic without room is tried again, None if no topic pauses."""
         now = self._clock()
         pauses = [replayed.paused_until - now for replayed in self._turns if replayed.paused_until > now]
         return min(pauses, default=None)
 
     def should_hurry(self) -> bool:
-        """Whether what was sent should leave the producer without linger: a topic has used its share, and could send more.
+        """Whether the producer should send its messages without linger, because a topic has used its share and has more messages.
 
-        True once, and once after each acknowledgement: so while the cluster is away, the producer is not flushed again and again.
+        Such a topic can send no more before the linger is over, so linger_ms would set the pace of the replay. True once, and once after
+        each acknowledgement: the producer is not flushed again and again while the cluster is away.
         """
         if not self._hurry:
             return False
@@ -156,10 +158,11 @@ class Replay:
     # ---- sending
 
     def send(self, reading: Reading, data: bytes) -> None:
-        """Send what was read."""
+        """Send the messages in the bytes that were read."""
         replayed, segment = reading.replayed, reading.segment
         replayed.reading = False
-        if self.stopped or self.holds:  # it is read again
+        # The read began before `hold`: a message sent now would be in both counts of the account. The same bytes are read again later.
+        if self.stopped or self.holds:
             return
         found, replayed.least = cut(data), 0
         if not data:  # somebody has cut the file off
@@ -174,7 +177,7 @@ class Replay:
             self._send_all(replayed, segment, reading.offset, whole.frames, ranges)
 
     def unreadable(self, reading: Reading, refused: OSError) -> None:
-        """The disk does not give the rest of a segment."""
+        """Take notice of a failed read: skip the rest of the segment, or pause if only descriptors or memory are short."""
         reading.replayed.reading = False
         if refused.errno in OUT_OF:
             self._freed = False
@@ -191,7 +194,7 @@ class Replay:
         for end, message in frames:
             if waiting and base + waiting[0][0] == begin:
                 begin = self._skip(replayed, segment, begin, base + waiting.popleft()[1])
-            if replayed.in_flight >= share and replayed.in_flight:  # the rest is read again
+            if replayed.in_flight >= share and replayed.in_flight:  # the share is used up; the rest is read again later
                 return
             if not self._send(replayed, segment, base + end, message):
                 return
@@ -202,7 +205,7 @@ class Replay:
         replayed.pause_s = PAUSE_S
 
     def _send(self, replayed: Replayed, segment: Segment, end: int, message: bytes) -> bool:
-        """Whether it was sent, or discarded."""
+        """Send a message. Returns False if it has to wait, True if it was sent or discarded."""
         try:
             delivery = self.sender.send_spooled(parse(message, self._empty))
         except (KafkaError, MemoryError):  # no room, or the producer has ended or failed
@@ -221,7 +224,7 @@ class Replay:
         return True
 
     def _skip(self, replayed: Replayed, segment: Segment, start: int, end: int) -> int:
-        """Bytes that cannot be read."""
+        """Skip bytes that cannot be read. Returns `end`."""
         log.warning(
             "spool: bytes %d to %d of %s are damaged; their messages of topic %s are lost", start, end, segment.path, replayed.fifo.topic
         )
@@ -232,9 +235,9 @@ class Replay:
     # ---- acknowledgements
 
     def look(self, wake: Callable[[object], object]) -> list[Fifo]:
-        """Remove from the disk what is done; returns topics of which nothing is left.
+        """Remove acknowledged and discarded messages from the disk. Returns the topics without further messages.
 
-        `wake` is called, on some thread, when more is done.
+        The replay calls `wake`, on any thread, when there are more to remove.
         """
         emptied: list[Fifo] = []
         left = MOST_AT_ONCE
@@ -250,11 +253,12 @@ class Replay:
         return emptied
 
     def _look(self, replayed: Replayed, wake: Callable[[object], object] | None, most: float = math.inf) -> int:
-        """How many are done, at most `most`."""
+        """Remove the messages of one topic that are done, at most `most`. Returns their number."""
         before = len(replayed.sent)
         while replayed.sent and before - len(replayed.sent) < most:
             first = replayed.sent[0]
             if first.delivery is not None and not first.delivery.done():
+                # Only the oldest delivery calls back, not each: messages leave in order, so none can leave before this one.
                 if wake is not None and replayed.watched is not first.delivery:
                     replayed.watched = first.delivery
                     first.delivery.add_done_callback(wake)
@@ -270,7 +274,7 @@ class Replay:
         return before - len(replayed.sent)
 
     def unsettled(self) -> dict[str, list[Unsettled]]:
-        """After the producer has ended: messages, by topic, that were sent, but are not done."""
+        """Return the sent messages without a definite outcome, by topic, after the producer has ended."""
         for replayed in self._turns:
             self._look(replayed, None)
         return {
@@ -284,7 +288,7 @@ class Replay:
 
 
 def given_up(delivery: Delivery) -> bool:
-    """Whether the message was not delivered only because the producer ended."""
+    """Whether a message was not delivered only because the producer ended or crashed."""
     error = delivery.exception(0)
     return isinstance(error, DeliveryFailed) and error.code in GIVEN_UP
 

@@ -1,4 +1,4 @@
-"""Segment: one file, its header and its progress. Invariant: `size` covers only whole frames, whatever the disk refuses.
+"""Writes and reads one file with its header and its progress. Invariant: after any refusal of the disk `size` covers only whole frames.
 
 No file stays open: a spool may have more topics than a process may have files.
 """
@@ -16,9 +16,9 @@ from pykafka4.agent.spool import frames
 
 __all__ = ["BLOCK", "OUT_OF", "Segment", "allocated"]
 
-BLOCK: Final = 4096  # what a file or a folder uses of the disk at least
+BLOCK: Final = 4096  # the bytes of the disk that the smallest file or folder uses
 FILE_MODE: Final = 0o600
-OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # errors of the system, not of the file: it can be read later
+OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the system lacks resources now; the file itself is readable later
 
 
 def allocated(size: int) -> int:
@@ -27,9 +27,9 @@ def allocated(size: int) -> int:
 
 
 class Segment:
-    """A file with frames of one topic. `start` and `done`: the progress, where the first frame that is not done begins.
+    """A file with frames of one topic. `start` and `done` are the progress: the offset behind the done frames, and their number.
 
-    `count` is the number of its frames, None until an old one is counted. `sealed`: it gets no more frames.
+    `count` is the number of frames, None in an old segment before its frames are counted. A `sealed` segment gets no more frames.
     """
 
     __slots__ = ("_saved", "count", "damaged", "done", "number", "oldest_ms", "path", "sealed", "size", "start", "used")
@@ -38,18 +38,19 @@ class Segment:
         self.path, self.number, self.size, self.count = folder / f"{number:020d}.seg", number, size, count
         self.start = self._saved = frames.FIRST
         self.done = 0
-        self.used = 0  # bytes of the disk that the bound counts for it
+        self.used = 0  # bytes of the disk that the bound counts for this file
         self.oldest_ms: int | None = None
         self.sealed = self.damaged = False
 
     @classmethod
     def create(cls, folder: Path, number: int) -> Segment:
-        """A new file with a header. Raises OSError."""
+        """Create a file with a header. Raises OSError."""
         segment = cls(folder, number, count=0)
         try:
             with _opened(segment.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as fd:
                 _write(fd, frames.header())
         except OSError:
+            # A full disk leaves a file without a whole header, and the next attempt with this number would find the file and fail.
             if segment.path.exists() and segment.path.stat().st_size < frames.FIRST:
                 segment.path.unlink()
             raise
@@ -57,7 +58,7 @@ class Segment:
         return segment
 
     def append(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write whole frames at the end; `first_ms` is the timestamp of the first. Raises OSError, and then nothing is written."""
+        """Write whole frames at the end. `first_ms` is the first message's timestamp. If it raises OSError, the file is as before."""
         with _opened(self.path, os.O_WRONLY) as fd:
             try:
                 _write(fd, data, self.size)
@@ -70,22 +71,22 @@ class Segment:
         self.count = (self.count or 0) + count
 
     def seal(self) -> None:
-        """No more frames come. Raises OSError: then it is counted again at the next start."""
+        """Write the seal. If this raises OSError, the next agent counts the frames by reading the whole file."""
         self.sealed = True
         data = frames.seal(self.count or 0)
         with _opened(self.path, os.O_WRONLY) as fd:
             _write(fd, data, self.size)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes of frames at `offset`. Raises OSError. May be called on any thread."""
+        """Return up to `length` bytes of frames at `offset`. Raises OSError. Any thread may call this."""
         length = min(length, self.size - offset)
         with _opened(self.path, os.O_RDONLY) as fd:
             return os.pread(fd, length, offset)
 
     def inspect(self) -> int:
-        """Read the progress of an old file, count its frames, ignore a torn end; returns the size of that. May be called on any thread.
+        """Read the progress of an old file and count its frames without a torn end. Returns the size of the torn end in bytes.
 
-        Raises OSError, ValueError if the header is not that of a segment.
+        Raises OSError, and ValueError for a file without a segment's header. Any thread may call this.
         """
         if self.size < frames.FIRST:  # the process was killed before it had written the header
             torn, self.size, self.count = self.size, frames.FIRST, 0
@@ -105,7 +106,7 @@ class Segment:
         return torn
 
     def save_progress(self) -> None:
-        """Write the progress into the header, if it has changed. Raises OSError."""
+        """Write the progress into the header, if the progress has changed. Raises OSError."""
         if self.start != self._saved:
             with _opened(self.path, os.O_WRONLY) as fd:
                 os.pwrite(fd, frames.progress(self.start, self.done), frames.PROGRESS_AT)
@@ -122,7 +123,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def _write(fd: int, data: bytes, offset: int = 0) -> None:
-    """Write all of it; the disk may take a part before it refuses the rest."""
+    """Write all bytes. A nearly full disk takes a part of them first; the next call then raises OSError."""
     done = os.pwrite(fd, data, offset)
     while done < len(data):
         done += os.pwrite(fd, memoryview(data)[done:], offset + done)

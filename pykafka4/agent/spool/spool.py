@@ -1,6 +1,6 @@
-"""Spool: the FIFOs of all topics in one folder, and the tasks that send, sync and count what is on disk.
+"""Keeps the FIFOs of all topics in one folder, and runs the tasks that send, sync and count messages on disk.
 
-The router's part, for each list of messages that an input hands over:
+The router's calls, for each list of messages from an input:
 
     for message in messages:
         if spool.takes(topic):         # its older messages are on disk
@@ -12,8 +12,8 @@ The router's part, for each list of messages that an input hands over:
             spool.add(message)
     spool.write()                      # one write per topic
 
-A topic goes to the producer directly only while nothing of it is on disk. So what the producer has of it and did not get from here is
-older than all that is on disk.
+Invariant: messages of a topic go to the producer directly only while the topic has no message on disk. So the topic's messages in the
+producer that did not come from the disk are older than all its messages on disk.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ __all__ = ["Spool"]
 
 log = get_log("pykafka4.agent.spool")
 
-LOOK_S: Final = 0.5  # after this time acknowledgements are looked for, even if nobody called
-READINGS: Final = 50  # between two looks
-LEAST_PAUSE_S: Final = 0.1  # topics that have to pause are tried again together: each time goes through all topics
-PROGRESS_S: Final = 1.0  # how often the progress is written: after a crash, what was acknowledged since is sent again
+LOOK_S: Final = 0.5  # the longest time between two looks for acknowledgements, without a callback
+READINGS: Final = 50  # reads between two looks: a look goes through all topics
+LEAST_PAUSE_S: Final = 0.1  # topics that pause are tried again together: each attempt goes through all topics
+PROGRESS_S: Final = 1.0  # between two writes of the progress: after a crash, messages acknowledged since the last are sent again
 MOST_TOPICS: Final = 10_000  # each has a folder, a file, and its turn: a program that invents names would use up inodes and the loop's time
-MOST_LEAVING: Final = 50  # topics of which nothing is left, in one turn of the loop: see LEAVING_COST
-NEW_FILE: Final = 2 * BLOCK  # the most that a write to a topic may need beside its bytes: the rest of a block, and a folder
+MOST_LEAVING: Final = 50  # empty topics that are removed in one turn of the loop: see LEAVING_COST
+NEW_FILE: Final = 2 * BLOCK  # the bytes of the disk beside the message's own: the rest of a block, and a folder
 
 
 class Added:
@@ -65,26 +65,26 @@ class Added:
 
 
 class Spool:
-    """See the module. All methods are called on the agent's loop."""
+    """The FIFOs of all topics. The agent's loop calls all methods."""
 
     def __init__(
         self, settings: SpoolSettings, discards: Discards, empty: bytes | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Lock the folder and look what files it holds; none is read yet. Raises SpoolUnusable.
+        """Lock the folder and list its files, without reading them. Raises SpoolUnusable.
 
-        `empty` is what an empty key or value on disk becomes, as for the inputs.
+        `empty` replaces an empty key or value from the disk, as for the inputs.
         """
         self._settings, self._discards, self._empty, self._clock = settings, discards, empty, clock
         self._folder = Folder(settings.path)
         self._disk = Disk(settings, clock)
-        for path in (settings.path, settings.path.parent):  # they may be new
+        for path in (settings.path, settings.path.parent):  # the folder may be new: without a sync of both a loss of power removes it
             self._disk.syncing.written(path)
         self._fifos: dict[str, Fifo] = self._folder.fifos(self._disk)
-        self._restored: Counter[str] = Counter()  # of topics of which nothing is left
+        self._restored: Counter[str] = Counter()  # messages of earlier processes, of topics without messages on disk
         self._added: dict[str, Added] = {}
         self._added_size = 0
         self._always = settings.always
-        self.cluster_away = False  # set by the agent: new messages go to the disk first, as in memory a kill would lose them
+        self.cluster_away = False  # set by the agent: new messages go to the disk at once, since a kill would lose them in memory
         self._reader = ThreadPoolExecutor(1, "pykafka4-spool-read")
         self._tasks: list[asyncio.Task[None]] = []
         self._work = asyncio.Event()
@@ -93,13 +93,13 @@ class Spool:
     # ---- writing
 
     def takes(self, topic: str) -> bool:
-        """Whether the topic's next message has to be added here: older ones are on disk, the cluster is away, or `always` is set."""
+        """Whether the topic's next message must be added here: older ones are on disk, the cluster is away, or `always` is set."""
         if topic in self._fifos or topic in self._added:
             return True
         return (self._always or self.cluster_away) and not self._disk.refuses()
 
     def add(self, message: Message) -> None:
-        """Put a message behind those of its topic, with the next `write`. Discards it if there is no room."""
+        """Put a message behind the messages of its topic, with the next `write`. Without room on the disk, discard and count it."""
         topic, value, key, partition_key, timestamp_ms = message
         if self._disk.refuses():
             self._discards.discarded(message, Reason.SPOOL_FAILED)
@@ -125,13 +125,13 @@ class Spool:
         self._added_size += size
 
     def write(self) -> None:
-        """Write what was added: one write per topic. Discards what the disk refuses."""
+        """Write the added messages, with one write per topic. Discards and counts messages that the disk refuses."""
         if not self._added:
             return
         everything, self._added, self._added_size = self._added, {}, 0
         for topic, added in everything.items():
             fifo = self._fifo(topic)
-            if not fifo.unread:  # otherwise its messages are just being sent, or wait for something else
+            if not fifo.unread:  # otherwise the sending task already knows that the topic has messages
                 self._work.set()
             try:
                 fifo.append(b"".join(added.frames), len(added.messages), added.messages[0][4])
@@ -147,7 +147,7 @@ class Spool:
                 self.replay.add(fifo)
 
     def _leave(self, fifo: Fifo) -> None:
-        """Nothing of the topic is on disk: it goes to the producer directly."""
+        """Forget a topic without messages on disk: its next message goes to the producer directly."""
         fifo.leave()
         if fifo.restored:
             self._restored[fifo.topic] += fifo.restored
@@ -158,13 +158,13 @@ class Spool:
     # ---- sending
 
     def begin(self, sender: Sender, window: int) -> None:
-        """What is on disk may be sent, at most `window` bytes of it unacknowledged at a time."""
+        """Allow messages on disk to be sent, with at most `window` unacknowledged bytes at a time."""
         self.replay = Replay(sender, self._discards, window, self._empty, self._clock)
         for fifo in self._fifos.values():
             self.replay.add(fifo)
 
     def start(self, sender: Sender, window: int) -> None:
-        """As `begin`; and tasks of the running loop send, sync and count."""
+        """Call `begin`, and start the tasks that send, sync and count, on the running loop."""
         self.begin(sender, window)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(work) for work in (self._count(), self._send(), self._tick())]
@@ -172,7 +172,10 @@ class Spool:
             task.add_done_callback(_report)
 
     async def stop(self) -> None:
-        """Send nothing more from here on; to be called before `Producer.close`. `add` and `write` still work."""
+        """Stop sending from the disk, before `Producer.close`. `add` and `write` still work.
+
+        After `Producer.close` each attempt to send would fail, and the replay would pause and try again without end.
+        """
         if self.replay is not None:
             self.replay.stopped = True
         for task in self._tasks:
@@ -180,7 +183,7 @@ class Spool:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _count(self) -> None:
-        """Count the messages of old files, one topic after the other; each is sent from then on."""
+        """Count the messages of old files, one topic after the other. A counted topic may be sent while others are counted."""
         loop = asyncio.get_running_loop()
         for fifo in self.uncounted():
             while not await loop.run_in_executor(self._reader, fifo.inspect):
@@ -188,11 +191,11 @@ class Spool:
             self.counted(fifo)
 
     def uncounted(self) -> list[Fifo]:
-        """Topics with old files whose messages are not counted yet."""
+        """Return the topics with old files whose messages are not counted yet."""
         return [fifo for fifo in self._fifos.values() if fifo.old]
 
     def counted(self, fifo: Fifo) -> None:
-        """The old files of a topic are inspected."""
+        """Take over the counts of a topic whose old files are inspected."""
         lost = fifo.counted()
         if lost:
             self._discards.damaged(fifo.topic, lost)
@@ -208,6 +211,8 @@ class Spool:
             loop.call_soon_threadsafe(self._work.set)
 
         while True:
+            # Cleared before the look: an acknowledgement after the look sets the event again, and the wait below returns at once. Cleared
+            # after the look, the event of an acknowledgement between both would be lost, and the message would wait for LOOK_S.
             self._work.clear()
             self.look(wake)
             if await self._send_some(self.replay):
@@ -218,7 +223,7 @@ class Spool:
             await _either(self._work, LOOK_S if pause is None else min(max(pause, LEAST_PAUSE_S), LOOK_S))
 
     async def _send_some(self, replay: Replay) -> bool:
-        """Send some readings, or until there is news; whether anything was sent. A look goes through all topics: not after each reading."""
+        """Read and send up to READINGS times, or until the event is set. Returns whether a read took place."""
         loop, readings = asyncio.get_running_loop(), 0
         while readings < READINGS and not self._work.is_set() and (reading := replay.next_reading()) is not None:
             readings += 1
@@ -231,14 +236,14 @@ class Spool:
         return readings > 0
 
     def look(self, wake: Callable[[object], object]) -> None:
-        """Remove from the disk what is acknowledged or discarded."""
+        """Remove acknowledged and discarded messages from the disk."""
         assert self.replay is not None
         for fifo in self.replay.look(wake):
-            if not self._always:
+            if not self._always:  # with `always` the next message would create the same folder and file again; `save` removes idle topics
                 self._leave(fifo)
 
     async def _tick(self) -> None:
-        """Write the progress and sync, each at its time."""
+        """Write the progress and sync files, each in its interval."""
         sync_s = self._settings.sync_interval_ms / 1000
         next_sync, next_progress = self._clock() + sync_s, self._clock() + PROGRESS_S
         while True:
@@ -252,7 +257,7 @@ class Spool:
                 self.save()
 
     def save(self) -> None:
-        """Write how far the messages are done; remove the files of topics without messages, of some of them each time."""
+        """Write the progress of all topics; remove the files of empty topics, at most MOST_LEAVING each time."""
         leaving = MOST_LEAVING
         for fifo in list(self._fifos.values()):
             if fifo.empty and leaving:
@@ -266,18 +271,18 @@ class Spool:
     # ---- counts
 
     def hold(self) -> None:
-        """Hand nothing over to the producer until `release` was called as often: so that the account sees each message in one place."""
+        """Send no message until `release` was called as often as `hold`, so that the account finds each message in one place."""
         if self.replay is not None:
             self.replay.holds += 1
 
     def release(self) -> None:
-        """See `hold`."""
+        """Undo one call of `hold`."""
         if self.replay is not None and self.replay.holds:
             self.replay.holds -= 1
             self._work.set()
 
     def state(self) -> SpoolState:
-        """Counts, for the account and the page."""
+        """Return the counts for the account and the pages."""
         topics = {topic: fifo.state(self._restored[topic]) for topic, fifo in self._fifos.items()}
         topics |= {topic: SpooledTopic(0, 0, 0, count, None) for topic, count in self._restored.items() if count and topic not in topics}
         disk = self._disk
@@ -287,9 +292,10 @@ class Spool:
     # ---- the end
 
     def close(self, undelivered: Sequence[ProducerRecord]) -> list[ProducerRecord]:
-        """After `Producer.close`: put what it returned in front of the topics' messages, sync, unlock. Returns what there is no room for.
+        """Put the records that `Producer.close` has returned in front of the topics' messages, sync, and unlock the folder.
 
-        Blocks while it writes. Records that were sent from the disk are not put back a second time: they are still there.
+        Returns the records for which there is no room. Blocks during the writes. Records that were sent from the disk are not written a
+        second time: they are still on disk.
         """
         self.write()
         sent = {} if self.replay is None else self.replay.unsettled()
@@ -311,7 +317,7 @@ class Spool:
         return left
 
     def abandon(self) -> None:
-        """Give the folder free, without a word about what is in it: as a crash does, but what waits is synced."""
+        """Sync the written files and unlock the folder, without writing the progress or seals: tests let an agent crash with this."""
         self._reader.shutdown()
         self._disk.syncing.close()
         self._folder.close()
@@ -325,13 +331,13 @@ class Spool:
 
 
 def _report(task: asyncio.Task[None]) -> None:
-    """A task of the spool has ended. Nobody awaits it, so the loop's handler gets its exception, at which the agent ends."""
+    """Pass the exception of a task to the loop's handler, at which the agent ends. No code awaits the task while the agent runs."""
     if not task.cancelled() and (error := task.exception()) is not None:
         task.get_loop().call_exception_handler({"message": "the spool has failed", "exception": error})
 
 
 async def _either(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, for so long at most."""
+    """Wait for the event, at most `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

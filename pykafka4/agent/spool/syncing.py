@@ -1,5 +1,7 @@
-"""Syncs written files to the disk, in one thread. Invariant: with `always`, a byte is on the disk when the sync that runs
-while it is written, and the next one, have ended. Bytes that are written meanwhile share that one.
+"""Syncs written files to the disk, in one thread.
+
+Invariant: with `always`, a byte is on the disk as soon as the sync that runs during its write, and the next sync, have ended. All bytes
+that are written during one sync share the next one: a group commit.
 
 The thread opens each file itself, so that the loop may close or delete files at any time.
 """
@@ -22,11 +24,11 @@ log = get_log("pykafka4.agent.spool")
 
 
 class Syncing:
-    """The files that were written and are not synced yet."""
+    """The files with bytes that are not synced yet, and the thread that syncs them."""
 
     def __init__(self, policy: Sync, clock: Callable[[], float]) -> None:
         self._policy, self._clock = policy, clock
-        self.failure: str | None = None  # why the last sync failed
+        self.failure: str | None = None  # the reason why the last sync failed
         self.failing_since = 0.0
         self._lock = Lock()
         self._waiting: set[Path] = set()
@@ -34,7 +36,7 @@ class Syncing:
         self._thread = ThreadPoolExecutor(1, "pykafka4-spool-sync")
 
     def written(self, path: Path) -> None:
-        """The file or folder has new bytes."""
+        """Note that a file or folder has new bytes. The sync of a folder keeps the names of new files."""
         if self._policy is Sync.NEVER:
             return
         with self._lock:
@@ -43,7 +45,7 @@ class Syncing:
             self.begin()
 
     def begin(self) -> None:
-        """Sync what waits; returns at once."""
+        """Begin to sync the noted files, unless a sync runs. Returns at once."""
         with self._lock:
             if self._running or not self._waiting:
                 return
@@ -51,12 +53,14 @@ class Syncing:
         self._thread.submit(self._run)
 
     def close(self) -> None:
-        """Sync what waits, and end the thread. Blocks."""
+        """Sync the noted files, and end the thread. Blocks."""
         self.begin()
         self._thread.shutdown()
 
     def _run(self) -> None:
         while True:
+            # Both under one lock: `begin`, called between the look at an empty set and `_running = False`, would start no sync, and its
+            # file would wait for the next write.
             with self._lock:
                 paths, self._waiting = self._waiting, set()
                 self._running = bool(paths)
@@ -75,7 +79,7 @@ class Syncing:
 
 
 def _sync(path: Path) -> str | None:
-    """What failed."""
+    """Sync a file or folder. Returns the failure, None without one."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:  # deleted meanwhile: its messages are done

@@ -1,4 +1,4 @@
-"""The state of the spool as values, and the protocols of its neighbours."""
+"""Defines the state of the spool as values, and the protocols of its neighbours."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Discards", "Sender", "SpoolState", "SpooledTopic"]
 
 @attrs.frozen
 class SpooledTopic:
-    """What the disk holds of a topic. `messages` are only on disk, `sent` also in the producer's memory.
+    """The messages of a topic on disk. `messages` counts messages only on disk, `sent` messages in the producer's memory as well.
 
-    `restored` messages were on disk when the agent started, whatever became of them since. `oldest_ms` is the earliest timestamp of the
-    oldest segment, as its client wrote it; None without messages.
+    `restored` messages were on disk when the agent started, whether or not they still are. `oldest_ms` is the timestamp of the oldest
+    segment's first message, as its client wrote it; None without messages.
     """
 
     messages: int
@@ -30,9 +30,10 @@ class SpooledTopic:
 
 @attrs.frozen
 class SpoolState:
-    """The spool at a moment. `failure` says why the disk takes nothing now; None: it does. `counting`: old segments are still counted.
+    """The spool at a moment. `failure` is the reason why the disk takes no writes now, None if it takes them.
 
-    `topics` has each topic that has messages on disk, or had some at the start. `damaged_bytes` were not readable.
+    `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. `counting` is True while the
+    messages of old segments are counted.
     """
 
     bytes: int
@@ -48,23 +49,23 @@ class Discards(Protocol):
     """Counts messages that the spool could not keep: the ledger."""
 
     def discarded(self, message: Message, reason: Reason) -> None:
-        """The message is lost, for this reason."""
+        """Count a lost message, for this reason."""
 
     def damaged(self, topic: str, count: int) -> None:
-        """So many messages were on disk, and cannot be read any more; at least so many, if a length was damaged."""
+        """Count messages that cannot be read from the disk any more. If a length was damaged, `count` is the least possible number."""
 
     def kept(self, topic: str, reason: Reason, count: int) -> None:
-        """So many messages failed in the producer for this reason, but are on disk."""
+        """Note messages that failed in the producer for this reason, but are on disk."""
 
 
 class Sender(Protocol):
-    """Sends what is on disk: the router."""
+    """Sends messages from the disk: the router."""
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """Send a message that was on disk; None: it was discarded, and counted.
+        """Send a message from the disk. Returns None if the message was discarded and counted.
 
-        Raises KafkaError or MemoryError if it has to wait: there is no room, or the producer has ended or failed.
+        Raises KafkaError or MemoryError if the message has to wait: there is no room, or the producer has ended or crashed.
         """
 
     def hurry(self) -> None:
-        """Send what was accepted so far without linger. Called on a thread; it may block for a moment."""
+        """Let the producer send its messages without linger. A thread of the spool calls this, which may block for a moment."""
