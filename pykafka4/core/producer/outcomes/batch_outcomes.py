@@ -1,6 +1,6 @@
-"""Outcomes. Rule: each record gets exactly one outcome, despite any exception; the ledger counts it before other threads can see it.
+"""Gives each batch that leaves its queue its outcome, acknowledged or failed, and collects the callbacks for the callback executor.
 
-Every batch that leaves its queue ends here, acknowledged or failed. Its callbacks run on the callback executor.
+Invariant: each record gets exactly one outcome, despite any exception; the ledger counts the outcome before other threads can see it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GIVEN_UP = ("CLOSED", "PURGED", "TRANSACTION_ABORTED")  # codes of records that 
 
 
 class Events(Protocol):
-    """Who wants to know what happens to batches. It runs no code of the application on the loop's thread."""
+    """The receiver of events of batches, for hooks. It runs no code of the application on the loop thread."""
 
     def sealed(self, batch: Batch) -> None:
         """`batch` takes no more records."""
@@ -38,11 +38,11 @@ class Waiters(Protocol):
     """The threads that wait for outcomes or for memory."""
 
     def progress(self) -> None:
-        """Batches have ended, or memory is free: look again."""
+        """Let the threads look again, because batches have their outcomes, or memory is free."""
 
 
 class Outcomes:
-    """Ends the batches of one producer."""
+    """Gives the batches of one producer their outcomes."""
 
     events: Events | None = None
 
@@ -55,7 +55,7 @@ class Outcomes:
         self._finished = False  # whether a batch ended since `take_finished`
 
     def take_deliver(self) -> tuple[Callbacks, ...]:
-        """The callbacks for the executor, each once."""
+        """Return the callbacks for the executor, each once."""
         deliver, self._deliver = tuple(self._deliver), []
         return deliver
 
@@ -65,13 +65,13 @@ class Outcomes:
         return finished
 
     def wake_waiters(self) -> None:
-        """Have threads look again whether their batches have ended, if one has since the last call."""
+        """Wake the threads that wait for outcomes, if a batch got its outcome since the last call."""
         if self.take_finished():
             self._waiters.progress()
 
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
-        """`batch` is in the log."""
-        if batch.done:  # its delivery time-out came first
+        """Complete `batch`, which is in the log; `offset` is -1 if the broker did not return it."""
+        if batch.done:  # the delivery time-out came first
             queue.end_flight(batch)
             return
         queue.remove(batch)
@@ -89,6 +89,7 @@ class Outcomes:
 
     def fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
         """Fail the records of `batch`."""
+        # Before `withdraw` and `remove`, which change the state that `may_be_written` reads.
         written = Written.MAYBE if queue.may_be_written(batch) else Written.NO
         if batch.in_flight:
             self.ledger.requeued(batch.count)
@@ -97,7 +98,7 @@ class Outcomes:
         self.lose(batch, code, written, error)
 
     def lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
-        """Fail the records of `batch`, which is no longer in a queue. The ledger first: a thread that sees the outcome may read it."""
+        """Fail the records of `batch`, which is no longer in a queue. The ledger is first: a thread that sees the outcome may read it."""
         try:
             self.ledger.lost(batch.topic, batch.partition if batch.partition >= 0 else None, code, written, batch.count, error, batch.times)
             self._note_trouble(batch, code, error)
@@ -109,7 +110,7 @@ class Outcomes:
             self.on_lost(error)
 
     def _note_trouble(self, batch: Batch, code: str, error: KafkaError) -> None:
-        """Keep the error of a batch for `status`, unless the application itself gave the records up."""
+        """Keep the error of a batch for `status`, unless the application gave the records up."""
         if batch.partition >= 0 and code not in GIVEN_UP:
             refused = isinstance(error, AuthorizationError)  # the next batch will be refused, too, until the right is granted
             self.ledger.note_trouble(TopicPartition(batch.topic, batch.partition), error, refused)
@@ -117,7 +118,7 @@ class Outcomes:
     def lose_parked(
         self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None, times: tuple[int, int]
     ) -> None:
-        """Count records that failed before they were in a batch. `times` are their first and last timestamp."""
+        """Count parked records that failed. `times` are their first and last timestamp, in milliseconds."""
         try:
             self.ledger.lost(topic, None, code, Written.NO, records, cause, times)
         finally:
@@ -131,7 +132,7 @@ class Outcomes:
             self._deliver.append(lambda: self._call_back(callbacks))
 
     def _call_back(self, callbacks: Callbacks) -> None:
-        """On the executor. The memory of a batch is free only after its callbacks, so waiters look again after them."""
+        """Run the callbacks of a batch, on the executor. The batch's memory is free only after them, so waiters look again then."""
         try:
             callbacks()
         finally:

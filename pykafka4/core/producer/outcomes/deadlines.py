@@ -1,4 +1,7 @@
-"""Deadlines. Rule: a batch that is not acknowledged within delivery_timeout_ms fails; a queue is ready again after its back-off."""
+"""Fails batches that are not acknowledged within delivery_timeout_ms, and makes queues ready again after their back-off.
+
+Invariant: the oldest batch of a queue has a timer, so each batch has its outcome when its time is over.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,19 @@ from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Deadlines"]
 
-OPEN_SHARE = 10  # a batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger
+# A batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger. In an outage an application may fill a batch
+# slowly, and all its records expire with the first: an open batch for the whole time-out would take records that expire at once.
+OPEN_SHARE = 10
 
 
 class TimedBatches(Protocol):
-    """The sender, as its deadlines know it."""
+    """The sender: the part that the deadlines use."""
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
         """Seal the batch of `queue` whose linger is over."""
 
     def why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
-        """Why `batch` was not acknowledged in time."""
+        """The reason why `batch` was not acknowledged in time."""
 
 
 class Deadlines:
@@ -45,15 +50,15 @@ class Deadlines:
 
     @property
     def wake_at(self) -> float:
-        """When `run` has something to do."""
+        """The time at which the next timer is due."""
         return self._timers.wake_at
 
     def run(self, now: float) -> None:
-        """Do what is due."""
+        """Run the timers that are due."""
         self._timers.run(now)
 
     def hold(self, queue: PartitionQueue, now: float) -> None:
-        """Send nothing of `queue` until its back-off is over."""
+        """Send no batch of `queue` until its back-off is over."""
         queue.held_until = now + queue.backoff.next()
         self._timers.at(queue.held_until, lambda _: self._ready.place(queue))
 
@@ -65,7 +70,10 @@ class Deadlines:
             self._timers.at(oldest.sent_at + self._config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
 
     def watch_late(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Set a timer for the delivery time-out of `batch`, which was sent before others that are ahead of it in `queue`."""
+        """Set a timer for the delivery time-out of `batch`, which is older than batches ahead of it in `queue`.
+
+        The timer of the queue is for its head, and `late` stops at the first batch that is not late: it would not reach this batch in time.
+        """
         self._timers.at(
             batch.sent_at + self._config.delivery_timeout_ms / 1000,
             lambda _: self._fail(
@@ -74,7 +82,7 @@ class Deadlines:
         )
 
     def watch_due(self, queue: PartitionQueue) -> None:
-        """Set a timer to seal the due batch even if no connection can take it: its records expire together, with the oldest."""
+        """Set a timer to seal the due batch even if no connection can take it (`OPEN_SHARE`)."""
         if queue.due is not None and not queue.due_watched:
             queue.due_watched = True
             self._timers.at(self._open_until(queue.due), lambda now: self._stop_filling(queue, now))

@@ -1,10 +1,12 @@
-"""Ledger. Rule: accepted = acked + queued + in flight + failed + dropped, at every moment, in total and for each topic and partition.
+"""Counts the records of a producer by outcome.
+
+Invariant: accepted = acked + queued + in flight + failed + dropped, at every moment, in total and for each topic and partition.
 
 Every record that `send` accepted is counted in exactly one of these; the simulation compares the sums with the batches themselves.
-Acknowledged and lost records are counted here, per batch, on the loop thread. Queued records and those in flight are counted when somebody
-asks, in the batches themselves. Both are read in one step of the loop (`Ledger.snapshot`); the result is computed from that on the thread
-that asked. Dropped records are counted in the accumulator; what it hands out is added up on the thread that asked, too.
-Such a step holds the loop, so it makes no objects for the garbage collector, whose full run would hold it longer than the step itself.
+The loop counts acknowledged and lost records here, per batch. Queued and in-flight records are counted in the batches themselves, when a
+thread calls `stats` or `status`. One step of the loop reads both (`Ledger.snapshot`), and the calling thread computes the result from the
+snapshot. The accumulator counts dropped records; the calling thread adds up these counts, too.
+Such a step holds the loop, so it makes no objects for the garbage collector, whose full run would hold the loop longer than the step.
 """
 
 from __future__ import annotations
@@ -37,16 +39,17 @@ from pykafka4.wire.records.hot import Accumulator, Batch
 
 __all__ = ["Census", "Ledger", "ProducerStats", "RecordCounts", "Snapshot", "take_census"]
 
-REMEMBERED = 100  # failures kept for `failures_since`: the first, the last, and a sample of those between
+REMEMBERED = 100  # failures kept for `failures_since`: the first, the last, and a sample of the failures between them
 SEALED = 1  # the highest state of a batch without an outcome
-FEW_PARKED = 5000  # handles that are looked at one by one
+FEW_PARKED = 5000  # up to so many parked handles `take_census` counts one by one
 
 
 class RecordCounts(NamedTuple):
-    """Counts of the accepted records of a topic or partition, by outcome: `accepted` is the sum of the others.
+    """Counts of the accepted records of a topic or partition, by outcome.
 
-    `failed` has an entry per (reason, written), `dropped` one per reason. `first_lost_ms` and `last_lost_ms` are timestamps of records:
-    what failed or was dropped lies between them (-1: nothing did, or the records were dropped without a timestamp).
+    `accepted` is the sum of `acked`, `queued`, `in_flight`, and all counts of `failed` and `dropped`. `failed` has an entry per (reason,
+    written), `dropped` one per reason. `first_lost_ms` and `last_lost_ms` are the lowest and highest timestamp of the failed and dropped
+    records, in milliseconds since the epoch (-1: no record failed or was dropped, or the dropped records had no timestamp).
     `uncompressed_bytes` and `compressed_bytes` are the sizes of the acknowledged batches, headers included, before and after compression.
     `repeated` counts acknowledged records that an earlier attempt of their batch may have written, too (only without idempotence).
     """
@@ -65,7 +68,7 @@ class RecordCounts(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Records that failed, whatever the reason."""
+        """The number of records that failed, for any reason; without records that a policy dropped."""
         return sum(self.failed.values())
 
     def asdict(self) -> dict[str, Any]:
@@ -79,8 +82,8 @@ class ProducerStats:
 
     All counts are of one moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts batches that were
     resent, `requests` Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. The others are as in `RecordCounts`.
-    `partitions` has the counts of each partition that was sent to, `topics` those of each topic: the sums of its partitions, and records
-    that were lost before they had a partition. Of topics that were not sent to for `metadata_max_idle_ms`, and of topics that never had a
+    `partitions` has the counts of each partition with records, `topics` the counts of each topic: the sums of its partitions, and records
+    that were lost before they had a partition. For topics without a record for `metadata_max_idle_ms`, and for topics that never had a
     partition, only the entry in `topics` is kept, for the last 1,000 of them.
     """
 
@@ -103,7 +106,7 @@ class ProducerStats:
 
     @property
     def lost(self) -> int:
-        """Records that failed, whatever the reason; without those that a policy dropped."""
+        """The number of records that failed, for any reason; without records that a policy dropped."""
         return sum(self.failed.values())
 
     def totals(self) -> dict[str, Any]:
@@ -112,7 +115,7 @@ class ProducerStats:
         return {**{name: getattr(self, name) for name in fields}, "failed": _named(self.failed)}
 
     def asdict(self) -> dict[str, Any]:
-        """Everything as a dict for JSON; keys are `"TIMED_OUT, maybe written"` in `failed`, and `"orders-3"` in `partitions`."""
+        """All counts as a dict for JSON; keys are `"TIMED_OUT, maybe written"` in `failed`, and `"orders-3"` in `partitions`."""
         return {
             **self.totals(),
             "topics": {topic: counts.asdict() for topic, counts in self.topics.items()},
@@ -125,15 +128,15 @@ def _named(failed: Failed) -> dict[str, int]:
 
 
 class Tally(NamedTuple):
-    """Counters of a partition; replaced, never changed, as `Loss`."""
+    """Counters of a partition; replaced, never changed, so that a snapshot need not copy them."""
 
     acked: int = 0
     raw_bytes: int = 0  # of the acknowledged batches, before compression
-    sent_bytes: int = 0  # and after it
+    sent_bytes: int = 0  # of the acknowledged batches, after compression
     repeated: int = 0
 
     def plus(self, other: Tally) -> Tally:
-        """Both together."""
+        """The sums of both."""
         return Tally(*map(add, self, other))
 
 
@@ -142,7 +145,7 @@ NO_TALLY = Tally()
 
 @attrs.frozen
 class Failure:
-    """A failed batch: the number of records that had failed before it, the number of its records, and why it failed."""
+    """A failed batch: the number of records that had failed before it, the number of its records, and its error."""
 
     before: int
     records: int
@@ -168,9 +171,11 @@ class Waiting:
 
 
 def take_census(acc: Accumulator) -> Census:
-    """What `Accumulator.census` returns, without a tuple for each batch. On the loop thread.
+    """Return the result of `Accumulator.census`, without a tuple for each batch. On the loop thread.
 
-    Only other threads' `send` can come in between, and then it is done again: `accepted` would be another. Batches end on the loop.
+    Batches get their outcomes on the loop, so only `send` of another thread can change the lists meanwhile: this call reads `accepted`, the
+    thread appends a record to a batch, this call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, and the
+    count is repeated; after three vain attempts the accumulator counts, in one step.
     """
     for _ in range(3):
         accepted, parked = acc.accepted, acc.parked_records
@@ -185,8 +190,8 @@ def take_census(acc: Accumulator) -> Census:
 
 
 class Trouble(NamedTuple):
-    """The last error of a partition. `refused` is since when every batch has been refused; None: one was acknowledged, or will be sent
-    again."""
+    """The last error of a partition. `refused` is the time since which brokers refuse every batch; None after an acknowledgement, or while
+    a batch is sent again."""
 
     error: KafkaError
     at: float
@@ -194,7 +199,7 @@ class Trouble(NamedTuple):
 
 
 class Ledger:
-    """The sender's counters. Used on the loop thread, except `failures_since` and `settle_drops`."""
+    """The sender's counters. Used on the loop thread, except `failures_since`."""
 
     __slots__ = (
         "_batches",
@@ -231,26 +236,26 @@ class Ledger:
         self.failures: list[Failure] = []
         self.failures_seen = 0
         self._last: Failure | None = None
-        self._batches, self._stride = 0, 1  # failed batches; one of every `_stride` is kept
+        self._batches, self._stride = 0, 1  # number of failed batches, of which every `_stride`-th is kept
         self.raw_bytes = self.sent_bytes = self.all_repeated = 0
         self.all_lost = NO_LOSS
         self._drops = NO_DROPS
-        self._fresh_drops: tuple[list[Any], ...] = ()  # taken, and not in `_drops` yet
+        self._fresh_drops: tuple[list[Any], ...] = ()  # taken from the accumulator, and not in `_drops` yet
         self._tallies: dict[TopicPartition, Tally] = {}
         self._losses: dict[Place, Loss] = {}
-        self._partitions: dict[str, list[int]] = {}  # with a tally, by topic
-        self._retired: dict[str, Tally] = {}  # of topics without a tally: what remains of it; the latest last
+        self._partitions: dict[str, list[int]] = {}  # topic -> its partitions with a tally
+        self._retired: dict[str, Tally] = {}  # sums of topics whose partitions are no longer counted; the latest last
 
     # ---- partitions
 
     def meet(self, tp: TopicPartition) -> None:
-        """A partition that something is sent to: it is counted by itself."""
+        """Count the records of `tp` separately from now on, because a batch is sent to it."""
         if tp not in self._tallies:
             self._tallies[tp] = NO_TALLY
             self._partitions.setdefault(tp.topic, []).append(tp.partition)
 
     def retire(self, topic: str) -> None:
-        """Nothing is sent to `topic` any more: keep only its sums."""
+        """Keep only the sums of `topic`, which is idle."""
         kept, loss = self._retired.get(topic, NO_TALLY), self._losses.get((topic, None), NO_LOSS)
         for partition in self._partitions.pop(topic, ()):
             kept = kept.plus(self._tallies.pop(TopicPartition(topic, partition)))
@@ -271,24 +276,24 @@ class Ledger:
                 del self._retired[oldest]
                 self._losses.pop((oldest, None), None)
 
-    # ---- what happens to records
+    # ---- changes of records
 
     def sent(self, records: int, retried_batches: int) -> None:
-        """A request with `records` was sent."""
+        """Count a request with `records`, and the batches in it that are sent again."""
         self.in_flight += records
         self.requests += 1
         self.retries += retried_batches
 
     def sent_before(self, records: int) -> None:
-        """Queued records get the response to a request that was no longer waited for."""
+        """Count queued records as in flight again: a late response to a superseded request acknowledges them."""
         self.in_flight += records
 
     def requeued(self, records: int) -> None:
-        """Records in flight are back in their queue."""
+        """Count records in flight as queued again."""
         self.in_flight -= records
 
     def acknowledged(self, tp: TopicPartition, records: int, raw_bytes: int, sent_bytes: int) -> None:
-        """Records in flight were acknowledged; their batch had so many bytes before and after compression."""
+        """Count records in flight as acknowledged; their batch had so many bytes before and after compression."""
         self.in_flight -= records
         self.acked += records
         self.raw_bytes += raw_bytes
@@ -297,7 +302,7 @@ class Ledger:
         self._tallies[tp] = Tally(acked + records, raw + raw_bytes, sent + sent_bytes, repeated)
 
     def repeated(self, tp: TopicPartition, records: int) -> None:
-        """Of the acknowledged records of this partition, so many may be in the log twice."""
+        """Count acknowledged records of this partition that may be in the log twice."""
         self.all_repeated += records
         self._tallies[tp] = self._tallies[tp].plus(Tally(repeated=records))
 
@@ -311,20 +316,21 @@ class Ledger:
         cause: Exception,
         times: tuple[int, int] = (NEVER, NEVER),
     ) -> None:
-        """Queued records failed for good. `times` are the first and last timestamp of these records."""
+        """Count queued records as failed. `times` are the first and last timestamp of these records, in milliseconds."""
+        # The failure is stored before it is counted: `failures_since` runs on other threads, reads the count first, and finds its failure.
         self._remember(Failure(self.failures_seen, records, DeliveryFailed(topic, partition, code, written, None, cause)))
         self.failures_seen += records
         self.failed[code, written] += records
         self._lose(topic, partition, Loss({(code, written): records}, NOTHING, *times))
 
     def note_trouble(self, tp: TopicPartition, error: KafkaError, refused: bool) -> None:
-        """Keep `error` as the last one of this partition. `refused`: the batch failed for good because of it."""
+        """Keep `error` as the last error of this partition. `refused`: the batch failed for good because of this error."""
         before, now = self.troubles.get(tp), self.clock()
         since = now if before is None or before.refused is None else before.refused
         self.troubles[tp] = Trouble(error, now, since if refused else None)
 
     def note_progress(self, tp: TopicPartition) -> None:
-        """A batch of this partition was acknowledged."""
+        """End the refusal of a partition, because one of its batches was acknowledged."""
         trouble = self.troubles.get(tp)
         if trouble is not None and trouble.refused is not None:
             self.troubles[tp] = trouble._replace(refused=None)
@@ -341,7 +347,7 @@ class Ledger:
     # ---- failures that the application has not seen
 
     def _remember(self, failure: Failure) -> None:
-        """Keep the first failure, the last, and one of every `_stride` in between."""
+        """Keep the first failure, the last, and every `_stride`-th between them, so that memory is bounded in a long outage."""
         self._last = failure
         if self._batches % self._stride == 0:
             if len(self.failures) == REMEMBERED:
@@ -353,12 +359,13 @@ class Ledger:
     def failures_since(
         self, mark: int, looked_at: Collection[int] = (), reported: Sequence[tuple[int, int]] = ()
     ) -> tuple[int, DeliveryFailed | None]:
-        """The number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first failure.
+        """Return the number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first
+        failure.
 
-        It has seen those in `looked_at` (for each record, how many had failed before its batch), and those in the ranges
-        `reported`, which are disjoint and in order.
-        If many more than `REMEMBERED` batches failed, the failure may not be the first one, because not all are kept; it is None only if
-        there was none. May be called from any thread.
+        The application has seen the records in `looked_at` (for each, the number of records that had failed before its batch), and the
+        records in the ranges `reported`, which are disjoint and in order.
+        If many more than `REMEMBERED` batches failed, the failure may not be the first, because not all are kept; it is None only if there
+        was none. May be called from any thread.
         """
         total = self.failures_seen  # read first: a failure is stored before it is counted
         known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
@@ -379,12 +386,12 @@ class Ledger:
     # ---- the result
 
     def collect_drops(self) -> None:
-        """Take what was dropped from the accumulator. In a turn of its own before `snapshot`, as it may be much."""
+        """Take the counts of dropped records from the accumulator. In a turn of its own before `snapshot`, as there may be many."""
         if taken := self.take_dropped():
             self._fresh_drops += (taken,)
 
     def snapshot(self, census: Census, buffered_bytes: int) -> Snapshot:
-        """All counters at this moment. It costs the loop little, as nothing is added up: `stats` of the result does that."""
+        """Copy all counters at this moment. The cost for the loop is small: `Snapshot.stats` adds them up on the calling thread."""
         self.collect_drops()
         return Snapshot(
             census=census,
@@ -408,7 +415,11 @@ class Ledger:
         )
 
     def settle_drops(self, snapshot: Snapshot, sums: Drops) -> None:
-        """`sums` is what the drops of `snapshot` come to. The next snapshot begins with that, unless another one was faster."""
+        """Store `sums`, the sums of the drops of `snapshot`, so that the next snapshot begins with them.
+
+        Two threads may have added up the same drops. The first replaces `_drops`, so the comparison fails for the second: otherwise the
+        second would cut the drops that were taken since its snapshot.
+        """
         if self._drops is snapshot.drops and sums is not snapshot.drops:
             self._drops, self._fresh_drops = sums, self._fresh_drops[len(snapshot.fresh_drops) :]
 
@@ -423,7 +434,7 @@ class Snapshot:
     census: Census
     drops: Drops
     fresh_drops: tuple[list[Any], ...]
-    known: frozenset[str]  # topics that are sent to
+    known: frozenset[str]  # topics in use, whose partitions are counted
     tallies: dict[TopicPartition, Tally]
     losses: dict[Place, Loss]
     retired: dict[str, Tally]
@@ -432,13 +443,13 @@ class Snapshot:
 
     @property
     def all_drops(self) -> Drops:
-        """The sums of what was dropped. For `Ledger.settle_drops`: then the next call need not add up the same again."""
+        """The sums of dropped records, also for `Ledger.settle_drops`: then the next call need not add up the same counts again."""
         if not self.fresh_drops and not self.drops.rows:
             return self.drops
         return self.drops.plus(self.fresh_drops, self.known)
 
     def stats(self, drops: Drops | None = None) -> ProducerStats:
-        """Add up the totals; those of topics and partitions when they are looked at. `drops` are `all_drops`, if they are known."""
+        """Add up the totals; the counts of topics and partitions follow when a caller reads them. `drops` are `all_drops`, if known."""
         accepted, batches, parked = self.census
         drops = self.all_drops if drops is None else drops
         first = [ms for ms in (self.lost.first_ms, drops.first_ms) if ms != NEVER]
@@ -462,7 +473,7 @@ class Snapshot:
         )
 
     def find_partitions(self, drops: Drops) -> Found:
-        """The counters of every partition that was sent to."""
+        """The counters of every partition with records."""
         queued, in_flight = _by_partition(self.census[1])
         tallies = self.tallies.copy()
         for topic, partition in (*queued, *((topic, partition) for topic, partition, _ in drops.rows)):
@@ -471,7 +482,7 @@ class Snapshot:
         return Found(tallies, queued, in_flight)
 
     def _count_topics(self, found: Found, parked: list[tuple[str, int]], drops: Drops) -> dict[str, RecordCounts]:
-        """The counts of every topic: its partitions, its parked records, and what has no partition or no longer has one."""
+        """The counts of every topic: its partitions, its parked records, and records whose partition is unknown or no longer counted."""
         sums = {topic: [*tally] for topic, tally in self.retired.items()}
         for (topic, _), (acked, raw, sent, repeated) in found.tallies.items():
             row = sums.get(topic)
@@ -483,7 +494,7 @@ class Snapshot:
             row[3] += repeated
         queued, in_flight = dict(parked), dict[str, int]()
         for sizes, of_topic in ((found.queued, queued), (found.in_flight, in_flight)):
-            for (topic, _), records in sizes.items():  # also of batches that get their partition when they are sent
+            for (topic, _), records in sizes.items():  # also batches that get their partition when they are sent
                 of_topic[topic] = of_topic.get(topic, 0) + records
         losses = by_topic(self.losses, drops)
         return {
@@ -493,7 +504,7 @@ class Snapshot:
 
 
 class Found(NamedTuple):
-    """What the counts of partitions are made of."""
+    """The parts of the counts of partitions."""
 
     tallies: dict[TopicPartition, Tally]
     queued: Sizes
@@ -501,7 +512,7 @@ class Found(NamedTuple):
 
 
 class Counts(Mapping[K, RecordCounts]):
-    """Counts that are computed when somebody looks at them: most calls of `stats` want totals only."""
+    """Counts that are computed when a caller reads them: most calls of `stats` use only the totals."""
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -536,7 +547,7 @@ class Topics(Counts[str]):
 
 
 class Partitions(Counts[TopicPartition]):
-    """The counts of partitions. Each is made when it is looked at, as there may be thousands."""
+    """The counts of partitions. Each is computed when a caller reads it, as there may be thousands."""
 
     __slots__ = ("_drops", "_found", "_snapshot")
 
@@ -565,7 +576,7 @@ class Partitions(Counts[TopicPartition]):
 
 
 def _by_partition(batches: Iterable[tuple[Batch, int, bool]]) -> tuple[Sizes, Sizes]:
-    """How many records are queued, and how many in flight. Every partition is in the first, perhaps with 0."""
+    """The numbers of queued and of in-flight records. Every partition is in the first dict, perhaps with 0."""
     queued: Sizes = {}
     in_flight: Sizes = {}
     for batch, count, flying in batches:

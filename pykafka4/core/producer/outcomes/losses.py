@@ -1,4 +1,4 @@
-"""Losses. Rule: what was lost is added up without changing what another thread may read: sums are replaced.
+"""Adds up lost records. Invariant: sums are replaced and never changed, so that other threads can read them.
 
 A record is lost if it failed, or if a policy dropped it instead of queueing it.
 """
@@ -14,7 +14,7 @@ from pykafka4.wire.records.common import dropped_rows
 
 __all__ = ["NEVER", "NOTHING", "NO_DROPS", "NO_LOSS", "RETIRED", "Dropped", "Drops", "Failed", "Loss", "Place", "by_topic"]
 
-RETIRED = 1000  # topics kept of those that nothing is sent to any more
+RETIRED = 1000  # the number of idle topics whose sums are kept
 NEVER = -1  # the timestamp of a record that does not exist
 
 Failed = Mapping[tuple[str, Written], int]
@@ -24,7 +24,7 @@ NOTHING: Mapping[Any, int] = MappingProxyType({})
 
 
 class Loss(NamedTuple):
-    """What was lost of a topic or partition; replaced, never changed, so that a snapshot need not copy it."""
+    """The lost records of a topic or partition; replaced, never changed, so that a snapshot need not copy them."""
 
     failed: Failed = NOTHING
     dropped: Dropped = NOTHING
@@ -32,7 +32,7 @@ class Loss(NamedTuple):
     last_ms: int = NEVER
 
     def plus(self, other: Loss) -> Loss:
-        """Both together."""
+        """The sums of both."""
         first = [ms for ms in (self.first_ms, other.first_ms) if ms != NEVER]
         return Loss(
             _sum(self.failed, other.failed), _sum(self.dropped, other.dropped), min(first, default=NEVER), max(self.last_ms, other.last_ms)
@@ -47,7 +47,8 @@ def _sum(one: Mapping[Any, int], other: Mapping[Any, int]) -> Mapping[Any, int]:
 
 
 class Drops:
-    """What policies dropped, by (topic, partition or -1, reason): how many, first and last timestamp. Replaced, never changed."""
+    """The records that policies dropped, by (topic, partition or -1, reason): their number, first and last timestamp (ms). Replaced, never
+    changed."""
 
     __slots__ = ("by_reason", "first_ms", "last_ms", "rows")
 
@@ -55,7 +56,7 @@ class Drops:
         self.rows, self.by_reason, (self.first_ms, self.last_ms) = rows, by_reason, times
 
     def plus(self, taken: Iterable[list[Any]], known: Collection[str]) -> Drops:
-        """With what was taken from the accumulator since. Of topics that are not `known` (any more) only the sums remain."""
+        """Add the counts `taken` from the accumulator since. For topics that are not `known` (any more) only the sums remain."""
         rows, reasons, first_ms, last_ms = self.rows.copy(), self.by_reason.copy(), self.first_ms, self.last_ms
         for part in taken:
             for topic, partition, reason, records, first, last in dropped_rows(part):
@@ -77,7 +78,7 @@ class Drops:
         return Drops(_forget(rows, known), reasons, (first_ms, last_ms))
 
     def added(self, loss: Loss, place: tuple[str, int]) -> Loss:
-        """`loss`, which is that of this partition, with what was dropped for it."""
+        """`loss`, the failed records of this partition, together with the partition's dropped records."""
         for reason in self.by_reason:
             if (row := self.rows.get((*place, reason))) is not None:
                 dropped = tuple.__new__(Loss, (NOTHING, {reason: row[0]}, row[1], row[2]))  # half the time of a call
@@ -95,7 +96,7 @@ def _joined(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int
 def _forget(
     rows: dict[tuple[str, int, str], tuple[int, int, int]], known: Collection[str]
 ) -> dict[tuple[str, int, str], tuple[int, int, int]]:
-    """Keep the partitions of `known` topics; of others the sums, for the last of them."""
+    """Keep the partitions of `known` topics, and for the last RETIRED other topics their sums."""
     others = dict.fromkeys(topic for topic, _, _ in rows if topic not in known)
     if not others:
         return rows
@@ -113,7 +114,7 @@ def _forget(
 
 
 def by_topic(losses: Mapping[Place, Loss], drops: Drops) -> dict[str, Loss]:
-    """What was lost of each topic."""
+    """The lost records of each topic."""
     found: dict[str, tuple[dict[tuple[str, Written], int], dict[str, int], list[int]]] = {}
     for (topic, _), (failed, dropped, first, last) in losses.items():
         sums = found.setdefault(topic, ({}, {}, [NEVER, NEVER]))

@@ -18,7 +18,7 @@ class BatchMeasures:
         self.durations = BucketCounts()  # from `send` of the first record to the acknowledgement
 
     def acknowledged(self, batch: Batch, now: float) -> None:
-        """`batch` is in the log."""
+        """Measure `batch`, which was acknowledged at `now`."""
         self.records.add(batch.count)
         self.sizes.add(batch.size)
         self.durations.add(max(0.0, now - batch.sent_at))

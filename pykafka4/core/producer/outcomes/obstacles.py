@@ -1,4 +1,4 @@
-"""Obstacles. Rule: only reads; finds out why a batch cannot be sent, or was not acknowledged in time."""
+"""Finds the reason why a batch cannot be sent, or was not acknowledged in time. Rule: this module only reads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pykafka4.wire.records.hot import Batch
 __all__ = ["Obstacles"]
 
 ZSTD = CODECS["zstd"]
-ZSTD_FROM = 7  # brokers with this version of Produce support the codec
+ZSTD_FROM = 7  # the version of Produce from which on brokers support the codec
 
 
 class Obstacles:
-    """The reasons in the errors of a producer's records."""
+    """Finds the reasons for the errors of a producer's records."""
 
     __slots__ = ("_config", "_network", "_recovery")
 
@@ -26,16 +26,16 @@ class Obstacles:
         self._config, self._network, self._recovery = config, network, recovery
 
     def of(self, queue: PartitionQueue, batch: Batch, trouble: KafkaError | None) -> KafkaError:
-        """Why `batch` is not acknowledged although no request with it failed. `trouble`: why `queue` has no producer id."""
+        """The reason why `batch` is not acknowledged although no request with it failed. `trouble`: why `queue` has no producer id."""
         offline = self._recovery.offline.get(queue.tp)
         if offline is not None and offline.attempts:
             return offline.reason
         return trouble or self._late(queue, batch)
 
     def unreadable(self, node: int, batch: Batch) -> KafkaError | None:
-        """Why `node` cannot decompress `batch`. (It would respond with UNKNOWN_SERVER_ERROR, which does not show the reason.)
+        """The error if `node` cannot decompress `batch`. (The broker would respond with UNKNOWN_SERVER_ERROR, which hides the reason.)
 
-        Also of a batch that was too small to be compressed: otherwise some records of a topic would be sent, and some not.
+        Also for a batch that was too small to be compressed: otherwise some records of a topic would be sent, and some not.
         """
         if batch.wanted_codec != ZSTD:
             return None

@@ -1,5 +1,5 @@
-"""Produce requests and their responses.
+"""Builds Produce requests and applies their responses.
 
-responses  applies the response of a Produce request to its batches
-requests   builds Produce requests; how many are in flight to a broker, and how many batches of a partition
+responses  the effects of a Produce response on the batches of its request
+requests   Produce requests, and the limits of requests in flight to a broker and of batches in flight from a partition
 """

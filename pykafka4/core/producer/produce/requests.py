@@ -1,4 +1,7 @@
-"""Produce requests. Rule: a batch gets its sequence and its checksum when it is first sent, and keeps them while it may be written."""
+"""Builds Produce requests, and counts those in flight to each broker.
+
+Invariant: a batch gets its sequence and its checksum when it is first sent, and keeps them while it may be written.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,12 @@ from pykafka4.wire.records.hot import ACKED, Batch
 __all__ = ["NO_ID", "SILENCE", "InFlightProduce", "ProduceRequests"]
 
 BY_NAME_ONLY = 12  # Produce identifies topics by id from v13 on
-MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
+MOST_IN_FLIGHT = 5  # the number of batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
 REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
-BROKERS_SHARE = 0.8  # of request_timeout_ms for which brokers wait for replicas: then the outcomes of the other partitions arrive in time
-SILENCE = 2.0  # seconds without a response until metadata is requested: the broker may be frozen, and another one be the leader
+# The part of request_timeout_ms for which brokers wait for replicas. With the whole time, one partition without its replicas would delay
+# the response beyond the client's time-out, and the outcomes of all partitions in the response would be lost.
+BROKERS_SHARE = 0.8
+SILENCE = 2.0  # seconds without a response until metadata is requested: the broker may be frozen, and another broker be the leader
 NO_ID = UUID(int=0)
 
 
@@ -32,7 +37,7 @@ class ResponseReader(Protocol):
     """The part of the sender that reads Produce responses."""
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
-        """`flight` has its outcome: acknowledge, requeue or fail its batches."""
+        """Acknowledge, requeue or fail the batches of `flight`, which has its outcome."""
 
 
 @attrs.define(eq=False)
@@ -41,8 +46,8 @@ class InFlightProduce(Request):
 
     sender: ProduceRequests = attrs.field(kw_only=True)
     entries: tuple[tuple[PartitionQueue, Batch], ...] = attrs.field(kw_only=True)
-    topics: Mapping[str, ProduceRequest.Topic] = attrs.field(kw_only=True)  # by name, as sent
-    terms: tuple[int, ...] = attrs.field(kw_only=True)  # `PartitionQueue.term` of each entry when it was sent
+    topics: Mapping[str, ProduceRequest.Topic] = attrs.field(kw_only=True)  # by name, with the topic ids at the time of sending
+    terms: tuple[int, ...] = attrs.field(kw_only=True)  # `PartitionQueue.term` of each entry at the time of sending
     sent_at: float = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
@@ -51,17 +56,17 @@ class InFlightProduce(Request):
 
     @property
     def superseded(self) -> list[tuple[PartitionQueue, Batch]]:
-        """The entries whose leader was replaced meanwhile (`PartitionQueue.supersede`)."""
+        """The entries whose leader was replaced after the sending (`PartitionQueue.supersede`)."""
         return [entry for entry, term in zip(self.entries, self.terms, strict=True) if term != entry[0].term]
 
     @property
     def is_over(self) -> bool:
-        """Whether the leaders of all its batches were replaced, and their successors have acknowledged them."""
+        """Whether the leaders of all batches were replaced, and the new leaders have acknowledged the batches."""
         return len(self.superseded) == len(self.entries) and all(batch.state == ACKED for _, batch in self.entries)
 
 
 class ProduceRequests:
-    """Builds the requests, and counts those in flight."""
+    """Builds the Produce requests of one producer, and counts the requests in flight."""
 
     def __init__(
         self,
@@ -72,7 +77,7 @@ class ProduceRequests:
         responses: ResponseReader,
     ) -> None:
         self._config, self._network, self._cluster, self._ledger, self._responses = config, network, cluster, ledger, responses
-        self._in_flight: dict[int, int] = {}  # node -> requests, for each node that ever got one
+        self._in_flight: dict[int, int] = {}  # node -> number of requests in flight, for each node that ever got a request
         self.highest: int | None = None  # the highest version to use; None: any
         self._full: dict[int, None] = {}  # the nodes with the maximum of requests in flight
         self._unanswered: dict[int, dict[InFlightProduce, None]] = {}  # node -> its requests, oldest first
@@ -86,7 +91,7 @@ class ProduceRequests:
 
     @property
     def quiet(self) -> bool:
-        """Whether no request is in flight, except to leaders that were replaced, with records that their successors have acknowledged."""
+        """Whether no request is in flight, except to replaced leaders with records that the new leaders have acknowledged."""
         return all(flight.is_over for flights in self._unanswered.values() for flight in flights)
 
     def all_full(self) -> bool:
@@ -96,7 +101,10 @@ class ProduceRequests:
         return not any(self.room(node) and self._network.ready(node) for node in self._in_flight)
 
     def silent(self, now: float) -> tuple[list[str], float]:
-        """The topics in requests to brokers that have not responded for SILENCE, and when to look again; INFINITY: nothing is in flight."""
+        """Return the topics in requests to brokers that have not responded for SILENCE, and the time of the next look.
+
+        That time is INFINITY if no request is in flight.
+        """
         topics: dict[str, None] = {}
         look_at = INFINITY
         for node, flights in self._unanswered.items():
@@ -108,21 +116,22 @@ class ProduceRequests:
         return list(topics), look_at
 
     def quiet_since(self, node: int) -> float | None:
-        """Since when `node` has not responded to the requests that it has; None: it has none."""
+        """The time since which `node` has not responded to its requests; None without a request."""
+        # The later of two times. A broker handles its requests in order: each response shows that it was at work until then.
         flights = self._unanswered.get(node)
         return max(next(iter(flights)).sent_at, self._heard_at.get(node, -INFINITY)) if flights else None
 
     def depth(self, node: int) -> int:
-        """Maximum of batches of a partition in flight to `node`: as many as it remembers per producer.
+        """The maximum number of batches of a partition in flight to `node`: as many as the broker remembers per producer.
 
-        If more were in flight and the responses were lost, it would not recognise the first ones as duplicates. Without idempotence the
-        maximum is one: a batch that is resent would be written after those behind it.
+        If more were in flight and the responses were lost, the broker would not recognise the first batches as duplicates. Without
+        idempotence the maximum is one: a resent batch would be written after the batches behind it.
         """
         remembers_one = (self._network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
         return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT
 
     def build(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> InFlightProduce:
-        """The request with these batches to `node`."""
+        """Build the request with these batches to `node`, and count it as in flight."""
         topics: dict[str, ProduceRequest.Topic] = {}
         records = retried = 0
         for queue, batch in entries:
@@ -168,7 +177,7 @@ class ProduceRequests:
         return self.highest
 
     def _finish(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Set the sequence and the checksum of the batch, unless it is resent unchanged."""
+        """Set the sequence and the checksum of the batch, unless the batch is resent unchanged."""
         batch.attempts += 1
         if not self._config.enable_idempotence:
             if batch.attempts == 1:
@@ -180,7 +189,7 @@ class ProduceRequests:
             batch.finish(queue.producer_id, queue.epoch, batch.base_sequence)
 
     def request_ended(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
-        """`flight` has its outcome: it is no longer in flight, and its batches follow from the response."""
+        """Count `flight` as ended, then apply its outcome to its batches."""
         self._in_flight[flight.node] -= 1
         del self._unanswered[flight.node][flight]
         self._heard_at[flight.node] = now

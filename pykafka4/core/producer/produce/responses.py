@@ -1,6 +1,6 @@
-"""Produce responses. Rule: what an error code does to its batch is a row of `errors/codes.py`, carried out by a function of `ACTIONS`.
+"""Applies Produce responses to their batches. Rule: the row of `errors/codes.py` for an error code names a function of `ACTIONS`.
 
-A batch is acknowledged or requeued. A requeued one is resent, halved, resent without the records that the broker refused, or failed.
+A batch is acknowledged or requeued. A requeued batch is resent, halved, resent without the records that the broker refused, or failed.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ WAYS_OUT = {
     "enable_idempotence=False and without headers",
 }
 
-UNREADABLE = (DecodeError, RecordTooLarge, ConfigError)  # what unpacking a raw batch raises
-PARTED = (Produce.SPLIT, Produce.REFUSED)  # the batch is not written as it is; what is left of it is sent in other batches
+UNREADABLE = (DecodeError, RecordTooLarge, ConfigError)  # the errors that the unpacking of a raw batch raises
+PARTED = (Produce.SPLIT, Produce.REFUSED)  # the broker refuses the batch as it is; its remaining records are sent in other batches
 
 PartitionAnswer = ProduceResponse.Topic.Partition
 Entries: TypeAlias = Sequence[tuple[PartitionQueue, Batch]]
 
 
 class Compressor(Protocol):
-    """The sender, which compresses batches that replace another one."""
+    """The sender, which compresses the batches that replace a split batch."""
 
     def compress(self, batch: Batch, queue: PartitionQueue) -> None:
-        """Compress `batch` of `queue`, on a helper if it is large."""
+        """Compress `batch` of `queue`, on a helper thread if the batch is large."""
 
 
 class Answers:
-    """Applies the responses to Produce requests to their batches."""
+    """Applies the responses of Produce requests to the batches of these requests."""
 
     def __init__(
         self,
@@ -77,7 +77,8 @@ class Answers:
         self._actions = ACTIONS if config.transactional_id is None else TRANSACTIONAL
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
-        """`flight` got a response, or failed. Threads that wait for its batches are woken here, while the rest of the turn has to run."""
+        """Apply the outcome of `flight` to its batches, and wake the threads that wait for them, before the rest of the turn runs."""
+        # The superseded entries first: their queues no longer count this request, so `request_ended` must not see them.
         entries: Entries = flight.entries
         if late := flight.superseded:
             entries = [entry for entry in entries if entry not in late]
@@ -104,10 +105,10 @@ class Answers:
         return answers
 
     def _read_late(self, flight: InFlightProduce, late: list[tuple[PartitionQueue, Batch]], outcome: Outcome) -> None:
-        """The outcome of requests to a leader that was replaced. Their batches may be in flight to the new one.
+        """Read the response of a leader that was replaced. The batches may be in flight to the new leader.
 
         An acknowledgement is true: all in-sync replicas had the batch, the new leader among them. It counts only for the head, so that no
-        more batches than brokers remember are written behind an unacknowledged one. Anything else says nothing about the new leader.
+        more batches than brokers remember are written behind an unacknowledged batch. Any other response is no news of the new leader.
         """
         if isinstance(outcome, Failed) or outcome.message is None:
             return
@@ -136,11 +137,14 @@ class Answers:
             self._act(queue, batch, now, found)
 
     def _is_same_topic(self, flight: InFlightProduce, topic: str) -> bool:
-        """False if the topic was recreated since `flight` was sent: leader epochs of the deleted one may be higher than those to come."""
+        """Whether `topic` has not been recreated since `flight` was sent.
+
+        The leader epochs of the deleted topic may be higher than all epochs of the new topic, whose leaders would then be ignored.
+        """
         return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
-        """The response lacks this partition: its batch is maybe written."""
+        """Requeue the batch of a partition that is missing in the response: the batch is maybe written."""
         queue.doubt(batch)
         self._requeue(queue, batch)
         if not batch.done:
@@ -150,7 +154,7 @@ class Answers:
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer) -> None:
-        """Do what the error table says for this code."""
+        """Carry out the action for the response's error code (`errors/codes.py`)."""
         row = error_code(answer.error_code)
         if row.produce in (Produce.ACK, Produce.DUPLICATE):
             offset = answer.base_offset if row.produce is Produce.ACK else -1
@@ -166,9 +170,9 @@ class Answers:
         detail = answer.error_message or WAYS_OUT.get(row.name)
         error = broker_error(row.code, str(queue.tp), detail, "Produce", topic=queue.tp.topic)
         batch.last_error = error
-        if row.produce is not Produce.SEQUENCE or queue.batches[0] is batch:  # otherwise the error is that of the batch before it
+        if row.produce is not Produce.SEQUENCE or queue.batches[0] is batch:  # otherwise a batch before this one caused the error
             batch.failed_attempts += 1
-        parted = row.produce in PARTED and not batch.written  # certainly not in the log: sending what is left of it is no retry
+        parted = row.produce in PARTED and not batch.written  # certainly not in the log: to send its remaining records is no retry
         last = self._was_last(batch) and not parted
         self._actions[Produce.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
         if last and not batch.done:
@@ -180,12 +184,12 @@ class Answers:
         return (limit is not None and batch.attempts > limit) or (most is not None and batch.failed_attempts >= most)
 
     def _flight_lost(self, node: int, entries: Entries, now: float, outcome: Failed) -> None:
-        """There is no response: every batch stays in its queue, and keeps its sequence if it may be written."""
+        """Requeue the batches of a request without a response; a batch keeps its sequence if it may be written."""
         for queue, batch in entries:
             if outcome.written is Written.MAYBE:
                 queue.doubt(batch)
             else:
-                batch.attempts -= 1
+                batch.attempts -= 1  # no byte was sent, so this was no attempt: an unreachable broker does not use up `retries`
             batch.last_error = outcome.reason
             self._requeue(queue, batch)
             if not batch.done and (not outcome.passing or self._was_last(batch)):
@@ -195,14 +199,14 @@ class Answers:
             self._recovery.report(now, queue.tp, outcome.reason, node)
 
     def give_up_last(self, queue: PartitionQueue) -> None:
-        """The leader of `queue` was replaced before it responded: fail the batches that may not be sent again."""
+        """Fail the batches of `queue` that may not be sent again, because their leader was replaced before it responded."""
         if self._config.retries is not None:
             for batch in [batch for batch in queue.batches if batch.written and self._was_last(batch)]:
                 reason = KafkaTimeoutError(f"{queue.tp}: broker {queue.node} has not responded and is no longer the leader")
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _requeue(self, queue: PartitionQueue, batch: Batch) -> None:
-        """`batch` was not acknowledged; it stays where it is in its queue."""
+        """Keep the place of `batch`, which was not acknowledged, in its queue."""
         if not batch.done:
             self._outcomes.ledger.requeued(batch.count)
         queue.requeue(batch)
@@ -212,7 +216,8 @@ class Answers:
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                self._network.avoid(now, queue.node)  # it may no longer be the leader without knowing: get metadata from another broker
+                # The broker reached no replicas: another may lead by now, and this broker not know it. Its metadata would name itself.
+                self._network.avoid(now, queue.node)
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
             self._recovery.note_retry(now, queue.tp, error)
@@ -221,8 +226,8 @@ class Answers:
     def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Halve the batch. Brokers check sizes before duplicates, so the error does not show whether an earlier attempt was written.
 
-        The halves keep the sequence of the batch, and stay in doubt if it was, so they are sent only in its epoch. If the log has the batch
-        (because the limit was lowered later), it is beyond that sequence: the broker rejects the halves, and they fail as MAYBE.
+        The halves keep the sequence of the batch, and stay in doubt if the batch was, so they are sent only in its epoch. If the log has
+        the batch (because the limit was lowered later), the log is beyond that sequence: the broker rejects the halves, which fail as MAYBE.
         """
         self._limits.refused(queue.tp.topic, now)
         if batch.count == 1:
@@ -235,17 +240,17 @@ class Answers:
             return
         self._acc.limit_batches(queue.tp.topic, batch.raw_size // 2)  # brokers refused twice that size
         for part in parts:
-            part.attempts = 0  # never sent in this form: `_finish` has to write their headers
-            part.written = batch.written  # but their records may be in the log
+            part.attempts = 0  # never sent in this form: `_finish` must write the headers
+            part.written = batch.written  # but the records may be in the log
         queue.replace(batch, parts)
         for part in parts:
             self._compressor.compress(part, queue)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """The broker expects another sequence.
+        """Continue in the next epoch, because the broker expects another sequence.
 
-        Behind an unacknowledged batch this is a consequence of that batch's failure. At the head, the broker's numbering and the client's
-        differ: continue in the next epoch, and fail a head that may be written.
+        Behind an unacknowledged batch the error is a consequence of that batch's failure. At the head, the broker's numbering and the
+        client's differ: a head that may be written fails.
         """
         if queue.batches[0] is not batch:
             return
@@ -253,7 +258,7 @@ class Answers:
         self._give_up_or_hold(queue, batch, now, error)
 
     def _epoch_over(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """The broker refuses this epoch of a transactional producer: the transaction ends with it, not only the epoch of the queue.
+        """Fail a batch whose epoch the broker refuses, of a transactional producer: the transaction ends, not only the epoch of the queue.
 
         Behind an unacknowledged batch a wrong sequence is a consequence of that batch's failure.
         """
@@ -263,16 +268,16 @@ class Answers:
         self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """This partition has seen a higher epoch of this producer id, and rejects the queue's from now on.
+        """Take another producer id for this queue: its partition has seen a higher epoch of the id, and rejects the queue's epoch.
 
-        Without a transactional id no other producer can take over the id, so other partitions are not affected: the queue gets another id.
+        Without a transactional id no other producer can take over the id, so other partitions are not affected.
         """
         queue.stale = queue.spent = True
         if queue.batches[0] is batch:
             self._give_up_or_hold(queue, batch, now, error)
 
     def _give_up_or_hold(self, queue: PartitionQueue, batch: Batch, now: float, error: KafkaError) -> None:
-        """The epoch of `queue` ends. A batch that may be in the log fails: under another epoch it would be written again."""
+        """End the epoch of `queue`. A batch that may be in the log fails: in another epoch it would be written again."""
         if batch.written:
             self._outcomes.fail(queue, batch, short_name(error), error)
         self._deadlines.hold(queue, now)
@@ -280,7 +285,7 @@ class Answers:
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Fail the records that the response lists (KIP-467), and resend the others; a broker writes all records of a batch or none.
 
-        The whole batch fails if the response lists no record, or if the others may be in the log, where they would be written twice.
+        The whole batch fails if the response lists no record, or if the others may be in the log: there they would be written twice.
         """
         reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
         if not reasons or (batch.written and self._config.enable_idempotence):
@@ -298,11 +303,11 @@ class Answers:
             cause = broker_error(answer.error_code, str(queue.tp), reasons[index] or answer.error_message)
             self._outcomes.lose(part, short_name(cause), written, cause)
         if rest is not None:
-            rest.attempts, rest.written = 0, batch.written  # never sent in this form, but its records may be in the log
+            rest.attempts, rest.written = 0, batch.written  # never sent in this form, but the records may be in the log
             self._compressor.compress(rest, queue)
 
     def _fail_unreadable(self, queue: PartitionQueue, batch: Batch, error: KafkaError, why: Exception) -> None:
-        """`batch`, a raw one, would have to be sent in parts, and cannot be unpacked."""
+        """Fail `batch`, a raw batch that would have to be sent in parts, and cannot be unpacked."""
         error.add_note(f"pykafka4: the raw batch of {batch.size} bytes could not be sent in parts: {why}")
         self._outcomes.fail(queue, batch, short_name(error), error)
 
