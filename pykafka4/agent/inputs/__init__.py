@@ -2,14 +2,14 @@
 
 Modules; each line imports only from lines below it:
     opening     opens all inputs of the settings, and closes them
-    streams     UNIX stream and TCP: accepts connections, gives each its turn
-    connection  a connection of a client: its bytes, frames, end
+    streams     UNIX stream and TCP: the listener, and the turns of connections
+    connection  a client's connection: its bytes, frames, end
     datagrams   the UNIX datagram socket
     unfinished  the memory of messages that have arrived in part, of all connections together
     entrance    passes messages to the Intake, and counts them
     counters    counts of each input, under Dory's names
-    reading     which implementation reads datagrams and cuts frames: compiled/ or plain
-    compiled/   reads datagrams and cuts frames, in C
-    plain       reads datagrams and cuts frames, in Python
-    sockets     binds, with modes and owners; replaces a stale socket
+    reading     the choice of compiled/ or plain
+    compiled/   the compiled reader of datagrams and frames
+    plain       the same reader in Python
+    sockets     bound sockets with modes and owners; the removal of stale ones
 """

@@ -1,4 +1,4 @@
-"""A connection of a client: its bytes, frames and end. Invariant: it keeps no more bytes than it has room for, and never writes."""
+"""Reads the frames of a client's connection until its end. Invariant: a connection keeps no more bytes than its room, and never writes."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from pykafka4.agent.message import Reason, Refused
 
 __all__ = ["READ_BYTES", "Connection", "Owner", "Sharing"]
 
-READ_BYTES = 64 * 1024  # most that is read at once
-READ_COST = 16  # of a read, in messages
+READ_BYTES = 64 * 1024  # the most bytes of one read
+READ_COST = 16  # the cost of a read, in messages
 SIZE = Struct(">i")
 
 
 class Sharing:
-    """What all connections of an input have in common."""
+    """The objects and limits that all connections of an input share, with one buffer for all reads."""
 
     def __init__(self, entrance: Entrance, unfinished: Unfinished, max_size: int, empty: bytes | None) -> None:
-        """`max_size` is that of a message without its size field."""
+        """`max_size` is the largest size of a message in bytes, without its size field."""
         self.entrance, self.unfinished, self.max_size, self.empty = entrance, unfinished, max_size, empty
         self.scratch = bytearray(SMALL_BYTES + READ_BYTES)
         self.view = memoryview(self.scratch)
 
 
 class Owner(Protocol):
-    """The input that a connection belongs to."""
+    """The input of a connection."""
 
     def now(self) -> float:
-        """Seconds of a monotonic clock."""
+        """Return the seconds of a monotonic clock."""
 
     def pause(self, connection: Connection) -> None:
-        """The connection waits for room, so nothing is read from it."""
+        """Read nothing from a connection that waits for room."""
 
     def go_on(self, connection: Connection) -> None:
-        """It has the room."""
+        """Read from the connection again, which has its room now."""
 
     def forget(self, connection: Connection) -> None:
-        """The connection has ended; its socket is still open."""
+        """Forget a connection that has ended. Its socket is still open, so that the selector can unregister it."""
 
 
 class Connection:
-    """A connection. An unfinished message is in `_kept`, or, a large one that has its room, in `_large`."""
+    """A client's connection. The bytes of an unfinished message are in `_kept`, or in `_large` for a large message with its room."""
 
     __slots__ = ("_kept", "_large", "_needed", "_owner", "_sharing", "is_open", "is_waiting", "sock")
 
@@ -57,12 +57,12 @@ class Connection:
         self._needed = SIZE.size  # bytes of the unfinished message, or of its size field
 
     def read(self) -> int:
-        """Read once. Returns what it cost, in messages; 0 if nothing was there."""
+        """Read once. Returns the cost of the read in messages, 0 without bytes to read."""
         try:
             size = self._receive()
         except BlockingIOError:
             return 0
-        except OSError:  # it was reset: what the client sent may be lost, so this is no clean end
+        except OSError:  # reset: bytes of the client may be lost, so this is no clean end
             self._sharing.entrance.counts.errors += 1
             self._end(clean=False)
             return READ_COST
@@ -73,17 +73,17 @@ class Connection:
         return READ_COST + (self._take(size) if self._large is None else self._take_large(size))
 
     def end(self) -> None:
-        """The agent ends the connection."""
+        """End the connection from the agent's side."""
         self._end(clean=not self._partial())
 
     def resume(self) -> None:
-        """It has the room that it waited for."""
+        """Go on with the room for which the connection waited. See Holder."""
         self.is_waiting = False
         self._begin_large()
         self._owner.go_on(self)
 
     def lose_room(self) -> None:
-        """Others wait for the room of a message that does not get finished."""
+        """End the connection, because others wait for its room. See Holder."""
         self._sharing.entrance.counts.closed_for_room += 1
         self._end(clean=False)
 
@@ -95,7 +95,7 @@ class Connection:
         if self._large is not None:
             return self.sock.recv_into(sharing.view, min(READ_BYTES, self._needed - len(self._large)), socket.MSG_DONTWAIT)
         have = len(self._kept)
-        ample = small.free >= READ_BYTES and not small.crowded  # for whatever remains of the bytes that are read
+        ample = small.free >= READ_BYTES and not small.crowded  # so any unfinished rest of a full read can be kept
         room = READ_BYTES if ample else self._needed - have
         size = self.sock.recv_into(sharing.view[have:], room, socket.MSG_DONTWAIT)
         if have:
@@ -103,7 +103,7 @@ class Connection:
         return size
 
     def _take(self, size: int) -> int:
-        """Pass on the whole frames among `size` new bytes behind those kept; keep the rest."""
+        """Pass on the whole frames in the kept bytes and `size` new bytes behind them; keep the rest."""
         sharing = self._sharing
         end = len(self._kept) + size
         used, wrong, messages, refused = cut_frames(sharing.scratch, end, sharing.max_size, sharing.empty)
@@ -130,7 +130,10 @@ class Connection:
         return 1
 
     def _reserve(self) -> None:
-        """Reserve room for the rest of the message in `_kept`, or wait for it."""
+        """Reserve room for the whole message in `_kept`, or wait for the room.
+
+        The whole size at once: with a part each, many connections could hold all room, and none could finish its message.
+        """
         self._needed = SIZE.size
         if len(self._kept) < SIZE.size:
             return
@@ -151,7 +154,7 @@ class Connection:
             self._sharing.unfinished.small.release(self)
 
     def _end_for_size(self) -> None:
-        """Nobody can tell where the next message begins."""
+        """End the connection after an invalid size, since the begin of the next message is unknown."""
         self._sharing.entrance.counts.closed_for_size += 1
         self._sharing.entrance.refuse(self._kept, Refused(Reason.MALFORMED))
         self._close()

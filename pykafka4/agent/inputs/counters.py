@@ -1,4 +1,4 @@
-"""Counts of each input, under Dory's names where Dory has one. Invariant: only the agent's loop changes a count."""
+"""Counts messages, bytes and connections of each input, under Dory's names if Dory has one. Invariant: only the loop changes a count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["InputCounters", "SourceCounters"]
 
 @attrs.define
 class SourceCounters:
-    """Counts of an input since the start. `read_bytes` is the sum of `forwarded_bytes`, `refused_bytes`, and of what connections keep."""
+    """Counts of an input since the start. `read_bytes` = `forwarded_bytes` + `refused_bytes` + bytes that connections keep."""
 
     read_bytes: int = 0
     forwarded: int = 0  # messages
@@ -38,11 +38,11 @@ class InputCounters:
     refused: dict[Reason, int] = attrs.Factory(dict)
 
     def of(self, source: Source) -> SourceCounters:
-        """The counts of one input."""
+        """Return the counts of one input."""
         return {Source.UNIX_DATAGRAM: self.unix_datagram, Source.UNIX_STREAM: self.unix_stream, Source.TCP: self.tcp}[source]
 
     def named(self) -> dict[str, int]:
-        """All counts by name, as /counters shows them."""
+        """Return all counts by their names on /counters."""
         unix, tcp = self.unix_stream, self.tcp
         return {
             "UnixDgInputAgentForwardMsg": self.unix_datagram.forwarded,

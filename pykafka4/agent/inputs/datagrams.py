@@ -1,4 +1,4 @@
-"""The UNIX datagram socket: one message each. Invariant: a datagram that a client could send before the end is read."""
+"""Reads the UNIX datagram socket, with one message in each datagram. Invariant: each datagram that a client could send is read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pykafka4.agent.inputs.reading import DatagramReader
 __all__ = ["DatagramInput"]
 
 log = logging.getLogger(__name__)
-TURN = 1024  # datagrams that are read before other events have their turn
-LEAST_COST = 16  # of a call, in datagrams
-COUNTS_AS_ONE = 1024  # bytes that cost as much as a datagram
-RETRY_S = 1.0  # after the kernel had no memory
+TURN = 1024  # the cost of a turn in datagrams, after which other events of the loop have theirs
+LEAST_COST = 16  # the cost of a call of the reader, in datagrams
+COUNTS_AS_ONE = 1024  # bytes that cost as much as a datagram: large datagrams make a turn end after 1 MiB
+RETRY_S = 1.0  # the pause after a failed read, as when the kernel had no memory
 
 
 class DatagramInput:
@@ -28,7 +28,7 @@ class DatagramInput:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Read from now on, on this loop."""
+        """Begin to read, on this loop."""
         self._loop = loop
         self._watch()
 
@@ -37,7 +37,7 @@ class DatagramInput:
             self._loop.add_reader(self._socket.fileno(), self.turn)
 
     def _pause(self, error: OSError) -> None:
-        """The socket stays readable, and the loop would never sleep."""
+        """Read nothing for RETRY_S: the socket stays readable, so the loop would try and fail without a pause."""
         self._entrance.counts.errors += 1
         log.warning("agent: reading datagrams failed, and is tried again in %g s: %s", RETRY_S, error)
         if self._loop is not None:
@@ -45,10 +45,10 @@ class DatagramInput:
             self._loop.call_later(RETRY_S, self._watch)
 
     def turn(self) -> bool:
-        """Read what is there, at most a turn's worth. Returns whether more may wait.
+        """Read the queued datagrams, at most TURN. Returns whether the queue may have more.
 
-        A queue of 10 datagrams, as it is without systemd, is full again by the time that it has been read. So this reads until the queue is
-        empty: the way through the loop to the next turn costs more than a call that finds nothing.
+        The method reads until the queue is empty, not once: a queue of 10 datagrams, as without systemd, is full again after one read, and
+        the way through the loop to the next turn costs more than a call that finds an empty queue.
         """
         reader, left = self._reader, TURN
         while left > 0:
@@ -65,11 +65,13 @@ class DatagramInput:
         return True
 
     def close(self) -> None:
-        """Refuse what clients send from now on, read what is in the queue, and close."""
+        """Refuse further datagrams, read the queue to its end, and close the socket."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.remove_reader(self._socket.fileno())
-            with contextlib.suppress(OSError):  # so the queue grows no longer: clients get EPIPE
+            # First shut, then read: with an open socket clients could send as fast as the agent reads, and `close` would never end. A plain
+            # `close` would throw the queue away. After the shut clients get EPIPE, so the queue only shrinks.
+            with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RD)
             while self.turn():
                 pass

@@ -11,14 +11,14 @@ __all__ = ["Entrance"]
 
 
 class Entrance:
-    """The way from one input to the Intake."""
+    """The way of messages and refused bytes from one input to the Intake, with the counts of the input."""
 
     def __init__(self, intake: Intake, source: Source, counters: InputCounters) -> None:
         self.source, self.counts = source, counters.of(source)
         self._intake, self._refused = intake, counters.refused
 
     def take(self, size: int, messages: list[Message], refused: Sequence[tuple[bytes, Refused]]) -> None:
-        """Pass on what `size` bytes held: whole datagrams, or whole frames."""
+        """Pass on the messages and refused bytes from `size` bytes of whole datagrams or frames."""
         counts = self.counts
         counts.forwarded += len(messages)
         counts.forwarded_bytes += size
@@ -36,6 +36,6 @@ class Entrance:
         self._intake.refuse(data, why, self.source)
 
     def end_unclean(self, data: bytes) -> None:
-        """A connection ended inside a message, or was reset; `data` are the message's first bytes."""
+        """Count a connection that ended inside a message, or was reset. `data` has the message's first bytes."""
         self.counts.unclean_ends += 1
         self.refuse(data, Refused(Reason.UNCLEAN_TCP if self.source is Source.TCP else Reason.UNCLEAN_UNIX))

@@ -1,4 +1,4 @@
-"""Opens all inputs of the settings, and closes them. Invariant: all of them are open, or none.
+"""Opens all inputs of the settings, and closes them. Invariant: either all inputs are open, or none.
 
 inputs = Inputs.bind(settings.inputs)   # as root, if owners and folders need it
 inputs.start(router, loop)              # after the process has dropped its privileges
@@ -30,8 +30,8 @@ __all__ = ["InputError", "Inputs"]
 log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 4096  # of each stream input
 QUEUE_LENGTH = Path("/proc/sys/net/unix/max_dgram_qlen")
-SHORT_QUEUE = 100
-SHARE_OF_FILES = 3 / 8  # of the process's limit, for each stream input; the rest is for brokers, pages and files
+SHORT_QUEUE = 100  # datagrams; a shorter queue is worth a warning, since a burst fills it
+SHARE_OF_FILES = 3 / 8  # each stream input's share of the process's descriptors; brokers, pages and files have the remaining quarter
 
 
 class Inputs:
@@ -47,7 +47,7 @@ class Inputs:
 
     @classmethod
     def bind(cls, settings: InputSettings) -> Self:
-        """Bind the sockets: clients can connect and send from now on. Raises InputError, which names the setting."""
+        """Bind the sockets, after which clients can connect and send. Raises InputError, which names the setting."""
         inputs = cls(settings)
         try:
             inputs._bind()
@@ -57,7 +57,7 @@ class Inputs:
         return inputs
 
     def start(self, intake: Intake, loop: asyncio.AbstractEventLoop) -> None:
-        """Read on this loop, and pass messages to the intake."""
+        """Begin to read on this loop, and to pass messages to the intake."""
         settings, counters = self._settings, self.counters
         empty = None if settings.empty is Empty.NULL else b""
         unfinished = Unfinished(settings.max_stream_message_size + 4)
@@ -75,11 +75,11 @@ class Inputs:
 
     @property
     def tcp_port(self) -> int | None:
-        """The port of the TCP socket: with `port = 0` the system has chosen it."""
+        """The port of the TCP socket. With `port = 0` the system has chosen it."""
         return None if self._tcp is None else int(self._tcp.getsockname()[1])
 
     def close(self) -> None:
-        """Read what clients have sent, and close. Clients get errors from now on."""
+        """Read the bytes that clients have sent, and close the inputs. Clients get errors afterwards."""
         for unix in (self._datagram, self._stream):
             if unix is not None:
                 _unlink(unix)

@@ -1,4 +1,4 @@
-"""Reads datagrams and cuts frames, in Python. Invariant: what `compiled/_reading` does, result for result."""
+"""Reads datagrams and cuts frames, in Python. Invariant: for all bytes the results equal the results of `compiled/_reading`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ SIZE = Struct(">i")
 
 
 class DatagramReader:
-    """Reads several datagrams at once. The socket stays the caller's."""
+    """Reads several datagrams at once. The caller owns and closes the socket."""
 
     def __init__(self, max_size: int, empty: bytes | None) -> None:
-        """`max_size` is that of a datagram in bytes; `empty` stands for an empty key or value."""
+        """`max_size` is the largest size of a datagram in bytes; `empty` replaces an empty key or value."""
         self.most = max(1, min(MOST, BUFFER_BYTES // (max_size + 1)))  # datagrams of one `read`
         self._max_size, self._empty = max_size, empty
 
     def read(self, sock: socket.socket) -> tuple[int, int, list[Message], list[RefusedBytes]]:
-        """(datagrams, their bytes, messages, refused datagrams); fewer than `most` if no more wait. Raises OSError.
+        """Return (number of datagrams, their bytes, messages, refused datagrams). Raises OSError.
 
-        Of a datagram larger than `max_size`, `max_size` + 1 bytes are read.
+        Fewer than `most` datagrams mean an empty queue. From a datagram larger than `max_size`, `max_size` + 1 bytes are read.
         """
         messages: list[Message] = []
         refused: list[RefusedBytes] = []
@@ -49,7 +49,7 @@ class DatagramReader:
 
 
 def cut_frames(data: bytearray, end: int, max_size: int, empty: bytes | None) -> tuple[int, bool, list[Message], list[RefusedBytes]]:
-    """The whole frames in the first `end` bytes: (their bytes, whether the size that follows is invalid, messages, refused frames).
+    """Cut the whole frames from the first `end` bytes: (their bytes, whether the next size is invalid, messages, refused frames).
 
     A size is invalid if it is smaller than its own field, or the rest of the frame is larger than `max_size`.
     """

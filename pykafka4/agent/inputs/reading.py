@@ -18,7 +18,7 @@ _MODULES = {"compiled": "pykafka4.agent.inputs.compiled._reading", "python": "py
 
 
 def choose(wanted: str | None) -> tuple[str, ModuleType]:
-    """(name, module) of the implementation to use. Raises ImportError."""
+    """Return the name and the module of the implementation. Raises ImportError."""
     if wanted not in {None, "", *_MODULES}:
         raise ImportError(f"PYKAFKA4_IMPL={wanted!r} must be one of {', '.join(_MODULES)}, or unset")
     if wanted and (wanted == "python" or sys.platform == "linux"):
@@ -37,7 +37,7 @@ def _load(name: str) -> ModuleType:
 
 IMPLEMENTATION, _module = choose(os.environ.get("PYKAFKA4_IMPL"))
 
-if TYPE_CHECKING:  # the plain one has the types of both
+if TYPE_CHECKING:  # both implementations have the types of the plain one
     from pykafka4.agent.inputs.plain import DatagramReader, cut_frames
 else:
     DatagramReader, cut_frames = _module.DatagramReader, _module.cut_frames

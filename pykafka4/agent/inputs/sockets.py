@@ -24,7 +24,7 @@ from pykafka4.errors import ConfigError
 __all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size", "owner_and_group"]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
-FOLDER_LOCK_S = 2.0
+FOLDER_LOCK_S = 2.0  # another agent holds the lock only for a bind: a longer wait is for a foreign lock, and the start reports it
 UMASKED = 0o777
 
 
@@ -34,16 +34,16 @@ class InputError(ConfigError):
 
 @attrs.frozen
 class UnixSocket:
-    """A bound UNIX socket, and which file is its own."""
+    """A bound UNIX socket, with its path and the identity of its file."""
 
     sock: socket.socket
     path: Path
     file: tuple[int, int]  # device and inode
 
     def unlink(self) -> None:
-        """Remove the socket's file, unless another process has replaced it. Raises OSError, if the process may not remove it.
+        """Remove the socket's file, unless another process has replaced it. Raises OSError if the process may not remove the file.
 
-        Before the socket is closed: afterwards another file may have its inode.
+        The caller closes the socket afterwards: after the close another file may get the inode.
         """
         with contextlib.suppress(FileNotFoundError):
             if _file_of(self.path) == self.file:
@@ -51,7 +51,7 @@ class UnixSocket:
 
 
 def bind_unix(settings: UnixSettings, kind: socket.SocketKind) -> UnixSocket:
-    """Bind the socket, with mode and owner; replace one that nobody has open. A stream socket listens. Raises InputError."""
+    """Bind a socket with mode and owner, and replace a stale one at its path. A stream socket listens. Raises InputError."""
     path = Path(settings.path)
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist; create it (systemd: RuntimeDirectory=), or choose another path")
@@ -91,7 +91,7 @@ def _bind_closed(sock: socket.socket, path: Path) -> None:
 
 
 def owner_and_group(settings: UnixSettings) -> tuple[int, int]:
-    """The numbers of the socket's owner and group, -1 for one that is not set. Raises InputError for a name that nobody has."""
+    """Return the numbers of the socket's owner and group, -1 if not set. Raises InputError for an unknown name."""
     return _uid(settings.owner), _gid(settings.group)
 
 
@@ -130,9 +130,9 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
 
 @contextlib.contextmanager
 def _pinned(path: Path) -> Iterator[str]:
-    """A name of the socket's file that nobody can make the name of another one.
+    """Yield a path that stays the path of the socket's file.
 
-    Whoever may write to the folder can put a link there after `bind`; root would then change the rights of the file behind the link.
+    A user who may write to the folder can put a link there after `bind`; root would then change the rights of the file behind the link.
     """
     if sys.platform != "linux":
         yield str(path)
@@ -149,7 +149,7 @@ def _pinned(path: Path) -> Iterator[str]:
 
 
 def _umask() -> int:
-    """The umask of the process; reading it by `os.umask` would change it for a moment, for all threads."""
+    """Return the umask of the process. `os.umask` reads it only by changing it for a moment, for all threads."""
     for line in Path("/proc/self/status").read_text().splitlines() if Path("/proc/self/status").exists() else ():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)
@@ -160,7 +160,11 @@ def _umask() -> int:
 
 @contextlib.contextmanager
 def _folder_locked(path: Path) -> Iterator[None]:
-    """Of two agents that start at once and find the same stale socket, the second would remove the socket that the first has just bound."""
+    """Hold the lock of the socket's folder, so that one agent at a time looks for a stale socket and binds.
+
+    Without the lock: two agents find the same stale socket. The first removes it and binds its own; then the second removes the first one's
+    socket, which it takes for the stale one, and the first agent gets no message.
+    """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         deadline = time.monotonic() + FOLDER_LOCK_S
@@ -203,11 +207,11 @@ def _file_of(path: Path) -> tuple[int, int]:
 
 
 def bind_tcp(settings: TcpSettings) -> socket.socket:
-    """A listening socket. The settings allow loopback addresses only. Raises InputError."""
+    """Return a listening socket. The settings allow loopback addresses only. Raises InputError."""
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # despite connections of the last run that are in TIME_WAIT
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of the last run may be in TIME_WAIT
         sock.bind((host, settings.port))
         sock.listen(BACKLOG)
         sock.setblocking(False)

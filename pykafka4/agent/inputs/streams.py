@@ -1,7 +1,7 @@
-"""UNIX stream and TCP: accepts connections, and gives each its turn. Invariant: a turn is short, however many connections have bytes.
+"""Accepts connections of a UNIX stream or TCP socket, and reads them in turns. Invariant: with any number of connections a turn is short.
 
-The connections are in a selector of the input's own, which is itself in the agent's loop: the loop would call the readers of all ready
-connections before anything else.
+Each input has its own selector, which is one reader of the agent's loop. As readers of the loop itself all ready connections would be
+read before any other event.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from pykafka4.agent.message import Source
 __all__ = ["StreamInput"]
 
 log = logging.getLogger(__name__)
-TURN = 2048  # cost of a turn, in messages, after which other events have theirs
+TURN = 2048  # the cost of a turn in messages, after which other events of the loop have theirs
 ACCEPT_COST = 16
 RETRY_S = 1.0  # after a system call failed for want of file descriptors or memory
-OVERDUE_S = 0.5  # between two looks at those who hold room
-END_BYTES = 64 * 1024 * 1024  # most that is read at the end, of all connections
+OVERDUE_S = 0.5  # between two looks for connections that have held room too long
+# The most bytes that are read at the end: a TCP client that goes on sending must not keep the agent from ending.
+END_BYTES = 64 * 1024 * 1024
 OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -41,7 +42,7 @@ class StreamInput:
         empty: bytes | None,
         max_connections: int,
     ) -> None:
-        """`max_size` is that of a message without its size field; further connections wait until one of `max_connections` ends."""
+        """`max_size` is the largest message in bytes, without its size field. Above `max_connections`, clients wait to be accepted."""
         self._listener, self._entrance, self._unfinished = listener, entrance, unfinished
         self._sharing = Sharing(entrance, unfinished, max_size, empty)
         self._max_connections = max_connections
@@ -52,15 +53,15 @@ class StreamInput:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept and read from now on, on this loop."""
+        """Begin to accept and read, on this loop."""
         self._loop = loop
         self._accept_again()
         loop.add_reader(self._selector.fileno(), self.turn)
 
     def turn(self) -> None:
-        """Read what is there, at most a turn's worth."""
+        """Accept and read ready connections, up to the cost TURN."""
         left, ready = TURN, self._ready
-        if not ready:
+        if not ready:  # else the rest of the last turn comes first, so busy connections cannot starve the others
             ready.extend(key.data for key, _ in self._selector.select(0))
         while ready and left > 0:
             connection = ready.popleft()
@@ -72,7 +73,7 @@ class StreamInput:
             self._unfinished.serve(self.now())
 
     def close(self) -> None:
-        """Take no more connections, read what is in the queues of those that are there, and close them."""
+        """Accept the connections in the queue, read the bytes that clients have sent, and close all connections and the listener."""
         if self._closed:
             return
         if self._loop is not None:
@@ -99,16 +100,16 @@ class StreamInput:
 
     @staticmethod
     def _shut(sock: socket.socket) -> None:
-        """The client gets EPIPE from now on."""
+        """Shut a UNIX stream for reading: its client gets EPIPE, and the bytes before can still be read."""
         try:
             sock.shutdown(socket.SHUT_RD)
         except OSError:
-            pass  # it has gone
+            pass  # the client has gone
 
     # ------------------------------------------------------------ for connections
 
     def now(self) -> float:
-        """Seconds of the loop's clock."""
+        """Return the seconds of the loop's clock."""
         assert self._loop is not None
         return self._loop.time()
 
@@ -147,7 +148,7 @@ class StreamInput:
     # ------------------------------------------------------------ accepting
 
     def _accept(self) -> int:
-        """Accept a connection. Returns what it cost, in messages; 0 if none was there."""
+        """Accept a connection. Returns the cost in messages, 0 without a connection to accept."""
         if not self._accepting:
             return 0
         if len(self._connections) >= self._max_connections:
@@ -163,7 +164,7 @@ class StreamInput:
             if error.errno in OUT_OF:
                 self._pause_accepting(f"{error.strerror} (raise LimitNOFILE= of the service, or `ulimit -n`)")
                 return 0
-            return ACCEPT_COST  # of this one connection: it had gone before it was accepted
+            return ACCEPT_COST  # only this connection failed: its client had gone before
         self._entrance.counts.connections += 1
         self._entrance.counts.open += 1
         connection = Connection(sock, self, self._sharing)
@@ -172,7 +173,7 @@ class StreamInput:
         return ACCEPT_COST
 
     def _pause_accepting(self, why: str) -> None:
-        """The listener would be ready all the time, and the loop would never sleep."""
+        """Stop accepting for RETRY_S, or until a connection ends: the listener stays ready, so the loop would never sleep."""
         self._accepting = False
         self._selector.unregister(self._listener)
         self._entrance.counts.accept_pauses += 1

@@ -1,8 +1,8 @@
-"""The memory of messages that have arrived in part, of all stream connections together. Invariant: it has a limit, whoever connects.
+"""Shares out the memory for unfinished messages among all stream connections. Invariant: this memory is bounded for any clients.
 
-A connection reserves room for the whole message when it knows the message's size; without room it waits, and nothing is read from it. While
-connections wait, one that has held its room for `HOLD_S` loses it: otherwise a few clients that never finish their messages would stop all
-others. Large messages have a room of their own, so that they do not stop small ones.
+A connection that knows its message's size reserves room for the whole message; without room the connection waits, and is not read. While
+connections wait, a connection that has held room for `HOLD_S` loses the room and ends: otherwise a few clients that never finish their
+messages would stop all others. Large messages have a separate room, so that they do not stop small ones.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ HOLD_S = 2.0
 
 
 class Holder(Protocol):
-    """A connection."""
+    """A connection that holds room, or waits for it."""
 
     def resume(self) -> None:
-        """It has the room that it waited for."""
+        """Go on, with the room for which the holder waited."""
 
     def lose_room(self) -> None:
-        """It ends, because others wait; it releases its room."""
+        """End, and release the room, because others wait for it."""
 
 
 class Room:
-    """A number of bytes, shared out to holders in the order in which they ask."""
+    """A number of bytes, which holders get in the order of their requests."""
 
     def __init__(self, capacity: int) -> None:
         self.free = capacity
@@ -40,7 +40,8 @@ class Room:
         return bool(self._waiting)
 
     def reserve(self, holder: Holder, size: int, now: float) -> bool:
-        """Whether `holder` has the room; otherwise it waits until it is resumed."""
+        """Reserve `size` bytes. Returns whether `holder` has them; without them the holder waits for `resume`."""
+        # Behind those who wait, even if there is room: else small messages would overtake a larger one for ever.
         if self._waiting or size > self.free:
             self._waiting[holder] = size
             return False
@@ -48,18 +49,18 @@ class Room:
         return True
 
     def hold(self, holder: Holder, size: int, now: float) -> None:
-        """Count bytes of a holder that has none, whether there is room or not."""
+        """Count bytes for a holder without any, even beyond the capacity: the connection has read them already."""
         self.free -= size
         self._held[holder] = (size, now)
 
     def release(self, holder: Holder) -> None:
-        """The holder needs its room no longer, or waits for it no longer."""
+        """Free the holder's room, and forget its wait for room."""
         size, _ = self._held.pop(holder, (0, 0.0))
         self.free += size
         self._waiting.pop(holder, None)
 
     def serve(self, now: float) -> None:
-        """Resume those for whom there is room now, in order."""
+        """Resume the waiting holders for whom there is room now, in order."""
         while self._waiting:
             holder, size = next(iter(self._waiting.items()))
             if size > self.free:
@@ -82,7 +83,7 @@ class Unfinished:
     """The rooms of small and of large messages."""
 
     def __init__(self, max_message_size: int) -> None:
-        """One message of `max_message_size` bytes fits in any case."""
+        """Make the rooms. The large one has room for at least one message of `max_message_size` bytes."""
         self.small = Room(ROOM_BYTES)
         self.large = Room(max(ROOM_BYTES, max_message_size))
 
@@ -92,12 +93,12 @@ class Unfinished:
         return self.small.crowded or self.large.crowded
 
     def release(self, holder: Holder) -> None:
-        """The holder has no unfinished message."""
+        """Free the room of a holder without an unfinished message."""
         self.small.release(holder)
         self.large.release(holder)
 
     def serve(self, now: float) -> None:
-        """Resume those for whom there is room now."""
+        """Resume the waiting holders for whom there is room now."""
         self.small.serve(now)
         self.large.serve(now)
 

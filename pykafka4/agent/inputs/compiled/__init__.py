@@ -1,4 +1,4 @@
-"""Reads datagrams and cuts frames, compiled, on Linux. Invariant: what `inputs.plain` does, result for result.
+"""Reads datagrams and cuts frames, compiled, on Linux. Invariant: for all bytes the results equal the results of `inputs.plain`.
 
 Modules:
     _reading    `DatagramReader` on recvmmsg, `cut_frames` (compiled)
