@@ -1,16 +1,16 @@
-"""The process of the agent.
+"""The agent's process: command line, start, signals, reload, end.
 
 Modules; each line imports only from lines below it:
     main        the command line: `pykafka4 agent`
-    agent       Agent: start, signals, a part that fails, the end
-    parts       opens all parts in order, and closes them
-    on_loop     calls functions on the agent's loop, from other threads
-    ending      delivers what waits at the end, and reports the rest
-    reload      reads the settings again
-    check       checks settings against this machine, without opening anything
-    privileges  changes the process from root to another user
-    logs        lines to standard error or the journal
-    notify      tells systemd the state
+    agent       Agent: start, signals, failures of parts, the end
+    parts       Parts: all parts, opened and closed in order
+    on_loop     calls from other threads that run on the agent's loop
+    ending      delivery of waiting messages at the end, and the last report
+    reload      a second reading of the settings
+    check       checks of settings against this machine, without opening a file or socket
+    privileges  the change from root to another user
+    logs        log lines on standard error or in the journal
+    notify      the process's state for systemd
     unit        the unit file for systemd
     codes       exit codes
 """

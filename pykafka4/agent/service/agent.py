@@ -1,4 +1,4 @@
-"""Agent: the life of the process. Invariant: a part that fails ends the process; what waits then is delivered, spooled or counted."""
+"""Runs the agent from start to end. Invariant: a failed part ends the process, and waiting messages are delivered, spooled or counted."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ __all__ = ["Agent"]
 log = logging.getLogger("pykafka4.agent")
 CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
 BEAT_S: Final = 2.0  # between two looks at the producer
-TICK_S: Final = 1.0
-QUIET_S: Final = 30.0
-CRASH_S: Final = 10.0  # for deliveries after a part has failed
+TICK_S: Final = 1.0  # between two calls of `Ledger.tick`
+QUIET_S: Final = 30.0  # between two lines about refused connections of the pages
+CRASH_S: Final = 10.0  # for deliveries after a part has failed; and, at any end, the time for systemd beyond the deliveries
 
 
 class Agent:
-    """A running agent. Its parts are created by `run`, on the loop."""
+    """A running agent. `run` creates its parts, on the loop."""
 
     def __init__(self, settings: AgentSettings, config: Path | None = None, logs: Logs | None = None) -> None:
-        """`config` is the file that a reload reads again."""
+        """`config` is the file that a reload reads again, None without one."""
         self.settings = settings
         self._config, self._logs = config, logs
         self._notifier = Notifier()
@@ -46,7 +46,7 @@ class Agent:
         self._parts: Parts | None = None
 
     async def run(self) -> Exit:
-        """Take messages until `end` is called, then deliver what waits."""
+        """Take messages until `end` is called or a part fails, then deliver the waiting messages. Returns the exit code."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._handle_exception)
         self._watch_signals(loop)
@@ -65,7 +65,7 @@ class Agent:
         return await self._finish(parts)
 
     def end(self) -> None:
-        """Begin the end; a second call hurries it. On the loop."""
+        """Begin to end the agent. A second call ends it without waiting for deliveries. The loop calls this."""
         if self._ended.is_set():
             log.warning("agent: ends at once, without delivery of the waiting messages")
             self._hurried.set()
@@ -111,16 +111,16 @@ class Agent:
     # -- parts that fail
 
     async def _beat(self, parts: Parts) -> None:
-        """Tell systemd that the agent is alive: its loop is, and the producer's thread answers."""
+        """Report to systemd that the agent is alive: that its loop runs, and that the producer's thread answers."""
         watchdog_s = self._notifier.watchdog_s
-        pause = BEAT_S if watchdog_s is None else min(BEAT_S, watchdog_s / 3)
+        pause = BEAT_S if watchdog_s is None else min(BEAT_S, watchdog_s / 3)  # two beats may be late before systemd ends the process
         while True:
             state, text = await asyncio.to_thread(parts.look)
             if state == "crashed":
                 self._fail(f"the producer has failed: {text}")
                 return
             parts.cluster_is(state)
-            if state != "unresponsive":
+            if state != "unresponsive":  # no sign of life for a stuck producer: systemd then starts the agent anew
                 self._notifier.alive()
             self._notifier.status(text)
             await asyncio.sleep(pause)
@@ -136,10 +136,10 @@ class Agent:
             self._fail(repr(error))
 
     def _handle_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception that no code handles. That of a connection of the pages concerns its client only.
+        """End the agent after an exception that no code handles, unless it comes from a connection of the pages: then only log it.
 
-        asyncio names the socket of the pages if no file descriptor is left for a new connection. It tries again each second, up to 64
-        times in a row.
+        If no file descriptor is left for a new connection of the pages, asyncio names their socket, and tries again each second, up to 64
+        times in a row: one line in QUIET_S is enough.
         """
         error = context.get("exception")
         if "socket" in context:
@@ -163,5 +163,5 @@ class Agent:
 
 
 def _say_that_logs_follow() -> None:
-    """SIGUSR1 makes other daemons open their logs again; it must not end this one."""
+    """Log that SIGUSR1 does nothing. It makes other daemons open their logs again; without a handler it would end this one."""
     log.info("agent: the discard log follows a rotation of its file by itself; SIGUSR1 does nothing")

@@ -1,4 +1,4 @@
-"""Checks settings against this machine, and sums up what they open. Invariant: a check opens, creates and removes nothing."""
+"""Checks settings against this machine, and lists the sockets and files of the settings. Invariant: a check opens or changes no file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_PAGES: Final = ("aiohttp", "prometheus_client")  # packages that only the pag
 
 
 def check(settings: AgentSettings) -> list[str]:
-    """What keeps these settings from working here, one line each."""
+    """Return the reasons why these settings cannot work on this machine, one line each."""
     found = (_input_problems, _identity_problems, _folder_problems, _writing_problems, _producer_problems, _package_problems)
     return [problem for problems in found for problem in problems(settings)]
 
@@ -58,7 +58,7 @@ def _identity(settings: AgentSettings) -> Identity | None:
 
 
 def _writing_problems(settings: AgentSettings) -> Iterator[str]:
-    """What the agent writes to once it is its user."""
+    """Check the folders that the agent writes to after it has become its user."""
     try:
         identity = _identity(settings)
     except ConfigError:
@@ -77,7 +77,7 @@ def _user(identity: Identity | None) -> str:
 
 
 def _folder_problems(settings: AgentSettings) -> Iterator[str]:
-    """Folders that have to be there: the agent creates none but the spool's last one."""
+    """Check that the folders of all paths exist: the agent creates only the spool's own folder."""
     for key, path in _paths(settings):
         if not path.parent.is_dir():
             yield f"{key}={str(path)!r}: the folder {path.parent} does not exist; create it, or let systemd do it (RuntimeDirectory=)"
@@ -117,7 +117,7 @@ def _package_problems(settings: AgentSettings) -> Iterator[str]:
 
 
 def summary(settings: AgentSettings, file: Path) -> str:
-    """What the settings open."""
+    """Return a table of the sockets, files and servers in the settings."""
     rows = [("settings", f"{file}: no errors"), *_inputs(settings), *_others(settings)]
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name:<{width}}  {text}\n" for name, text in rows)

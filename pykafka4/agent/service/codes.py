@@ -1,4 +1,4 @@
-"""The exit codes of the agent."""
+"""Defines the exit codes of the agent, with their meanings for `--help`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["Exit"]
 
 
 class Exit(IntEnum):
-    """Why the process ended."""
+    """The reason why the process ended."""
 
     meaning: str
 
     def __new__(cls, code: int, meaning: str) -> Exit:
-        """A member with what it means."""
+        """Make a member with its meaning."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.meaning = meaning

@@ -1,4 +1,4 @@
-"""Delivers what waits when the agent ends, within its time, and reports the rest."""
+"""Delivers waiting messages at the end of the agent, within `shutdown_ms`, and reports the discards."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pykafka4.records import ProducerRecord
 __all__ = ["deliver", "report"]
 
 log = logging.getLogger("pykafka4.agent")
-STEP_S = 0.5  # between two looks at whether the end is hurried
-PROGRESS_S = 5.0
-MOST_ROWS = 100  # of the final report
+STEP_S = 0.5  # one wait for deliveries: a second signal ends the agent after this time at the latest
+PROGRESS_S = 5.0  # between two log lines about the waiting messages
+MOST_ROWS = 100  # lines of the final report
 
 
 async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event) -> list[ProducerRecord]:
-    """Send what waits, for up to `shutdown_s` or until `hurried`; then close the producer. Returns what was not acknowledged."""
+    """Wait up to `shutdown_s` seconds, or until `hurried`, for deliveries; then close the producer. Returns the undelivered records."""
     deadline, told = time.monotonic() + shutdown_s, time.monotonic()
     while not hurried.is_set() and (left := deadline - time.monotonic()) > 0:
         try:
@@ -38,7 +38,7 @@ async def deliver(producer: Producer, shutdown_s: float, hurried: asyncio.Event)
 
 
 def report(account: Account) -> None:
-    """Log what was discarded since the start: one line for each topic and reason, up to MOST_ROWS."""
+    """Log the discards since the start, one line for each topic and reason, up to MOST_ROWS, and then the account."""
     total = account.total
     rows = [
         (topic, reason, count)
@@ -58,5 +58,5 @@ def report(account: Account) -> None:
 
 
 def _shown(topic: str) -> str:
-    """A client may have put line breaks into the name."""
+    """Return a topic for a log line, quoted if a client has put line breaks or the like into the name."""
     return topic if topic.isprintable() and topic.isascii() else ascii(topic)

@@ -1,7 +1,7 @@
-"""Logs to standard error, for people or for the journal. Invariant: no thread waits for standard error, apart from the one that writes.
+"""Writes log lines to standard error, for people or for the journal. Invariant: only the writing thread waits for standard error.
 
-A reader that stands still (a full pipe, a stopped terminal) costs lines of the log, and neither messages nor the end of the process. So
-the thread writes to the file descriptor itself: at its end the interpreter waits for the locks of `sys.stderr` and of handlers.
+A reader that stands still (a full pipe, a stopped terminal) costs log lines, but holds up neither messages nor the end of the process. The
+thread writes to the file descriptor itself: at its end the interpreter waits for the locks of `sys.stderr` and of handlers.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 
 __all__ = ["Logs"]
 
-MOST_WAITING: Final = 10_000  # lines
-CLOSE_S: Final = 2.0  # for the lines that wait at the end
+MOST_WAITING: Final = 10_000  # lines; later ones are dropped and counted
+CLOSE_S: Final = 2.0  # for the waiting lines at the end
 STDERR: Final = 2
-PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # of syslog, as the journal reads them from `<3>`
+PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # syslog's numbers: the journal reads `<3>` at a line
 
 
 class _Journal(logging.Formatter):
-    """Lines with their priority; the journal has the time."""
+    """Formats lines with their priority, and without the time, which the journal adds."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging.Formatter."""
@@ -32,7 +32,7 @@ class _Journal(logging.Formatter):
 
 
 class _Lines(logging.Handler):
-    """Hands lines over to the thread; drops them while too many wait."""
+    """Passes lines to the thread, and drops lines while too many wait."""
 
     def __init__(self, lines: queue.Queue[str | None]) -> None:
         super().__init__()
@@ -65,11 +65,11 @@ class Logs:
         self.set_level(level)
 
     def set_level(self, level: str) -> None:
-        """The least severe lines of the agent and of its producer."""
+        """Set the level of the least severe lines of the agent and its producer."""
         logging.getLogger("pykafka4").setLevel(level)
 
     def close(self) -> None:
-        """Write what waits, for at most CLOSE_S."""
+        """Write the waiting lines, for at most CLOSE_S seconds."""
         if self._handler.dropped:
             logging.getLogger("pykafka4.agent").warning(
                 "%d lines of the log were dropped: standard error was too slow", self._handler.dropped
@@ -90,7 +90,7 @@ class Logs:
 
 
 def _is_journal(variable: str) -> bool:
-    """Whether standard error is the stream that systemd means: it is not if a shell has redirected it."""
+    """Whether standard error is the stream that systemd has named, and no shell has redirected it."""
     try:
         there = os.fstat(STDERR)
     except OSError:

@@ -1,4 +1,4 @@
-"""The command line of the agent: `pykafka4 agent --config agent.toml`."""
+"""Runs the command line of the agent: `pykafka4 agent --config agent.toml`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ exit codes:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the agent; returns the exit code."""
+    """Run the agent, or only check its settings. Returns the exit code."""
     given = _parser().parse_args(arguments)
     if given.systemd_unit:
         sys.stdout.write(systemd_unit(given.config))
@@ -76,7 +76,8 @@ def _run(settings: AgentSettings, config: Path) -> int:
         log.critical("agent: a bug", exc_info=True)
         return Exit.CRASHED
     finally:
-        for number in SIGNALS:  # the loop handles them no more: another one would cost the last lines of the log, and the exit code
+        # The loop has ended and handles no signals: one more would kill the process before the last log lines, with another exit code.
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         logs.close()
 

@@ -1,4 +1,4 @@
-"""Tells systemd that the agent is ready, what it does, and that it is alive. Without systemd it does nothing. Source: man sd_notify."""
+"""Reports to systemd that the agent is ready, its state, and that it is alive. Without systemd it does nothing. Source: man sd_notify."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ __all__ = ["Notifier"]
 
 
 class Notifier:
-    """Sends datagrams to the socket that systemd names in NOTIFY_SOCKET. A failure to send is ignored: nobody could act on it."""
+    """Sends datagrams to the socket that systemd names in NOTIFY_SOCKET. Ignores failures, because no caller could act on one."""
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Takes the variables out of the environment: they are not for processes that this one might start."""
+        """Take the address and the watchdog's interval from the environment, and remove the variables: children must not use them."""
         address = environment.pop("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         watchdog, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", str(os.getpid()))
         self.watchdog_s = int(watchdog) / 1e6 if watchdog.isdecimal() and pid == str(os.getpid()) and self._address else None
 
     def ready(self, status: str) -> None:
-        """The start, or a reload, is over."""
+        """Report the end of the start or of a reload."""
         self._send("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
-        """A reload begins."""
+        """Report the begin of a reload."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, status: str, seconds: float) -> None:
-        """The end begins, and takes up to so many seconds."""
+        """Report that the agent begins to end, which takes up to `seconds`."""
         self._send("STOPPING=1", f"STATUS={status}", f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}")
 
     def status(self, text: str) -> None:
-        """What `systemctl status` shows."""
+        """Set the text that `systemctl status` shows."""
         self._send(f"STATUS={text}")
 
     def alive(self) -> None:
-        """To be called at least every `watchdog_s` seconds, unless that is None."""
+        """Report that the process is alive. The caller does so at least every `watchdog_s` seconds, unless this is None."""
         self._send("WATCHDOG=1")
 
     def _send(self, *lines: str) -> None:

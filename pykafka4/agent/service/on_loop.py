@@ -1,4 +1,4 @@
-"""Calls functions on the agent's loop, from other threads."""
+"""Runs functions on the agent's loop for other threads, and returns their results."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TypeVar
 __all__ = ["LoopCalls"]
 
 T = TypeVar("T")
-ANSWER_S = 10.0
+ANSWER_S = 10.0  # a loop that needs longer is stuck: the pages then report a time-out
 
 
 class LoopCalls:
-    """Calls on the loop that runs where this is created."""
+    """Runs functions on `loop`, whose thread must create the object."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._thread = loop, get_ident()
 
     def __call__(self, look: Callable[[], T], /) -> T:
-        """The result of `look`, called on the loop; here, if this is the loop's thread or the loop has ended. Raises TimeoutError."""
+        """Run `look` on the loop, or here if this is the loop's thread or the loop has ended. Returns its result. Raises TimeoutError."""
         if get_ident() == self._thread:
             return look()
         answer: Future[T] = Future()
@@ -34,6 +34,6 @@ class LoopCalls:
 
         try:
             self._loop.call_soon_threadsafe(answer_with)
-        except RuntimeError:  # closed: nothing else calls on it
+        except RuntimeError:  # the loop is closed, so no other code runs on its thread
             return look()
         return answer.result(ANSWER_S)

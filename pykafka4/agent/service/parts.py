@@ -1,4 +1,4 @@
-"""Opens the parts of the agent in order, and closes them in the opposite one."""
+"""Opens the parts of the agent in order, and closes them in the opposite order."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["Parts"]
 
 log = logging.getLogger("pykafka4.agent")
-SPOOL_SHARE = 4  # so much of the pool, a quarter, may hold messages that are on disk as well
-OUTCOMES_S: Final = 5.0  # for the last failures to be counted, and to be in the discard log
+SPOOL_SHARE = 4  # a quarter of the pool may hold messages from the disk: the rest is for topics without messages on disk
+OUTCOMES_S: Final = 5.0  # for the hook to count the last failures and write them to the discard log
 
 
 class Parts:
     """The parts of a running agent."""
 
     def __init__(self, settings: AgentSettings) -> None:
-        """Bind the sockets, which may need root; then become the agent's user, and open everything else. On the loop.
+        """Bind the sockets, which may need root; then become the agent's user, and open the other parts. The loop calls this.
 
         Raises InputError, ConfigError, OSError.
         """
@@ -58,7 +58,7 @@ class Parts:
 
     @classmethod
     async def started(cls, settings: AgentSettings) -> Self:
-        """All parts, open and running. Raises InputError, ConfigError, SpoolUnusable, OSError; nothing is open then."""
+        """Return all parts, open and running. Raises InputError, ConfigError, SpoolUnusable or OSError, after closing all open parts."""
         parts = cls(settings)
         try:
             await parts.start()
@@ -94,7 +94,7 @@ class Parts:
         self._view = AgentView(self.producer, self.books, counts, __version__, settings.reports.interval_s, spool)
 
     async def start(self) -> None:
-        """Open the pages, and read the inputs."""
+        """Open the pages, then begin to read the inputs."""
         if self.settings.http is not None:
             from pykafka4.agent.http.server import PageServer  # needs aiohttp, which only the pages need
 
@@ -113,30 +113,31 @@ class Parts:
 
     @property
     def _empty(self) -> bytes | None:
-        """What an empty key or value becomes."""
+        """The replacement of an empty key or value."""
         return None if self.settings.inputs.empty is Empty.NULL else b""
 
     def _spool_state(self) -> SpoolState:
-        """In any thread."""
+        """Return the state of the spool. Any thread may call this."""
         assert self._spool is not None
         return self._calls(self._spool.state)
 
     def tick(self) -> None:
-        """To be called about once a second."""
+        """Let the ledger write due log lines. The agent calls this once a second."""
         self.ledger.tick()
 
     def cluster_is(self, state: str) -> None:
-        """Take notice of the producer's state, as `look` found it."""
+        """Let new messages go to the disk at once while the producer's state, from `look`, is unreachable."""
         if self._spool is not None:
             self._spool.cluster_away = state == "unreachable"
 
     def stop_inputs(self) -> None:
-        """Read what clients have sent so far, and take nothing more."""
+        """Read the messages that clients have sent so far, and close the inputs."""
         self._view.inputs_open = False
         self.inputs.close()
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
-        """Deliver what waits; the rest is spooled, or discarded."""
+        """Deliver the waiting messages, up to `shutdown_s` seconds. The rest is spooled, or discarded and counted."""
+        # The spool stops first: else it would go on sending, and the flush of the producer would find new messages without end.
         if self._spool is not None:
             await self._spool.stop()
         undelivered = await deliver(self.producer, shutdown_s, hurried)
@@ -145,7 +146,7 @@ class Parts:
             count_undelivered(self.ledger, without_room)
 
     async def close(self) -> Account:
-        """Close what is open still. Returns the last account."""
+        """Close the parts that are still open. Returns the last account."""
         if self._pages is not None:
             await self._pages.stop()
         await asyncio.to_thread(self._outcomes.wait, OUTCOMES_S)
@@ -161,10 +162,10 @@ class Parts:
             self.router.limit(ArrivalLimits.of(settings.topics))
 
     def look(self) -> tuple[str, str]:
-        """The producer's state, and a line about it all for `systemctl status`. Waits for the producer's thread, for some seconds."""
+        """Return the producer's state, and a line with the figures for `systemctl status`. Waits for the producer's thread."""
         status = self.producer.status()
         counts, why = status["producer"], f" ({status['reason']})" if status.get("reason") else ""
-        # A producer that does not respond has no counts: asking it for them again would raise.
+        # The status of a producer that does not respond has no counts, and `stats` would raise.
         figures = f"{counts['acked']:,} messages acknowledged, {counts['queued'] + counts['in_flight']:,} wait; " if counts else ""
         return status["state"], f"{figures}cluster {status['state']}{why}"
 

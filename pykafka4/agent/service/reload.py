@@ -1,4 +1,4 @@
-"""Reads the settings again: which changes take effect at once, and which need a restart. Invariant: a file with errors changes nothing."""
+"""Reads the settings again, and logs which changes need a restart. Invariant: a file with errors changes no setting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("pykafka4.agent")
 
 
 def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
-    """The settings of the file that the agent can change while it runs, the others as they are; None: there are none. Logs each change."""
+    """Return the running settings with the live changes of the file, None without a live change. Logs each change and each error."""
     try:
         settings = read_settings(file)
         problems = check(settings)
