@@ -36,7 +36,7 @@ class Client:
         """Use the UNIX datagram socket at `path`.
 
         Args:
-            path: That of `unix_datagram` in the agent's file.
+            path: The path of `unix_datagram` in the agent's file.
             max_block_ms: How long `send` may wait while the agent is behind or away. After one such wait in vain no message waits until
                 the agent takes one again. 0: never, and a burst of messages may be lost while the agent is well.
             max_message_bytes: Larger messages are not sent, because the agent would discard them: its `max_datagram_size`.
@@ -80,7 +80,7 @@ class Client:
 
     @property
     def last_error(self) -> str | None:
-        """Why the latest message that was not handed over was not."""
+        """The reason why the latest lost message was not handed over, None before the first."""
         return self._last_error
 
     def send(

@@ -16,7 +16,7 @@ from pykafka4.producer.rates import Admission, RateLimits
 
 __all__ = ["ArrivalLimits", "rate_limits"]
 
-MOST_TOPICS: Final = 10_000  # whose intervals are remembered, those of the latest messages; that of a forgotten topic begins anew
+MOST_TOPICS: Final = 10_000  # topics with an interval, the latest ones; a forgotten topic begins anew
 
 
 class ArrivalLimits:
@@ -32,12 +32,12 @@ class ArrivalLimits:
 
     @classmethod
     def of(cls, topics: TopicsSettings) -> Self | None:
-        """Those of the settings; None if no topic has any."""
+        """Return the limits of the settings, None if no topic has a limit."""
         limits = rate_limits(topics)
         return cls(limits) if limits else None
 
     def admits(self, topic: str) -> bool:
-        """Count a message of `topic`; whether it is within the limit."""
+        """Count a message of `topic`. Returns whether the message is within the limit."""
         try:
             admission = self._admissions[topic]
             self._admissions.move_to_end(topic)

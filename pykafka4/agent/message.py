@@ -57,7 +57,7 @@ class Refused(Exception):
 
 
 class Intake(Protocol):
-    """What an input hands its messages to: the router. Neither method waits, and neither raises."""
+    """Takes the messages of inputs: the router. Neither method waits, and neither raises."""
 
     def accept(self, messages: list[Message], source: Source) -> None:
         """Take messages in the order in which they were read."""

@@ -20,7 +20,7 @@ __all__ = ["NEVER_MS", "PARTITIONERS", "UNKNOWN_TOPIC_MS", "producer_options"]
 NEVER_MS: Final = 2**31 - 1  # a message waits for its cluster as long as there is memory for it
 # Brokers that answer know a topic that exists within seconds. Messages of a misspelt topic use the pool that long.
 UNKNOWN_TOPIC_MS: Final = 10_000
-# What one stuck partition, or one topic with AnyPartition, may use of the pool. The rest keeps the other topics going.
+# One stuck partition, or one topic with AnyPartition, may use half of the pool. The rest keeps the other topics going.
 SHARES: Final = 2
 LEAST_SHARE: Final = 4096  # bytes, the option's minimum
 PARTITIONERS: Final = {Offline.WAIT: "late_partition_key_wait", Offline.NEXT: "late_partition_key"}

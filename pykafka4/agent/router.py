@@ -155,7 +155,7 @@ class Router:
         return delivery
 
     def _stamped(self, message: Message, latest: float) -> Message:
-        """With the time of its arrival, if its timestamp cannot be used: it may be on disk for long."""
+        """Return the message, with the time of its arrival in place of an unusable timestamp: the message may be on disk for long."""
         if 0 < message[4] <= latest:
             return message
         self.timestamps_replaced += 1
@@ -187,7 +187,7 @@ class Router:
         return kept
 
     def _reason(self, error: Exception) -> Reason:
-        """The reason for what `send` raised. A kind of error that nobody expected is logged once, with its traceback."""
+        """Return the reason for an exception of `send`. Logs an unexpected kind of exception once, with its traceback."""
         reason = reason_of_refusal(error)
         if reason is Reason.BUG and type(error) not in self._logged:
             self._logged.add(type(error))
@@ -196,7 +196,7 @@ class Router:
 
 
 def _waits_on_disk(error: Exception) -> bool:
-    """Whether there is no room, or the producer has ended or failed: so the message waits, if there is a spool."""
+    """Whether a message waits on disk after this exception: there is no room, or the producer has ended or crashed."""
     return isinstance(error, (KafkaError, MemoryError)) and not isinstance(error, ValueError)
 
 

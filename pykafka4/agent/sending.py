@@ -20,7 +20,7 @@ __all__ = ["main"]
 PATH = "/run/pykafka4/agent.sock"
 WAIT_S = 10.0
 PROGRESS_AFTER_S, PROGRESS_EVERY_S = 1.0, 0.2
-LOST, MISUSED = 1, 2  # exit codes; the second is that of argparse
+LOST, MISUSED = 1, 2  # exit codes; argparse also ends with the second
 TEXTS = ("--key", "--topic", "--value")
 EXAMPLES = """\
 examples:
@@ -34,7 +34,7 @@ exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong option
 
 
 class Progress:
-    """Says how many messages were handed over: each so many on standard output, and on a terminal, after a second, in one line."""
+    """Reports the number of messages that were handed over: each so many on standard output, and on a terminal, after a second, in one line."""
 
     def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
         self.sent = 0
@@ -99,7 +99,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Channel, progress: Progress) -> str | None:
-    """Hand the values over, in the pace that is wanted; at the first that is not taken, the reason."""
+    """Hand the values over at the wanted pace. Returns the reason at the first message that the agent does not take, else None."""
     topic, key = os.fsencode(given.topic), os.fsencode(given.key)
     due = time.monotonic()
     for number, value in enumerate(values, 1):

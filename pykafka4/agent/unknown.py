@@ -24,7 +24,7 @@ class UnknownTopics(ProducerHooks):
     """A hook of the producer, whose callback executor adds and removes topics; the router asks on the agent's loop."""
 
     def __init__(self, reason: Reason = Reason.BAD_TOPIC, clock: Callable[[], float] = time.monotonic) -> None:
-        """`reason` is that of the discards; `clock` is monotonic, in seconds."""
+        """`reason` is the reason of the discards; `clock` is monotonic, in seconds."""
         self.reason, self._clock = reason, clock
         self._until: dict[str, float] = {}  # when a message may ask again
 
