@@ -40,7 +40,7 @@ def test_consume_with_closed_output_fails_and_commits_nothing(server: ModelServe
     assert server.committed("g") == {TopicPartition("t", 0): 6}
 
 
-@pytest.mark.parametrize("line", ["groups list", "groups list --json", "--help", "topics create u"])
+@pytest.mark.parametrize("line", ["groups list", "cluster describe --json", "--help", "topics create u"])
 def test_a_result_that_closed_output_cannot_take_is_code_1(server: ModelServer, line: str) -> None:
     assert shell(f"pykafka4 {line} >&-", server.bootstrap_servers) == (1, "", CLOSED_OUTPUT)
 
