@@ -227,7 +227,7 @@ class Answers:
         """Halve the batch. Brokers check sizes before duplicates, so the error does not show whether an earlier attempt was written.
 
         The halves keep the sequence of the batch, and stay in doubt if the batch was, so they are sent only in its epoch. If the log has
-        the batch (because the limit was lowered later), the log is beyond that sequence: the broker rejects the halves, which fail as MAYBE.
+        the batch (because the limit was lowered later), the log is beyond that sequence: the broker rejects the halves; they fail as MAYBE.
         """
         self._limits.refused(queue.tp.topic, now)
         if batch.count == 1:

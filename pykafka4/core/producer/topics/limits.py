@@ -1,9 +1,9 @@
-"""Size limits of topics. Rule: a limit is what a broker said, and is asked for again while it counts.
+"""Looks up the size limits of topics whose batches brokers refused. Rule: a limit comes from a broker, and is looked up again while in use.
 
-A broker that refuses a batch with MESSAGE_TOO_LARGE does not say how much it takes. So the client asks for the `max.message.bytes` of that
-topic (DescribeConfigs; other topics cost no request). From then on batches fit, and `send` refuses a record that is too large. The limit
-may be changed at any time: the client asks again when brokers refuse a batch that fits, and every `metadata_max_age_ms`. Without the
-right to ask, or with brokers before Kafka 1.1, nothing is known: batches are split until they fit.
+A broker that refuses a batch with MESSAGE_TOO_LARGE does not return its limit. So the client requests the `max.message.bytes` of that topic
+(DescribeConfigs; other topics cost no request). From then on batches fit, and `send` refuses a record that is too large. The limit may be
+changed at any time: the client requests it again when brokers refuse a batch that fits, and every `metadata_max_age_ms`. Without the right
+for this request, or with brokers before Kafka 1.1, the limit stays unknown: batches are split until they fit.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ __all__ = ["TopicLimits"]
 
 log = get_log("pykafka4.producer")
 
-TOPIC: Final = 2  # the kind of resource
+TOPIC: Final = 2  # the kind of resource in DescribeConfigs
 OPTION: Final = "max.message.bytes"
-FRESH: Final = 5.0  # seconds after an answer in which refused batches may still be from before it
+FRESH: Final = 5.0  # seconds after a response, in which brokers may still refuse batches from before that response
 
 
 class TopicLimits:
-    """The `max.message.bytes` of the topics of which brokers have refused a batch."""
+    """The `max.message.bytes` of topics for which brokers have refused a batch."""
 
     def __init__(self, config: ProducerConfig, network: Network, backoff: Backoff, accumulator: Accumulator) -> None:
         self._client_id, self._max_age, self._acc = config.client_id, config.metadata_max_age_ms / 1000, accumulator
-        self._wanted: dict[str, None] = {}  # topics to ask for
-        self._again_at: dict[str, float] = {}  # when to ask again, by topic that was asked for
-        self._next_at = INFINITY  # the earliest of these times
+        self._wanted: dict[str, None] = {}  # topics of the next request
+        self._again_at: dict[str, float] = {}  # topic -> the time of the next request for it, after a response
+        self._next_at = INFINITY  # the earliest time in `_again_at`
         self._call = Call(AnyBroker(network), backoff, config.request_timeout_ms / 1000, self._message, self._answered, self._gave_up)
 
     def refused(self, topic: str, now: float) -> None:
-        """A broker refused a batch of `topic` as too large."""
+        """Look up the limit of `topic`, because a broker refused a batch as too large; not if the last response is FRESH."""
         again_at = self._again_at.get(topic)
         if again_at is None or again_at - self._max_age + FRESH < now:
             self._wanted[topic] = None
 
     def start_again(self, topic: str) -> None:
-        """`topic` was recreated: it may have another limit."""
+        """Forget the limit of `topic`, which was recreated and may have another limit."""
         self.forget(topic)
-        self._acc.limit_records(topic, 0)  # nothing is known
+        self._acc.limit_records(topic, 0)  # 0: the limit is unknown
 
     def forget(self, topic: str) -> None:
-        """`topic` is no longer sent to."""
+        """Stop the requests for `topic`."""
         self._wanted.pop(topic, None)
         self._again_at.pop(topic, None)
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Ask if it is time to; returns when to be polled again."""
+        """Send DescribeConfigs if one is due; returns the time of the next poll."""
         if now >= self._next_at:
             self._wanted |= dict.fromkeys(topic for topic, again_at in self._again_at.items() if again_at <= now)
             self._next_at = min((again_at for again_at in self._again_at.values() if again_at > now), default=INFINITY)
@@ -94,7 +94,7 @@ class TopicLimits:
             self._acc.limit_records(topic, int(value))
 
     def _settle(self, now: float, topic: str) -> None:
-        """No more requests for `topic` before the answer is old."""
+        """Send no more requests for `topic` until the response is `metadata_max_age_ms` old."""
         self._wanted.pop(topic, None)
         self._again_at[topic] = now + self._max_age
         self._next_at = min(self._next_at, now + self._max_age)

@@ -1,7 +1,7 @@
-"""Missing topics. Rule: records of a topic that no longer exists fail once it was missing for `unknown_topic_timeout_ms`, and name it.
+"""Fails the records of topics that no longer exist. Rule: a topic must be missing for `unknown_topic_timeout_ms`; errors name the topic.
 
-That is the time for which records wait for a topic that was never known (`parking`). A topic may be missing for a moment, as brokers do not
-learn of it at the same time: then its batches stay in their queues.
+Records also wait for this time for a topic that was never known (`parking`). A topic may be missing for a moment, as brokers learn of a
+topic at different times: then its batches stay in their queues.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from pykafka4.errors.codes import BY_NAME
 
 __all__ = ["MissingTopics"]
 
-AGAIN: Final = 1.0  # seconds until the next look if no broker has said for the whole time that the topic does not exist
+AGAIN: Final = 1.0  # seconds until the next look, if brokers have not reported the topic as missing for the whole time
 
 
 class TopicBatches(Protocol):
-    """The sender, as missing topics know it."""
+    """The sender: the part that `MissingTopics` uses."""
 
     def oldest_of(self, topic: str) -> float:
-        """When the oldest record in a batch for `topic` was sent; INFINITY if there is none."""
+        """The time when the oldest record in a batch for `topic` was sent; INFINITY without a record."""
 
     def fail_old(self, topic: str, now: float, age: float, error: KafkaError) -> None:
         """Fail the batches for `topic` whose oldest record was sent `age` seconds ago or earlier."""
 
 
 class MissingTopics:
-    """The topics with batches that the metadata lacks."""
+    """The topics that have batches and that brokers report as missing."""
 
     def __init__(self, cluster: Cluster, patience: float, batches: TopicBatches) -> None:
         """`patience` is in seconds."""
         self._cluster, self._patience = cluster, patience
         self._batches = batches
-        self._due: dict[str, float] = {}  # when to look at each
+        self._due: dict[str, float] = {}  # topic -> the time of the next look at it
         self.wake_at = INFINITY
 
     def note(self, topic: str) -> None:
-        """`topic` changed, or has a new batch."""
+        """Begin or end the wait for `topic`, whose metadata changed, or which has a new batch."""
         since = self._cluster.unknown_since(topic)
         if since is None:
             self._due.pop(topic, None)
@@ -48,7 +48,7 @@ class MissingTopics:
             self.wake_at = min(self.wake_at, self._due[topic])
 
     def run(self, now: float) -> None:
-        """Fail what waited for long enough."""
+        """Fail the records that have waited for long enough."""
         if now < self.wake_at:
             return
         for topic in [topic for topic, due in self._due.items() if due <= now]:

@@ -1,7 +1,8 @@
-"""Parking. Rule: `send` never waits for a topic; records of an unknown topic are parked, in order, and fail after a time-out.
+"""Moves parked records into batches when their topic is known, and fails them after a time-out. Invariant: parked records keep their order.
 
-The records themselves are in the accumulator. This machine looks up the topic's partitions, moves the records into batches, a slice per
-turn, and fails them if the topic stays unknown. It also keeps the metadata of the producer's topics up to date while they are sent to.
+`send` never waits for a topic: the accumulator holds the records of an unknown topic. `Parking` looks up the topic's partitions, moves the
+records into batches, a slice per turn, and fails the records if the topic stays unknown. It also keeps the metadata of the producer's
+topics up to date while they are in use.
 """
 
 from __future__ import annotations
@@ -21,32 +22,32 @@ from pykafka4.wire.records.hot import Accumulator
 
 __all__ = ["Parking"]
 
-SLICE = 1000  # records moved per turn, so that the loop stays responsive
-PACE = 0.001  # seconds between two looks at a topic's time-outs
-DENIED_SECONDS = 2.0  # for which brokers have to deny a partition: not all of them know at once of one that was just added
+SLICE = 1000  # maximum number of records that a turn moves, so that the loop stays responsive
+PACE = 0.001  # seconds between two looks at a topic's time-outs: records that were sent in that time fail together
+DENIED_SECONDS = 2.0  # seconds for which brokers must report a partition as missing: they learn of a new partition at different times
 
 
 class ParkedOutcomes(Protocol):
-    """The outcomes of records."""
+    """The outcomes of records: the part that parking uses."""
 
     def lose_parked(
         self, topic: str, code: str, cause: Exception, records: int, callbacks: Callable[[], None] | None, times: tuple[int, int]
     ) -> None:
-        """Parked records have failed; `times` are their first and last timestamp."""
+        """Count parked records as failed; `times` are their first and last timestamp, in milliseconds."""
 
 
 class TopicUser(Protocol):
-    """The sender, as parking knows it."""
+    """The sender: the part that parking uses."""
 
     def is_busy(self, topic: str) -> bool:
         """Whether batches for `topic` are queued or in flight."""
 
     def drop_topic(self, topic: str) -> None:
-        """Nothing was sent to `topic` for metadata_max_idle_ms."""
+        """Drop `topic`, which had no record for metadata_max_idle_ms."""
 
 
 class Parking:
-    """The topics that a producer sends to, and their records that have no partition yet."""
+    """The topics of a producer, and their records that have no partition yet."""
 
     __slots__ = (
         "_acc",
@@ -81,29 +82,30 @@ class Parking:
     ) -> None:
         self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
         self._changes, self._outcomes, self._sender = changes, outcomes, sender
-        self._announced: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
-        self._used: OrderedDict[str, float] = OrderedDict()  # when the last batch of each was sealed, the earliest first
+        # The partitions of each topic, and those with a leader, as the accumulator has them.
+        self._announced: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self._used: OrderedDict[str, float] = OrderedDict()  # topic -> when its last batch was sealed, the earliest first
         self._expires = 0.0  # no topic is idle before that time
-        self._waiting: dict[str, float] = {}  # topics with parked records, and when to look at each; in the order of their first record
-        self._asked: dict[str, int] = {}  # of these topics: the last Metadata request before the first record was parked
-        self._next_look = INFINITY  # the earliest of these times
+        self._waiting: dict[str, float] = {}  # topics with parked records -> time of the next look; in the order of their first record
+        self._asked: dict[str, int] = {}  # topic in `_waiting` -> the last Metadata request before the first record was parked
+        self._next_look = INFINITY  # the earliest time in `_waiting`
         self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
-        self._empty: dict[str, float] = {}  # unknown topics without parked records, and since when
-        # Unknown topics of which brokers have said nothing: since when they say that it does not exist; INFINITY: they still say nothing.
+        self._empty: dict[str, float] = {}  # unknown topic without parked records -> since when
+        # Unknown topics that no broker answered for: the time of the first answer afterwards; INFINITY: there is still no answer.
         self._silent: dict[str, float] = {}
         self._hurried: set[str] = set()  # topics with records that a flush covers
-        self._moved_hurried = False  # some of these records have been moved into batches
+        self._moved_hurried = False  # whether records that a flush covers have been moved into batches
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     @property
     def topics(self) -> list[str]:
-        """All topics that were recently sent to."""
+        """All topics in use, with batches or parked records."""
         return list(dict.fromkeys([*self._used, *self._waiting]))
 
     def want(self, topic: str) -> None:
-        """The first record for `topic` is parked."""
+        """Look up `topic`, because its first record is parked."""
         self._waiting[topic] = self._next_look = -INFINITY
         self._asked[topic] = self._cluster.asked
         self._empty.pop(topic, None)
@@ -111,7 +113,7 @@ class Parking:
         self._changes.note(topic)
 
     def hurry(self) -> None:
-        """A flush covers the records that are parked now: their batches must not linger."""
+        """Let the batches of all records that are parked now not linger, because a flush covers these records."""
         self._hurried |= self._waiting.keys()
 
     def take_hurried(self) -> bool:
@@ -120,7 +122,7 @@ class Parking:
         return moved
 
     def used(self, topic: str, now: float) -> None:
-        """A batch for `topic` was sealed: look it up again if it was dropped, and create it again if it was deleted."""
+        """Note the sealing of a batch for `topic`: look the topic up again if it was dropped, and create it again if it was deleted."""
         if topic not in self._used:
             self._changes.note(topic)
             self._cluster.want(topic, self, create=True)
@@ -139,11 +141,16 @@ class Parking:
         failed, callbacks = self._acc.fail_parked(topic, reason, before)
         if failed:
             self._outcomes.lose_parked(topic, short_name(reason), reason, failed, callbacks, self._acc.lost_times)
-            if topic not in self._announced and self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again
+            # `forget` before `_drop`: a `send` after `forget` announces the topic again (`want`). In the other order: `_drop` ends the use
+            # of the topic, a `send` parks a record without a call of `want`, as the accumulator knows the topic; nobody looks it up.
+            if topic not in self._announced and self._acc.forget(topic):
                 self._drop(topic)
 
     def poll(self, now: float, changed: Iterable[str]) -> float:
-        """Move or fail records where possible, after `changed` changed; returns when to look again: `now` if there is more to move."""
+        """Move or fail parked records where possible, and announce `changed` topics; returns the time of the next look.
+
+        That time is `now` if there are more records to move.
+        """
         for topic in changed:
             if topic in self._used or topic in self._waiting:
                 self.tell(topic, now)
@@ -152,13 +159,13 @@ class Parking:
         if now >= self._next_look:
             for topic in [topic for topic, due in self._waiting.items() if due <= now]:
                 look_again = self._look(topic, now)
-                if topic in self._waiting:  # records that were sent within microseconds of each other time out together
+                if topic in self._waiting:  # PACE: otherwise records that were sent within microseconds take a turn each to time out
                     self._waiting[topic] = look_again if look_again <= now else max(look_again, now + PACE)
             self._next_look = min(self._waiting.values(), default=INFINITY)
         return self._next_look
 
     def tell(self, topic: str, now: float) -> None:
-        """Pass the partitions of `topic` on to the accumulator."""
+        """Pass the partitions of `topic` to the accumulator, if they changed."""
         known = (self._cluster.partitions(topic), tuple(self._cluster.available(topic)))
         if known[0] and known != self._announced.get(topic):
             self._announced[topic] = known
@@ -170,7 +177,7 @@ class Parking:
             self._waiting[topic] = self._next_look = -INFINITY
 
     def _expire(self, now: float) -> None:
-        """Drop topics that nothing was sent to for long. Sets no timer: the loop wakes often enough, to refresh the metadata."""
+        """Drop idle topics. There is no timer for this: the loop wakes often enough, to refresh the metadata."""
         idle = self._config.metadata_max_idle_ms / 1000
         for topic in list(takewhile(lambda topic: self._used[topic] + idle <= now, self._used)):
             if topic in self._waiting or self._sender.is_busy(topic):
@@ -212,7 +219,7 @@ class Parking:
         return min(DENIED_SECONDS, self._config.delivery_timeout_ms / 1000)
 
     def _deny(self, topic: str, now: float) -> float:
-        """The partition of the oldest record does not exist: refresh the metadata for a while. The records behind it wait, in order."""
+        """Refresh the metadata for a while: the partition of the oldest record does not exist. The records behind it wait, in order."""
         since, ask_at = self._denied.get(topic, (now, now))
         if ask_at <= now:
             self._cluster.refresh(now, [topic])
@@ -237,16 +244,16 @@ class Parking:
             why = self._network.why_unreachable() or self._cluster.error or "no broker responded"
             self.fail(topic, KafkaTimeoutError(f"topic {topic!r} could not be looked up for {longest:g} s: {why}"), now - longest)
         parked, oldest = self._acc.parked(topic)
-        if topic not in self._waiting:  # it was just dropped
+        if topic not in self._waiting:  # `fail` has just dropped the topic
             return INFINITY
         if not parked:
             return self._drop_empty(topic, patience, now)
         return min(oldest + longest, (now if since == INFINITY else max(oldest, since)) + patience)
 
     def _denied_since(self, topic: str, now: float) -> float:
-        """Since when brokers have said that `topic` does not exist: -INFINITY, if they have never been silent; INFINITY: they are silent.
+        """The time since which brokers report `topic` as missing: -INFINITY if they always answered; INFINITY while none answers.
 
-        The records wait for brokers that cannot be reached until `delivery_timeout_ms`, as those of a known topic do, and the first answer
+        While no broker can be reached, the records wait until `delivery_timeout_ms`, as records of a known topic do. The first answer
         afterwards is no reason to fail them: a broker that has just started may not know the topic yet.
         """
         error = self._cluster.topic_error(topic)
@@ -257,11 +264,14 @@ class Parking:
         return self._silent.get(topic, -INFINITY)
 
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
-        """Drop an unknown topic without a record, after a while: its first `send` raised, and the next announces only a dropped topic."""
+        """Drop an unknown topic without a record after a while; returns the time of the next look.
+
+        Its first `send` raised an error, and the accumulator announces a topic only if it does not have the topic.
+        """
         until = self._empty.setdefault(topic, now) + patience
         if now < until:
             return until
-        if self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again
+        if self._acc.forget(topic):  # before `_drop`, as in `fail`
             self._drop(topic)
             return INFINITY
         self._empty[topic] = now

@@ -1,7 +1,7 @@
-"""Transactions of a `transactional_id`.
+"""Carries out the transactions of a `transactional_id`.
 
 records   the records of the open transaction, in queues and in flight
 machine   the state of the transaction, and its requests to the coordinator
 offsets   offsets of consumer groups that become part of the transaction
-requests  actions for the error codes of coordinators
+requests  requests to coordinators, and the meanings of their error codes
 """

@@ -1,8 +1,10 @@
-"""Transactions. Rule: EndTxn commits only after every record of the transaction was acknowledged; its outcome is asked for until known.
+"""Carries out the transactions of one transactional id, with the states and errors of Java's TransactionManager.
 
-What one transactional id does, one transaction after the other, with the states and errors of Java's TransactionManager. The coordinator
-gives the producer id and the epoch. Up to transaction.version 1 a partition is added to the transaction before its first batch is sent, and
-the epoch stays. From version 2 on (KIP-890) brokers add partitions themselves, and EndTxn returns the epoch of the next transaction.
+Invariant: EndTxn commits only after every record of the transaction was acknowledged, and is repeated until its outcome is known.
+
+The coordinator gives the producer id and the epoch. Up to transaction.version 1 a partition is added to the transaction before its first
+batch is sent, and the epoch stays. From version 2 on (KIP-890) brokers add partitions themselves, and EndTxn returns the epoch of the next
+transaction.
 """
 
 from __future__ import annotations
@@ -53,8 +55,8 @@ __all__ = ["Done", "Records", "TransactionState", "Transactions"]
 log = get_log("pykafka4.producer")
 
 FEATURE: Final = "transaction.version"
-RENEWS_FROM: Final = 3  # the version of InitProducerId that continues a producer id (KIP-360, Kafka 2.5)
-SOON: Final = 0.02  # seconds: the last transaction is being completed, which takes about so long (as in Java)
+RENEWS_FROM: Final = 3  # the version of InitProducerId since which it continues a producer id (KIP-360, Kafka 2.5)
+SOON: Final = 0.02  # seconds: the time that the completion of the last transaction takes, about (as in Java)
 INIT_FIRST: Final = "call init_transactions first"
 
 MAYBE_COMMITTED: Final = "its commit was sent, and it may have been committed"
@@ -104,31 +106,31 @@ OPEN: Final = {S.IN_TRANSACTION, S.COMMITTING, S.ABORTABLE_ERROR, S.ABORTING}
 
 
 class Records(Protocol):
-    """The records of the producer, as the transactions see them."""
+    """The records of the producer: the part of the sender that the transactions use."""
 
     def settled(self) -> bool:
         """Whether every record has its outcome and no Produce request is in flight.
 
-        A leader that was replaced is not waited for if its successor has acknowledged what it was sent: it can append nothing of that.
+        A request to a replaced leader does not count if the new leader has acknowledged its records: the old leader cannot append them.
         """
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
         """Whether in this epoch the numbering of a partition has a gap, or a batch that has failed may still be written."""
 
     def dropped(self) -> int:
-        """How many records were dropped so far instead of being queued."""
+        """The number of records so far that a policy dropped instead of queueing them."""
 
     def admit(self, refusal: KafkaError | None) -> None:
-        """From now on `send` raises `refusal`; None: it accepts records."""
+        """From now on `send` raises `refusal`; None: `send` accepts records."""
 
     def expedite(self) -> None:
-        """Open batches are due now."""
+        """Make all open batches due now."""
 
     def give_up(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """Fail what is not in flight; returns how many records had failed before and after that, None: nothing was left."""
+        """Fail the records that are not in flight; returns the number of failed records before and after. None: no record was left."""
 
     def place(self) -> None:
-        """Queues that could not be sent may be sent now."""
+        """Place all queues: queues that were not allowed to send may send now."""
 
 
 class Transactions:
@@ -146,18 +148,18 @@ class Transactions:
         self._network, self._random, self._outbox, self._records = network, random, outbox, records
         self.coordinator = Coordinator(config, network, cluster, TRANSACTIONAL_ID, self.id, random, outbox, self)
         self._offsets = OffsetsInTransaction(self, network, cluster, random, outbox)
-        self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # why records are given up
-        self._now = 0.0  # of the last poll
+        self._why: KafkaError = TransactionAborted(f"{self.id}: the transaction was aborted")  # the error of records that an abort fails
+        self._now = 0.0  # the time of the last poll
         self._begun_at = 0.0
-        self.given_up: list[tuple[int, int]] = []  # failures of this transaction that are no news: only it made these records fail
-        self._dropped = 0  # records that were dropped before this transaction
-        self._done: Done | None = None  # of the running init, commit or abort
+        self.given_up: list[tuple[int, int]] = []  # ranges of failed records whose only reason is the abort: no news to its caller
+        self._dropped = 0  # number of records that were dropped before this transaction
+        self._done: Done | None = None  # the callback of the running init, commit or abort
         self._waiters: list[Callable[[], None]] = []  # called when no transaction is open
-        self._renewing: Callable[[], None] | None = None  # called when the next epoch is there
-        self._started = False  # the coordinator knows, or may know, of this transaction
-        self._certain = False  # it does
-        self._unanswered = 0  # requests of this transaction, other than Produce, that may still be executed
-        self._commits_sent = 0  # EndTxn requests that may have committed it
+        self._renewing: Callable[[], None] | None = None  # called when the next epoch has arrived; None: no epoch is requested
+        self._started = False  # whether the coordinator knows, or may know, of this transaction
+        self._certain = False  # whether the coordinator certainly knows of this transaction
+        self._unanswered = 0  # number of requests of this transaction, other than Produce, that may still be executed
+        self._commits_sent = 0  # number of EndTxn requests that may have committed this transaction
         self._added: set[TopicPartition] = set()
         self._to_add: dict[TopicPartition, None] = {}
         self._init = self._end = self.call(self._init_message, self._initialized)
@@ -198,7 +200,7 @@ class Transactions:
         self.given_up.clear()
         self._move(S.IN_TRANSACTION, None)
         if self.version_2 and not had_version_2 and self._renewing is None:
-            self._renew(self._records.place)  # a late batch of version 1 must not be taken for one of this transaction
+            self._renew(self._records.place)  # in the same epoch, brokers would add a late batch of version 1 to this transaction
         if self.fatal is not None:
             raise self.fatal.again()
         self._records.admit(None)
@@ -206,6 +208,8 @@ class Transactions:
     def commit(self, now: float, done: Done) -> None:
         """Commit, once every record is acknowledged. `done` gets the error that prevented it; then the transaction must be aborted."""
         self._check("commit_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
+        # Before the counters are read. In the other order: all records are acknowledged, `send` of another thread accepts one more, and the
+        # commit goes out without that record.
         self._close_door("commit_transaction has been called; call begin_transaction before the next record")
         self._move(S.COMMITTING, done)
         self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
@@ -214,7 +218,7 @@ class Transactions:
         self._records.expedite()
 
     def abort(self, now: float, done: Done, why: KafkaError | None = None) -> None:
-        """Abort: fail what is unsent, wait for what is in flight, tell the coordinator. `why`: the reason of records that fail here."""
+        """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn. `why`: the error of records that fail here."""
         if self.state is not S.ABORTABLE_ERROR:
             self._check("abort_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
             self._why = why or TransactionAborted(f"{self.id}: the transaction was aborted before this record was written")
@@ -230,7 +234,7 @@ class Transactions:
         self._offsets.add(offsets, group, done)
 
     def leave(self, now: float, why: KafkaError, then: Callable[[], None]) -> None:
-        """The producer closes: abort the open transaction unless it ends already. `then` is called when none is open."""
+        """Abort the open transaction unless it ends already, because the producer closes. `then` is called when no transaction is open."""
         if self.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
             self.abort(now, _ignore, why)
         self._waiters.append(then)
@@ -238,7 +242,7 @@ class Transactions:
 
     @property
     def trouble(self) -> KafkaError | None:
-        """Why the coordinator has not responded."""
+        """The reason why the coordinator has not responded."""
         calls = (self._init, self._add, self._end)
         return next((call.last_error for call in calls if call.last_error is not None), None) or self.coordinator.last_error
 
@@ -271,14 +275,14 @@ class Transactions:
         return (queue.producer_id, queue.epoch) == (self.producer_id, self.epoch)
 
     def record_failed(self, error: BaseException) -> None:
-        """Records that `send` accepted have failed: the transaction must not be committed."""
+        """Prevent the commit, because records that `send` accepted have failed."""
         if isinstance(error, BrokerError) and error.code.fatal:
             self._end_producer(error)
         elif self.state in (S.IN_TRANSACTION, S.COMMITTING):
             self._must_abort(error)
 
     def poll(self, now: float) -> float:
-        """Do what is due; returns when to be polled again."""
+        """Do the work that is due; returns the time of the next poll."""
         self._now = now
         due = self._poll(now)
         return due if self.state in (S.UNINITIALIZED, S.FATAL) else min(due, self.coordinator.poll(now))
@@ -304,7 +308,7 @@ class Transactions:
     def _finish(self, now: float) -> float:
         if self._started:
             return self._end.poll(now, self._outbox)
-        self._complete()  # nothing was sent: the coordinator knows nothing of this transaction
+        self._complete()  # no record was sent: the coordinator does not know of this transaction
         return INFINITY
 
     # ---------------------------------------------------------------- states
@@ -319,7 +323,8 @@ class Transactions:
             otherwise = INIT_FIRST
         if self.state is S.ABORTABLE_ERROR and expected is S.IN_TRANSACTION:
             raise self._why.again()
-        if self.state is S.ABORTABLE_ERROR and expected is S.READY:  # not TransactionAborted: who goes on after that would never end
+        # Not TransactionAborted: an application that begins again after that error would never leave its loop, without an abort.
+        if self.state is S.ABORTABLE_ERROR and expected is S.READY:
             otherwise = f"call abort_transaction first ({self._why})"
         raise TransactionError(f"{what}: {self.id}: {otherwise}")
 
@@ -336,7 +341,7 @@ class Transactions:
             done(error)
 
     def _complete(self) -> None:
-        """The transaction has ended."""
+        """End the transaction, or the initialization, and call the callbacks that wait for this."""
         log.info("%s: %s: transaction ended (%s)", self.config.client_id, self.id, self.state.value, transactional_id=self.id)
         self.state = TABLE.move(self.state, S.READY)
         self._close_door("no transaction is open; call begin_transaction first")
@@ -350,7 +355,7 @@ class Transactions:
                 then()
 
     def _must_abort(self, error: BaseException) -> None:
-        """Only an abort is possible from here on; the running commit or abort fails with the reason."""
+        """Allow only an abort from here on; the running commit or abort fails with the reason."""
         if self.state in (S.ABORTABLE_ERROR, S.FATAL):
             return
         self._why = self._or_committed(caused_by(TransactionAborted(f"{self.id}: the transaction must be aborted: {error}"), error))
@@ -366,7 +371,7 @@ class Transactions:
         self._end_producer(error)
 
     def _end_producer(self, error: KafkaError) -> None:
-        """An error after which this producer can do nothing more."""
+        """End the producer for good with `error`, except after a denied init, which may be repeated."""
         if self.state is S.INITIALIZING and isinstance(error, AuthorizationError):  # the right may be granted; nothing has begun yet
             self.state = TABLE.move(self.state, S.UNINITIALIZED)
             self._resolve(error)
@@ -382,7 +387,7 @@ class Transactions:
         self._tell_waiters()
 
     def _or_committed(self, error: E) -> E:
-        """`error`, or one that says in addition that the commit was sent: whether it was carried out is not known."""
+        """Return `error`; after a sent commit, a copy with the note that the transaction may have been committed."""
         if not self._commits_sent or self.state not in OPEN:
             return error
         told = error.again()
@@ -396,7 +401,7 @@ class Transactions:
         return ProducerFencedError.of_id(self.id, hint)
 
     def _refused(self, error: KafkaError) -> None:
-        """The coordinator gave an answer that repeating the request cannot change."""
+        """Handle an error of the coordinator that a repeated request cannot change."""
         meaning = meaning_of(error)
         if meaning is Meaning.ABORT and self.state is S.INITIALIZING:  # nothing has begun yet: the next init_transactions may succeed
             self.state = TABLE.move(self.state, S.UNINITIALIZED)
@@ -425,7 +430,7 @@ class Transactions:
         return node is None or (self._network.version(node, InitProducerIdRequest.api_key) or RENEWS_FROM) >= RENEWS_FROM
 
     def _renew(self, then: Callable[[], None]) -> None:
-        """Get the next epoch of this producer id (KIP-360): what is still on its way under this one is refused from then on."""
+        """Request the next epoch of this producer id (KIP-360): from then on brokers refuse late requests of the present epoch."""
         if not self._can_renew:
             why = f"{self.id}: a record may be written late, and brokers before Kafka 2.5 cannot exclude it; create a new producer"
             self._end_producer(UnsupportedVersion(why))
@@ -455,13 +460,13 @@ class Transactions:
         return None
 
     def _verdict(self, outcome: Outcome, request: str) -> Verdict:
-        """What an outcome with a single error code means; None: success."""
+        """The verdict on an outcome with a single error code; None: success."""
         if isinstance(outcome, Failed):
             return unanswered(outcome)
         return self.judge(outcome.message.error_code, request)
 
     def judge(self, code: int, request: str, *, topic: str = "", group: str = "") -> Verdict:
-        """What an error code of the coordinator means; None: success."""
+        """The verdict on an error code of the coordinator; None: success."""
         if not code:
             return None
         error = broker_error(code, f"{request} of {self.id}", None, request, topic=topic, group=group, transactional_id=self.id)
@@ -507,7 +512,7 @@ class Transactions:
                 elif worst is None or (verdict[0] is Next.GIVE_UP and code != NOT_ATTEMPTED):
                     worst = verdict
         if ending:
-            return worst if worst is not None and meaning_of(worst[1]) is Meaning.FATAL else None  # others end with the transaction
+            return worst if worst is not None and meaning_of(worst[1]) is Meaning.FATAL else None  # other errors end with the transaction
         self._records.place()
         if worst is None:
             self._add.reset()
@@ -537,26 +542,26 @@ class Transactions:
             self._complete()
         elif self.state is S.ABORTING:
             self._renew(self._complete)
-        else:  # it is committed, whatever comes of the next epoch; in the same one, a late request would count for the next transaction
+        else:  # committed, even if the request for the next epoch fails; in this epoch a late request would join the next transaction
             self._complete()
             self._renew(self._records.place)
         return None
 
     def _is_nothing_to_abort(self, error: KafkaError) -> bool:
-        """The coordinator has no transaction to abort: the requests that would have begun it may have been lost."""
+        """Whether the coordinator has no transaction to abort: the requests that would have begun it may have been lost."""
         unknown = isinstance(error, BrokerError) and error.code.name == "INVALID_TXN_STATE"
         return unknown and self.state is S.ABORTING and not self._certain and not self._commits_sent
 
     def note_started(self, certain: bool) -> None:
-        """A request that begins the transaction at the coordinator was sent; `certain`: it succeeded."""
+        """Note a request that begins the transaction at the coordinator; `certain`: the request succeeded."""
         self._started, self._certain = True, self._certain or certain
 
     def note_unanswered(self) -> None:
-        """What was sent may still be executed. In the epoch of the next transaction it would store offsets, or begin another one."""
+        """Count a request that may still be executed. In the next transaction's epoch it would store offsets, or begin a transaction."""
         self._unanswered += 1
 
     def need_abort(self, error: KafkaError) -> None:
-        """A request for offsets was refused for good."""
+        """Abort the transaction, or end the producer, because a request for offsets was refused for good."""
         if isinstance(error, UnsupportedVersion) and self.state in OPEN:  # before Kafka 2.5 the group's member cannot be named (KIP-447)
             self._must_abort(error)
         else:

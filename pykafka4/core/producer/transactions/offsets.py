@@ -1,7 +1,7 @@
-"""Offsets in a transaction. Rule: the transaction is not committed before every offset given to it is stored or the transaction aborted.
+"""Stores offsets of consumer groups in a transaction. Invariant: no commit goes out before every given offset is stored.
 
-Two coordinators take part: that of the transactional id is told of the group (up to transaction.version 1), that of the group stores the
-offsets, which count from the commit on.
+Two coordinators take part: the coordinator of the transactional id gets the group (AddOffsetsToTxn, up to transaction.version 1), the
+coordinator of the group stores the offsets (TxnOffsetCommit), which count from the commit on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Group: TypeAlias = tuple[str, int, str, str | None]  # group id, generation, mem
 
 
 class Transaction(Protocol):
-    """The open transaction, as its offsets see it: see `Transactions`."""
+    """The open transaction: the part of `Transactions` that its offsets use."""
 
     config: ProducerConfig
     id: str
@@ -43,16 +43,16 @@ class Transaction(Protocol):
         """A call to the coordinator of the transactional id."""
 
     def judge(self, code: int, request: str, *, topic: str = "", group: str = "") -> Verdict:
-        """What an error code means; None: success."""
+        """The verdict on an error code; None: success."""
 
     def note_started(self, certain: bool) -> None:
-        """A request that begins the transaction at the coordinator was sent."""
+        """Note a request that begins the transaction at the coordinator; `certain`: the request succeeded."""
 
     def note_unanswered(self) -> None:
-        """A request may be executed late."""
+        """Count a request that may still be executed."""
 
     def need_abort(self, error: KafkaError) -> None:
-        """A request was refused for good."""
+        """Abort the transaction, or end the producer, because a request was refused for good."""
 
 
 @attrs.define(eq=False)
@@ -63,7 +63,7 @@ class Given:
     group: Group
     done: Callable[[KafkaError | None], None]
     call: Call
-    stopped: bool = False  # the transaction aborts: only the response to the request in flight is waited for
+    stopped: bool = False  # the transaction aborts: only the response to the request in flight has to arrive
 
 
 class OffsetsInTransaction:
@@ -82,7 +82,7 @@ class OffsetsInTransaction:
         return bool(self._given)
 
     def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: Group, done: Callable[[KafkaError | None], None]) -> None:
-        """Store these; `done` gets the error, if there is one."""
+        """Store `offsets` of `group` in the transaction; `done` gets None, or the error."""
         if not offsets:
             done(None)
             return
@@ -94,7 +94,10 @@ class OffsetsInTransaction:
             given.call = self._transaction.call(lambda: self._add_message(given), lambda now, outcome: self._added(given, outcome))
 
     def stop(self, reason: KafkaError) -> None:
-        """The transaction aborts. The response to a request in flight is still waited for: a late one would follow the abort."""
+        """Fail all calls, because the transaction aborts. EndTxn still waits for a request in flight, which may arrive after the abort.
+
+        The late request would begin a transaction at the coordinator, which nobody ends.
+        """
         for given in self._given:
             given.stopped = True
             done, given.done = given.done, _nobody
@@ -102,13 +105,13 @@ class OffsetsInTransaction:
         self._given = [given for given in self._given if given.call.in_flight]
 
     def fail(self, reason: KafkaError) -> None:
-        """The producer has failed for good."""
+        """Fail all calls with `reason`, because the producer has failed for good."""
         given, self._given = self._given, []
         for each in given:
             each.done(reason)
 
     def poll(self, now: float) -> float:
-        """Do what is due; returns when to be polled again."""
+        """Do the work that is due; returns the time of the next poll."""
         if not self._given:
             return INFINITY
         given = self._given[0]
@@ -205,4 +208,4 @@ def _never(now: float, outcome: Outcome) -> Verdict:
 
 
 def _nobody(error: KafkaError | None) -> None:
-    """The outcome was passed on already."""
+    """Ignore an outcome, because the caller has one already."""

@@ -1,6 +1,6 @@
-"""Transacted records. Rule: whether a transaction may end is read from counters that every record changes, not from a list that may lag.
+"""Shows the sender's records to the transactions (`machine.Records`).
 
-The sender's records, as its transactions see them (`transactions.Records`).
+Rule: counters that every record changes decide whether a transaction may end, and no list, which may lag behind `send` of other threads.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ __all__ = ["Transacted"]
 
 
 class Admission(Protocol):
-    """The door for records."""
+    """The door for records: it opens and closes `send`."""
 
     def admit(self, refusal: KafkaError | None) -> None:
-        """From now on `send` raises `refusal`; None: it accepts records."""
+        """From now on `send` raises `refusal`; None: `send` accepts records."""
 
 
 class TransactedSender(Protocol):
-    """The sender, as transactions know it."""
+    """The sender: the part that the transactions use."""
 
     queues: dict[tuple[str, int], PartitionQueue]
 
     def expedite(self) -> None:
-        """Open batches are due now."""
+        """Make all open batches due now."""
 
     def give_up(self, now: float, reason: KafkaError) -> tuple[int, int]:
-        """Fail all records that are not in flight; returns how many records had failed before and after that."""
+        """Fail all records that are not in flight; returns the number of failed records before and after."""
 
 
 class Transacted:
@@ -76,7 +76,7 @@ class Transacted:
         return int(self._acc.dropped)
 
     def give_up(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """See `machine.Records`. An abort asks in each turn, and this goes through all: so only if a record is not in flight."""
+        """See `machine.Records`. An abort calls this in each turn, and the sender looks at all queues: so only with records not in flight."""
         undecided = self._acc.accepted - self._acc.acked - self._acc.failed
         return None if undecided == self._ledger.in_flight else self._sender.give_up(now, reason)
 

@@ -1,4 +1,4 @@
-"""Requests of transactions. Rule: what an error code of a coordinator means to a transaction is looked up here, as in Java's client.
+"""Builds the requests of transactions. Rule: the meaning of a coordinator's error code for a transaction is in this table, as in Java.
 
 Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890, KIP-1050, and Java's TransactionManager.
 """
@@ -38,7 +38,7 @@ OFFSETS_BY_NAME: Final = 5  # from v6 on TxnOffsetCommit identifies topics by id
 
 
 class Meaning(Enum):
-    """What an error of a coordinator means to the transaction."""
+    """The meaning of a coordinator's error for the transaction."""
 
     RETRY = "send the request again"
     REFIND = "find the coordinator, then send the request again"
@@ -52,7 +52,7 @@ ABORTABLE: Final = {
     "GROUP_AUTHORIZATION_FAILED",
     "OPERATION_NOT_ATTEMPTED",
     "UNKNOWN_PRODUCER_ID",
-    # of TxnOffsetCommit: the group's member is another by now (KIP-447), or the offsets are wrong
+    # errors of TxnOffsetCommit: another member has the partitions by now (KIP-447), or the offsets are wrong
     "UNKNOWN_MEMBER_ID",
     "ILLEGAL_GENERATION",
     "FENCED_INSTANCE_ID",
@@ -79,7 +79,7 @@ ENDS_ADDING: Final = {
 
 
 def meaning_of(error: KafkaError) -> Meaning:
-    """What `error` means to the transaction; a code that is not known is fatal."""
+    """The meaning of `error` for the transaction; an unknown code is fatal."""
     if isinstance(error, TransactionAborted):
         return Meaning.ABORT
     if not isinstance(error, BrokerError):
@@ -93,7 +93,7 @@ def meaning_of(error: KafkaError) -> Meaning:
 
 
 def init_request(config: ProducerConfig, producer_id: int, epoch: int) -> InitProducerIdRequest:
-    """Get the producer id of the transactional id; or, with the current id and epoch, the next epoch of it."""
+    """Build the request for the producer id of the transactional id; or, with the current id and epoch, for the id's next epoch."""
     timeout = int(config.transaction_timeout_ms)
     return InitProducerIdRequest(
         transactional_id=config.transactional_id, transaction_timeout_ms=timeout, producer_id=producer_id, producer_epoch=epoch
@@ -101,7 +101,7 @@ def init_request(config: ProducerConfig, producer_id: int, epoch: int) -> InitPr
 
 
 def add_partitions_request(name: str, producer_id: int, epoch: int, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
-    """Add `partitions` to the transaction."""
+    """Build the request that adds `partitions` to the transaction."""
     topics: dict[str, list[int]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -114,7 +114,7 @@ def add_partitions_request(name: str, producer_id: int, epoch: int, partitions: 
 
 
 def end_request(name: str, producer_id: int, epoch: int, committed: bool) -> EndTxnRequest:
-    """Commit or abort."""
+    """Build the request that commits or aborts the transaction."""
     return EndTxnRequest(transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=committed)
 
 
@@ -125,7 +125,7 @@ def offsets_request(
     group: tuple[str, int, str, str | None],
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> TxnOffsetCommitRequest:
-    """Commit `offsets` of `group` (its id, generation, member id and instance id) with the transaction."""
+    """Build the request that stores `offsets` of `group` (its id, generation, member id and instance id) in the transaction."""
     topics: dict[str, TxnOffsetCommitRequest.Topic] = {}
     for tp, at in offsets.items():
         topic = topics.setdefault(tp.topic, TxnOffsetCommitRequest.Topic(name=tp.topic, partitions=[]))
