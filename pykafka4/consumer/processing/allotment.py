@@ -1,10 +1,10 @@
-"""Allotment. Rule: a partition is on one stream at a time, and a record that its stream has not finished stays in it, or in hand.
+"""Allots partitions to streams. Invariant: a partition is on one stream at a time, and an unfinished record is in its queue or in hand.
 
-Records wait in one queue per partition, so that a partition moves between streams with what waits for it. It starts on the new stream when
-the old one has finished the record in hand. A record is finished when its stream is asked for the next one.
+Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. It starts on the new
+stream when the old stream has finished the record in hand. A record is finished when its stream is asked for the next one.
 
-Any thread may iterate a stream, the main thread included, where Ctrl-C can end every call. So waiting threads hold no lock, the lock is one
-that `with` cannot leave locked, and what a step changes last is what makes it count.
+Any thread may iterate a stream, also the main thread, where Ctrl-C can end every call. So waiting threads hold no lock, `with` cannot leave
+the lock locked, and the last store of each step is the one that makes the step count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pykafka4.wire.records.hot import Record
 
 __all__ = ["Allotment", "StreamState"]
 
-LOOK = 0.2  # seconds between looks at threads that may have ended
+LOOK = 0.2  # seconds between looks at threads that hold a record: the end of a thread notifies nobody
 
 
 class StreamState:
@@ -33,22 +33,22 @@ class StreamState:
     __slots__ = ("asked_at", "hand", "name", "owner", "queues", "ready", "signal", "told", "topic")
 
     def __init__(self, topic: str | None, name: str) -> None:
-        """`topic` is None if it reads the topics of a pattern; `name` is for messages."""
+        """`topic` is None for a stream of a pattern or list of topics; `name` is for messages."""
         self.topic, self.name = topic, name
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.ready: deque[PartitionQueue] = deque()  # those with records; also some that have moved or become empty since
+        self.ready: deque[PartitionQueue] = deque()  # queues with records; also some that have moved or become empty since
         self.hand: tuple[PartitionQueue, Record] | None = None
         self.owner: Thread | None = None  # the thread that iterates it
-        self.signal = Signal()  # when something is ready, or the streams end
-        self.asked_at = system.monotonic()  # when the next record was requested last
-        self.told = False  # that nobody reads it
+        self.signal = Signal()  # notified when a queue is ready, or the streams end
+        self.asked_at = system.monotonic()  # when a thread last requested a record
+        self.told = False  # whether the log has a line that nobody reads the stream
 
     def __repr__(self) -> str:
         return self.name
 
 
 class PartitionQueue:
-    """The records of a partition that no stream has taken, from its assignment, or from where its log lost its end, to the next."""
+    """The records of a partition that no stream has taken. An assignment begins a queue, and so does a log that has lost its end."""
 
     __slots__ = ("ended", "last", "listed", "records", "stream", "tp")
 
@@ -56,29 +56,30 @@ class PartitionQueue:
         self.tp, self.stream = tp, stream
         self.records: deque[Record] = deque()
         self.last = -1  # the highest offset that was added
-        self.listed: StreamState | None = None  # whose `ready` has it
-        self.ended = False  # the partition has another owner, or is read from elsewhere: nothing more of it is handed out
+        self.listed: StreamState | None = None  # the stream whose `ready` has this queue
+        self.ended = False  # the partition has another owner, or is read from elsewhere: no stream takes a record from this queue
 
 
 class Allotment:
-    """Which stream has which partition, and what is finished."""
+    """The partitions and waiting records of each stream, and its record in hand."""
 
     def __init__(self, streams: Sequence[StreamState], wake: Callable[[], object]) -> None:
         """`wake()` has the dispatcher look at paused partitions."""
         self.streams, self._wake = tuple(streams), wake
-        self._lock = system.RLock()  # a signal handler or destructor may call while its thread has it
+        # Reentrant: a signal handler or destructor may call a method while its own thread has the lock, and would wait for itself.
+        self._lock = system.RLock()
         self._of_topic: dict[str | None, tuple[StreamState, ...]] = {}
         for stream in streams:
             self._of_topic[stream.topic] = (*self._of_topic.get(stream.topic, ()), stream)
         self._busy: dict[TopicPartition, StreamState] = {}  # partitions with a record in hand, also ended ones
-        self._changed = Signal()  # a record is finished, or given back
-        self._watched: dict[TopicPartition, int] = {}  # wake the dispatcher when not more records wait
+        self._changed = Signal()  # notified when a record is finished, or given back
+        self._watched: dict[TopicPartition, int] = {}  # wake the dispatcher when no more records than this wait
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.held = 0  # records that wait; after Ctrl-C it may be one off
-        self._ending: dict[TopicPartition, PartitionQueue] = {}  # go to another member, after the records in hand
+        self.held = 0  # waiting records; may be one off after Ctrl-C, which only changes how many records a poll returns
+        self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues that end: another member gets them after the records in hand
         self.stopping = False
-        self.error: BaseException | None = None  # what ended the streams
-        self.raised = False  # whether a loop has raised it
+        self.error: BaseException | None = None  # the error that ended the streams
+        self.raised = False  # whether a loop has raised `error`
 
     # ---------------------------------------------------------------- threads that iterate
 
@@ -89,7 +90,7 @@ class Allotment:
             with self._lock:
                 self._enter(stream, me)
                 self._finish(stream)
-                begun = True  # what is in hand from here on was not returned yet
+                begun = True  # a record that comes into hand from here on was not returned yet
             while True:
                 with self._lock:
                     stream.asked_at = system.monotonic()
@@ -98,14 +99,15 @@ class Allotment:
                 if self.error is not None or self.stopping:
                     self._end_of(stream)
                 stream.signal.wait(lambda: bool(stream.ready) or self.stopping or self.error is not None)
-        except BaseException:  # Ctrl-C: the next call returns that record
+        except BaseException:
+            # Ctrl-C between `_take` and the return would lose the record: it is in hand, so the next call would count it as finished.
             if begun:
                 with self._lock:
                     self._give_back(stream)
             raise
 
     def _end_of(self, stream: StreamState) -> None:
-        """The end of a stream's loop."""
+        """End the loop over a stream: raise the error that ended the streams, or StopIteration."""
         stream.owner = None
         error = self.error
         if error is not None:
@@ -128,7 +130,7 @@ class Allotment:
             stream.owner = None
 
     def _enter(self, stream: StreamState, me: Thread) -> None:
-        """Be the thread that iterates this stream."""
+        """Make `me` the thread that iterates this stream. Raises KafkaError while another living thread does."""
         owner = stream.owner
         if owner is me:
             return
@@ -142,16 +144,17 @@ class Allotment:
         stream.owner = me
 
     def _finish(self, stream: StreamState) -> None:
-        """Each step may be done twice, until `hand` is None."""
+        """Count the record in hand as finished. Each step may be done twice, until `hand` is None."""
         if stream.hand is None:
             return
         self._release(stream, stream.hand[0])
 
     def _give_back(self, stream: StreamState) -> None:
-        """See `leave`. Each step may be done twice, until `hand` is None."""
+        """Put the record in hand back (see `leave`). Each step may be done twice, until `hand` is None."""
         if stream.hand is None:
             return
         queue, record = stream.hand
+        # The record is still in front if Ctrl-C came before `_take` removed it, or in an earlier attempt to give it back.
         if not (queue.records and queue.records[0] is record):
             queue.records.appendleft(record)
             self.held += not queue.ended
@@ -166,12 +169,13 @@ class Allotment:
             self._list(now)
 
     def _take(self, stream: StreamState) -> Record | None:
-        """The first record of the partition that waits longest."""
+        """Take the first record of the partition that has waited longest into hand; None if no queue is ready."""
         ready = stream.ready
         while ready:
             queue = ready[0]
             if queue.stream is stream and queue.records and not queue.ended and not self._held_elsewhere(queue):
                 record = queue.records[0]
+                # In hand before it leaves the queue: after Ctrl-C between the two it is in both places, and `_give_back` sees that.
                 stream.hand = queue, record
                 self._busy[queue.tp] = stream
                 queue.records.popleft()
@@ -191,7 +195,7 @@ class Allotment:
         return self._busy.get(queue.tp, queue.stream) is not queue.stream
 
     def _list(self, queue: PartitionQueue) -> None:
-        """Have its stream look at it, if there is something that it may take."""
+        """Have the stream of `queue` look at the queue, if it has a record that the stream may take."""
         stream = queue.stream
         if queue.records and not self._held_elsewhere(queue):
             if queue.listed is not stream:
@@ -202,9 +206,9 @@ class Allotment:
     # ---------------------------------------------------------------- the dispatcher
 
     def add(self, records: Iterable[Record], taken: Callable[[], object] = lambda: None) -> None:
-        """Queue these for the streams of their partitions; those that are for no stream are dropped.
+        """Queue these records for the streams of their partitions; records that belong to no stream are dropped.
 
-        `taken()` is called before a stream takes one.
+        `taken()` is called before a stream takes one of them.
         """
         touched: dict[PartitionQueue, None] = {}
         with self._lock:
@@ -224,7 +228,9 @@ class Allotment:
         tp = TopicPartition(record.topic, record.partition)
         known = self.queues.get(tp)
         if known is None and (ending := self._ending.get(tp)) is not None:
-            return ending  # another thread closes the consumer: it was polled before, and is not finished
+            # Another thread closes the consumer, and has ended the partition after the poll that returned this record. The record counts as
+            # unfinished in the ending queue; without an entry there, the last commit would pass it.
+            return ending
         if known is None:
             streams = self._streams_for(tp)
             return self._assign(tp, min(streams, key=lambda one: len(one.queues))) if streams else None
@@ -233,7 +239,9 @@ class Allotment:
         return self._go_back(known, record.offset)
 
     def _go_back(self, known: PartitionQueue, offset: int) -> PartitionQueue:
-        """A log that lost its end made the consumer go back: records from there on are not those of the log, and are not handed out."""
+        """Begin a new queue: the log lost its end, and reading went back. The log no longer has the old records from `offset` on, so no
+        stream takes them.
+        """
         tp, stream = known.tp, self._busy.get(known.tp)
         now = PartitionQueue(tp, known.stream)
         now.records.extend(record for record in known.records if record.offset < offset)
@@ -245,9 +253,9 @@ class Allotment:
         return now
 
     def assign(self, tps: Collection[TopicPartition]) -> list[TopicPartition]:
-        """These partitions are read from now on: each goes to the stream of its topic with the fewest. Returns those for which is none."""
+        """Give each of these partitions to the stream of its topic with the fewest. Returns the partitions that belong to no stream."""
         strange = []
-        heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # of each topic: how many partitions a stream has
+        heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # for each topic: its streams by their number of partitions
         with self._lock:
             for tp in sorted(tps):
                 if not (streams := self._streams_for(tp)):
@@ -276,6 +284,7 @@ class Allotment:
                 most, least = (choose(streams, key=lambda one: len(one.queues)) for choose in (max, min))
                 if len(most.queues) - len(least.queues) <= 1:
                     break
+                # Rather a partition without a record in hand: another one would pause until the old stream has finished that record.
                 free = [tp for tp in most.queues if tp not in self._busy]
                 tp = (free or list(most.queues))[-1]
                 queue = least.queues[tp] = most.queues.pop(tp)
@@ -307,7 +316,7 @@ class Allotment:
                     queue.records.clear()
 
     def _meanwhile(self) -> Iterable[Thread | None]:
-        """Called again and again while this thread waits for records in hand; returns threads whose records are not waited for."""
+        """Called repeatedly while this thread waits for records in hand; returns threads for whose records it does not wait."""
         return ()
 
     def wait_for_hands(self, timeout: float) -> bool:
@@ -315,7 +324,10 @@ class Allotment:
         return self._wait_for(list(self.queues.values()), timeout)
 
     def _wait_for(self, queues: Collection[PartitionQueue], timeout: float) -> bool:
-        """Wait until nothing of these is in hand, except of this thread and threads that have ended. Whether that is so."""
+        """Wait until no record of `queues` is in hand; returns whether that is so in time.
+
+        Records of this thread, and of threads that have ended, are left out: nobody would finish them during the wait.
+        """
         me, deadline = system.current_thread(), system.monotonic() + timeout
 
         def finished() -> bool:
@@ -336,14 +348,14 @@ class Allotment:
         return 0 if queue is None else len(queue.records)
 
     def watch(self, least: Mapping[TopicPartition, int]) -> None:
-        """Wake the dispatcher, once, when not more records of one of these partitions wait."""
+        """Wake the dispatcher, once, when for one of these partitions no more records wait than `least` has for it."""
         with self._lock:
             self._watched = dict(least)
         if any(self.size(tp) <= most for tp, most in least.items()):
             self._wake()
 
     def unfinished(self) -> dict[TopicPartition, Place]:
-        """The first record of each partition that is not finished."""
+        """The place of the first unfinished record of each partition."""
         with self._lock:
             queues = {**self.queues, **self._ending}
             first = {tp: queue.records[0] for tp, queue in queues.items() if queue.records}
@@ -353,7 +365,10 @@ class Allotment:
         return {tp: (record.offset, record.leader_epoch) for tp, record in first.items()}
 
     def unread(self, now: float, seconds: float) -> tuple[list[StreamState], list[StreamState]]:
-        """Streams whose thread has ended with a record in hand, which is given back, and those that nobody reads; once each."""
+        """Streams whose thread has ended with a record in hand, and streams that nobody has read for `seconds`; each is returned once.
+
+        The record of an ended thread is given back: another thread may read the stream.
+        """
         dead, idle = [], []
         with self._lock:
             for stream in self.streams:
@@ -371,12 +386,12 @@ class Allotment:
     # ---------------------------------------------------------------- the end
 
     def stop(self) -> None:
-        """Hand out nothing more: every loop ends when it asks for its next record. May be called in signal handlers."""
+        """Hand out no more records: every loop ends when it requests its next one. May be called in signal handlers."""
         self.stopping = True
         self._wake_all()
 
     def fail(self, error: BaseException) -> None:
-        """The same, and every loop raises `error`."""
+        """Hand out no more records: every loop raises `error` when it requests its next one."""
         self.error = error
         self._wake_all()
 

@@ -1,6 +1,6 @@
-"""Divides polled records among streams. Invariant: its thread waits for a thread that reads a stream only before partitions are released.
+"""Divides polled records among streams. Invariant: its thread waits for threads that read streams only before partitions are released.
 
-While it waits then, it carries out the commits that such a thread may wait for. What `poll` raises ends all streams.
+During such a wait it carries out the commits for which these threads may wait. An error of `poll` ends all streams.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["Dispatcher"]
 
 log = get_log("pykafka4.processing")
 
-LEAST_SECONDS: Final = 1.0  # for the last commit
+LEAST_SECONDS: Final = 1.0  # for the last commit, also of a `close` without time: without an answer, finished records are read again
 
 
 class Dispatcher(Allotment):
-    """The records in hand of streams (see `RecordsInHand`). `serve` is its thread."""
+    """The records in hand of streams (see `RecordsInHand`). Its thread runs `serve`."""
 
     abandoned = False
 
@@ -39,10 +39,10 @@ class Dispatcher(Allotment):
         self._consumer, self._reads, self.limits = consumer, reads, limits
         self.run = RunLoop(consumer, self, reads)
         self._wanted: deque[Promise[None]] = deque()  # commits that the application waits for
-        self._drain_until = system.TIMEOUT_MAX  # set by `close`, and so is
-        self._closer: Thread | None = None  # the thread that waits for the end
-        self._signal = Signal()
-        self._thread: Thread | None = None  # that of `serve`
+        self._drain_until = system.TIMEOUT_MAX  # set by `close`: when the wait for records in hand ends
+        self._closer: Thread | None = None  # set by `close`: the thread that waits for the end
+        self._signal = Signal()  # notified when the streams have ended
+        self._thread: Thread | None = None  # the thread that runs `serve`
         self.ended = False
 
     # ---------------------------------------------------------------- calls of the application
@@ -56,6 +56,8 @@ class Dispatcher(Allotment):
         done: Promise[None] = Promise(self.limits.where)
         self._wanted.append(done)
         self._look_again()
+        # Read after the append: `serve` sets `ended` before it refuses the commits that wait. If the thread ended between a check and the
+        # append, nobody would look at this commit, and it would wait for its whole timeout.
         if self.ended:
             self._refuse_commits()
         try:
@@ -70,16 +72,16 @@ class Dispatcher(Allotment):
         self._look_again()
 
     def _look_again(self) -> None:
-        """Wake the thread of `serve`, whatever it waits for."""
+        """Wake the thread of `serve`, from a poll and from a wait for records in hand."""
         self._consumer.wakeup()
         self._changed.notify()
 
     def in_own_thread(self) -> bool:
-        """Whether the listener calls, which must not wait for what its thread does next."""
+        """Whether the caller is the listener, on the thread of `serve`: a wait for this thread would never end."""
         return system.current_thread() is self._thread
 
     def wait_for_end(self, timeout: float) -> bool:
-        """Whether it has ended, within `timeout` seconds."""
+        """Wait up to `timeout` seconds for the end of the streams; returns whether they have ended."""
         return self._signal.wait(lambda: self.ended, timeout)
 
     # ---------------------------------------------------------------- its thread
@@ -98,16 +100,16 @@ class Dispatcher(Allotment):
             self._signal.notify()
 
     def _end_by(self, error: BaseException) -> None:
-        """Every loop ends, and raises `error`, unless the consumer was closed."""
+        """End every loop; unless the consumer was closed, each raises `error`."""
         if isinstance(error, ClosedError):
             self.stop()
         elif self.error is None:
             self.fail(error.again() if isinstance(error, KafkaError) else error)
 
     def give_back(self) -> None:
-        """The consumer may be used by others."""
+        """Release the consumer for other threads."""
         self.run.end()
-        if not self.run.closed:
+        if not self.run.closed:  # otherwise the thread that closes still commits by these queues
             self.drop(list(self.queues))
         self._reads.guard.lent = None
         self.ended = True
@@ -124,7 +126,7 @@ class Dispatcher(Allotment):
         return not self.stopping
 
     def look(self, now: float) -> None:
-        """Log streams that nobody reads, and commit if the application waits for that."""
+        """Log streams that nobody reads, and make the commits for which the application waits."""
         where, most = self.limits.where, self.limits.max_poll
         dead, idle = self.unread(now, most)
         for stream in dead:
@@ -140,7 +142,7 @@ class Dispatcher(Allotment):
         self._commit_wanted()
 
     def drain(self, error: BaseException | None) -> float:
-        """Wait for the current records, unless the consumer is closed elsewhere, where the listener waits for them."""
+        """Wait for the current records, unless another thread closes the consumer: then the listener, there, waits for them."""
         if error is not None:
             self._end_by(error)
         began = system.monotonic()
@@ -177,7 +179,10 @@ class Dispatcher(Allotment):
             raise
 
     def _meanwhile(self) -> tuple[Thread | None, ...]:
-        """A thread that has a record in hand may wait for a commit, or for the end."""
+        """Make the commits for which threads with a record in hand may wait; returns the threads that wait for the end.
+
+        Without this, a thread that calls `commit` or `close` between two records, and this thread, would wait for each other.
+        """
         self._commit_wanted()
         return self._closer, self._reads.closer()
 
@@ -187,7 +192,7 @@ class Dispatcher(Allotment):
 
     def _take_wanted(self) -> list[Promise[None]]:
         wanted = []
-        with contextlib.suppress(IndexError):  # more than one thread may be here
+        with contextlib.suppress(IndexError):  # more than one thread may be here: a check for emptiness could be outdated
             while True:
                 wanted.append(self._wanted.popleft())
         return wanted

@@ -1,4 +1,4 @@
-"""The checked bounds of a run of `process` or streams."""
+"""Checks and keeps the bounds of a run of `process` or streams."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ __all__ = ["Limits", "at_least_one", "seconds"]
 
 @attrs.frozen
 class Limits:
-    """How much a run has in hand, and how long it waits; times are seconds."""
+    """How many records a run has in hand, and how long it waits; times are seconds."""
 
-    where: str  # begins log lines
+    where: str  # the beginning of log lines
     most_in_hand: int  # records of all partitions together
     most_polled: int
     drain: float  # the wait for records in hand, before partitions go to another member and at the end
-    max_poll: float  # how long a listener may take, and a stream may go unread before that is logged
-    commits: bool  # there is a group
+    max_poll: float  # how long a listener may take, and how long a stream may go unread before a log line
+    commits: bool  # whether there is a group to commit to
 
     @classmethod
     def of(cls, config: ConsumerConfig, max_in_hand: object, drain_timeout: object) -> Self:
-        """Raises TypeError or ConfigError, which names the wrong argument."""
+        """The limits for these arguments. Raises TypeError or ConfigError, which names the wrong argument."""
         most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
         drain, max_poll = seconds(drain_timeout, "drain_timeout"), config.max_poll_interval_ms / 1000
         return cls(config.log_name, most, min(most, config.max_poll_records), drain, max_poll, config.group_id is not None)
 
 
 def at_least_one(value: object, what: str, most: int) -> int:
-    """A count of at least 1 and at most `most`."""
+    """`value` as a count from 1 to `most`. Raises TypeError or ConfigError."""
     count = check_count(value, what, most)
     if not count:
         raise ConfigError(f"{what} must be at least 1")
@@ -42,7 +42,7 @@ def at_least_one(value: object, what: str, most: int) -> int:
 
 
 def seconds(value: object, what: str) -> float:
-    """A number of seconds."""
+    """`value` as a number of seconds. Raises TypeError or ConfigError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{what} must be a number of seconds, not {shown(value)}")
     if not 0 <= value < system.TIMEOUT_MAX:

@@ -1,6 +1,6 @@
-"""Chooses the next call for a free worker. Rule: partitions with waiting calls take turns; calls of one partition keep their order.
+"""Chooses the next call for a free worker. Invariant: partitions with waiting calls take turns; calls of one partition keep their order.
 
-A backlog of one partition delays a record of another partition by one call at most, not by the whole backlog.
+So the backlog of one partition delays a record of another partition by one call at most, not by the whole backlog.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class PartitionTurns:
-    """Calls that wait for a worker. Its owner synchronizes."""
+    """Calls that wait for a worker. The owner of this object holds the lock."""
 
     __slots__ = ("_calls",)
 

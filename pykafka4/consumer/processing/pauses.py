@@ -1,6 +1,6 @@
-"""Pauses. Rule: a partition is paused while too many of its records are in hand; what the application has paused stays paused.
+"""Pauses partitions with too many records in hand. Invariant: partitions that the application has paused stay paused.
 
-So one slow record, or a thread that does not read, does not hold up the other partitions, and memory is bounded.
+Without these pauses, one slow record, or a thread that does not read, would hold up all partitions, or its records would fill memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Size = Callable[[TopicPartition], int]
 
 
 class Pausing(Protocol):
-    """What is needed of a consumer."""
+    """The methods of a consumer that pauses need."""
 
     def assignment(self) -> set[TopicPartition]:
         """See Consumer.assignment."""
@@ -35,40 +35,41 @@ class Pausing(Protocol):
 
 
 class Pauses:
-    """The partitions that are paused here. Used by the thread that polls."""
+    """The partitions that a run has paused. Used by the thread that polls."""
 
     def __init__(self, consumer: Pausing, most_in_hand: int) -> None:
         """`most_in_hand` is for all partitions together."""
         self._consumer, self._most = consumer, most_in_hand
         self._paused: set[TopicPartition] = set()
-        self._left_out: set[TopicPartition] = set()  # paused until the end
+        self._left_out: set[TopicPartition] = set()  # partitions that nobody reads: paused until the end of the run
 
     def room(self, held: int, most: int) -> int:
-        """How many records to poll, of `most`, while `held` are in hand: what is free, or the share of a partition.
+        """How many records to poll, at most `most`, while `held` are in hand: the free number, or if more, the share of a partition.
 
-        Partitions that are not paused have room in their share. They go on, even if another one has more than its share in hand.
+        Partitions that are not paused have room in their share. They go on, even if another partition has more than its share in hand.
         """
         return min(most, max(self._share(), self._most - held))
 
     def pause_full(self, tps: Collection[TopicPartition], size: Size) -> None:
-        """Pause those of `tps` that have their share in hand; `size(tp)` records of one are."""
+        """Pause the partitions among `tps` that have their share in hand; `size(tp)` is the number of records of `tp` in hand."""
         limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
-            self._consumer.pause(full)  # first: it reports pauses of the application, too, which `forget` is called for
+            # `pause` first: it takes this call for a pause of the application, too, and calls `forget`, which would undo the next line.
+            self._consumer.pause(full)
             self._paused |= full
 
     def leave_out(self, tps: Collection[TopicPartition]) -> None:
-        """Pause these until the end."""
+        """Pause these partitions until the end of the run."""
         if left_out := set(tps) - self._consumer.paused():
             self._consumer.pause(left_out)
             self._left_out |= left_out
 
     def resume_free(self, size: Size, watch: Callable[[Mapping[TopicPartition, int]], object]) -> None:
-        """Resume what has half of its share left; `watch` gets, for each of the others, how many records may be in hand then."""
+        """Resume partitions with at most half of their share in hand; `watch` gets this bound for each partition that stays paused."""
         if not self._paused:
             return
-        half = self._share() // 2
+        half = self._share() // 2  # not the whole share: a partition at its limit would be paused and resumed with each record
         free = {tp for tp in self._paused if size(tp) <= half}
         self._paused -= free
         if mine := free & self._consumer.assignment():
@@ -76,22 +77,22 @@ class Pauses:
         watch(dict.fromkeys(self._paused, half))
 
     def release(self, tps: Collection[TopicPartition]) -> None:
-        """Resume these partitions, which the consumer releases next: pauses that remain are kept if a partition comes straight back."""
+        """Resume these partitions, which the consumer releases next: it keeps the pauses of partitions that come straight back."""
         if mine := (self._paused | self._left_out) & self._consumer.assignment() & set(tps):
             self._consumer.resume(mine)
         self.forget(tps)
 
     def forget(self, tps: Collection[TopicPartition]) -> None:
-        """These partitions are not assigned any more, or the application pauses them."""
+        """Forget the pauses of these partitions: they are not assigned any more, or the application pauses them."""
         self._paused.difference_update(tps)
         self._left_out.difference_update(tps)
 
     def end(self) -> None:
-        """Resume all."""
+        """Resume all partitions that the run has paused."""
         self._consumer.resume((self._paused | self._left_out) & self._consumer.assignment())
         self._paused.clear()
         self._left_out.clear()
 
     def _share(self) -> int:
-        """How many records of a partition may be in hand."""
+        """How many records of one partition may be in hand."""
         return max(1, self._most // max(1, self._consumer.stats()["partitions"]))

@@ -1,4 +1,4 @@
-"""The checked arguments of `Consumer.process` and `aio.Consumer.process`."""
+"""Checks and keeps the arguments of `Consumer.process` and `aio.Consumer.process`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from pykafka4.wire.records.hot import Record
 __all__ = ["Handler", "Order", "Plan", "Retries", "Stop", "check_commits", "check_sends", "plan"]
 
 UNORDERED: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
-LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts
+LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts; a longer `retry_backoff` of the application stays as it is
 MOST_WORKERS: Final = 1_000
-ELSEWHERE: Final = ("ProcessPoolExecutor", "InterpreterPoolExecutor")  # executors that pickle what they run
+ELSEWHERE: Final = ("ProcessPoolExecutor", "InterpreterPoolExecutor")  # executors that pickle their calls; a run cannot be pickled
 
 Handler = Callable[[Record[Any, Any]], object]
 Order = Callable[[Record[Any, Any]], Hashable]  # records with the same result are handled in order
 
 
 class Stop(Protocol):
-    """What ends the processing: a threading.Event, for example."""
+    """The flag that ends a run: a threading.Event, for example."""
 
     def is_set(self) -> bool:
         """Whether to stop."""
@@ -38,13 +38,13 @@ class Stop(Protocol):
 
 @attrs.frozen
 class Retries:
-    """How often a record is tried again after its handler raised, and after how many seconds; the wait doubles each time."""
+    """How often a record is handled again after its handler raised, and after how many seconds; the wait doubles each time."""
 
     most: int
     backoff: float
 
     def wait(self, attempts: int) -> float:
-        """Seconds until the next attempt, after so many."""
+        """Seconds until the next attempt, after `attempts` attempts."""
         return float(min(self.backoff * 2 ** min(attempts - 1, 60), max(self.backoff, LONGEST_BACKOFF)))
 
 
@@ -76,7 +76,7 @@ def plan(
     stop: Stop | None,
     executor: Executor | None = None,
 ) -> Plan:
-    """Check the other arguments of `process`; TypeError or ConfigError names the wrong one."""
+    """The plan of a run. Raises TypeError or ConfigError, which names the wrong argument of `process`."""
     if dead_letter is None and producer is not None:
         raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave it out; handlers use their own")
     _check_handler(handle)
@@ -96,13 +96,13 @@ def plan(
 
 
 def check_commits(config: ConsumerConfig) -> None:
-    """ConfigError if the consumer commits records that handlers have not finished."""
+    """Raise ConfigError for a consumer with auto-commit, which would commit records that handlers have not finished."""
     if config.group_id is not None and config.enable_auto_commit:
         raise ConfigError("process commits finished records itself: create the consumer with enable_auto_commit=False")
 
 
 def check_sends(producer: object) -> None:
-    """TypeError for a producer of dead letters whose `send` nobody would await."""
+    """Raise TypeError for a producer of dead letters whose `send` nobody would await."""
     if _is(inspect.iscoroutinefunction, getattr(producer, "send", None)):
         raise TypeError(
             f"producer must be a pykafka4.Producer, not {type(producer).__module__}.{type(producer).__name__}, whose send must be awaited: "
@@ -154,7 +154,7 @@ def _by_partition(record: Record) -> Hashable:
 
 
 def _by_key(record: Record) -> Hashable:
-    """Records without a key have no order."""
+    """The key with its partition; records without a key get a value of their own, because they have no order."""
     key = record.raw.key  # bytes: a deserialized key may have no hash
     return record.topic, record.partition, key, None if key is not None else record.offset
 

@@ -1,6 +1,6 @@
-"""Progress. Rule: the window of a partition begins at its first record in hand that is not finished.
+"""Keeps the window of a partition. Invariant: the window begins with the first unfinished record in hand.
 
-The window is what was handed out from that record on. It is what a restart would process again, at most.
+The window has all records that were handed out from this one on: at most these a restart processes again.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ class Task:
     progress: Progress
     attempts: int = 0
     finished: bool = False
-    void: bool = False  # reading has gone back to this record or one before it
+    void: bool = False  # reading has gone back to this offset or before it: the log no longer has this record
 
     @property
     def ended(self) -> bool:
-        """Whether it is not handled any more."""
+        """Whether the record is not handled any more."""
         return self.void or self.progress.ended
 
 
 class Progress:
-    """What of one partition is in hand, from its assignment to its end. Its owner synchronizes."""
+    """The records of one partition in hand, from its assignment to its end. The owner of this object holds the lock."""
 
     __slots__ = ("_window", "ended", "running", "tp")
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
-        self.running = 0  # handlers, and records that wait for acknowledgements
+        self.running = 0  # running handlers, and records that wait for acknowledgements
         self.ended = False  # the partition has another owner: its records are not handled any more
         self._window: OrderedDict[int, Task] = OrderedDict()
 
     @property
     def window(self) -> int:
-        """How many records were handed out from the first that is not finished on."""
+        """How many records were handed out from the first unfinished one on."""
         return len(self._window)
 
     @property
     def first(self) -> Place | None:
-        """The first record that is not finished; None if all are."""
+        """The place of the first unfinished record; None if all are finished."""
         task = next(iter(self._window.values()), None)
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 
     def add(self, record: Record) -> Task:
-        """`record` was handed out. If reading has gone back, because a log lost its end, records from there on are not those of the log."""
+        """Put `record` into the window. If the log lost its end, so that reading went back, tasks from its offset on become void."""
         window = self._window
         while window and next(reversed(window)) >= record.offset:
             window.popitem()[1].void = True
@@ -63,8 +63,8 @@ class Progress:
         return task
 
     def finish(self, task: Task) -> None:
-        """This record is finished."""
+        """Count this record as finished, and move the window past finished records at its beginning."""
         task.finished = True
         window = self._window
         while window and next(iter(window.values())).finished:
-            window.popitem(last=False)  # a plain dict would have to skip what was deleted before
+            window.popitem(last=False)  # OrderedDict: a plain dict would skip its deleted entries anew each time

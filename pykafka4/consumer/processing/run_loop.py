@@ -1,11 +1,11 @@
-"""The run loop of `Consumer.process`, `aio.Consumer.process` and `Consumer.streams`: polls, hands records out, pauses, commits, ends.
+"""Runs the loop of `Consumer.process`, `aio.Consumer.process` and `Consumer.streams`: polls, hands out, pauses, commits, ends.
 
 Invariant: a partition is released, and a run ends, after the commit of its finished records; no commit passes an unfinished record.
 The loop goes on polling while handlers or streams work, so that the member keeps its partitions. A partition is paused while its share of
 records is in hand: one slow record does not hold up the other partitions.
 
-The loop is written once, as steps (see `consumer.waits`). Threads and tasks differ in how calls wait: those of a `Consumer` and of `Work`
-block, those of an `aio.Consumer` and of `TaskWork` return awaitables.
+The loop is written once, as steps (see `consumer.waits`). Threads and tasks differ in how calls wait: calls of a `Consumer` and of `Work`
+block, calls of an `aio.Consumer` and of `TaskWork` return awaitables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["COMMIT_SECONDS", "Consumes", "OnCommitted", "RecordsInHand", "RunLoo
 log = get_log("pykafka4.processing")
 
 LOOK: Final = 0.2  # seconds between looks at `stop`, at retries and at failures
-COMMIT_EVERY: Final = 5.0
+COMMIT_EVERY: Final = 5.0  # seconds between commits, as the default of `auto_commit_interval_ms`: a crash repeats this much work
 COMMIT_SECONDS: Final = 10.0  # for a commit before partitions are released, and at the end
 
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
@@ -69,22 +69,22 @@ class RecordsInHand(Protocol):
         """Whether to poll again."""
 
     def look(self, now: float) -> None:
-        """Do the work that is due; called after each poll."""
+        """Start the attempts and commits that are due; called after each poll."""
 
     def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """These partitions are assigned; returns the partitions that nobody reads."""
+        """Take up these partitions; returns the partitions among them that nobody reads."""
 
     def add(self, records: Collection[Record], taken: Callable[[], object]) -> None:
-        """Take these into hand; `taken()` is called before anybody handles one."""
+        """Take these records into hand; call `taken()` before anybody handles one."""
 
     def size(self, tp: TopicPartition) -> int:
         """The number of records of this partition that count against its share."""
 
     def watch(self, sizes: Mapping[TopicPartition, int]) -> None:
-        """Wake the thread or task that polls, once, when one of these partitions has no larger size."""
+        """Wake the thread or task that polls, once, when a partition has at most its size in `sizes`."""
 
     def unfinished(self) -> Mapping[TopicPartition, Place]:
-        """The first unfinished record of each partition."""
+        """The place of the first unfinished record of each partition."""
 
     def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
         """Hand out no more records of these partitions, and wait for the records in hand."""
@@ -93,7 +93,7 @@ class RecordsInHand(Protocol):
         """Forget the records of these partitions; a record that is finished later does not count."""
 
     def drain(self, error: BaseException | None) -> Any:
-        """The run ends, perhaps by `error`: wait for the records in hand. Returns how many seconds the last commit may take."""
+        """Wait for the records in hand at the end of the run, which `error` may have ended. Returns the seconds for the last commit."""
 
     def give_up(self) -> None:
         """Begin no record from now on, and cancel handlers that can be cancelled."""
@@ -126,6 +126,8 @@ class RunLoop:
     def _round(self, polled: list[Record]) -> None:
         """Take the polled records into hand; then pause, resume, retry and commit."""
         in_hand, pauses = self._in_hand, self._pauses
+        # `add` calls `taken`, which advances the places of the run, after the records are in hand. In the other order a commit of another
+        # thread between the two would find the new place and no unfinished record before it, and pass the records that were just polled.
         in_hand.add(polled, self._reads.taken)
         pauses.pause_full({TopicPartition(record.topic, record.partition) for record in polled}, in_hand.size)
         pauses.resume_free(in_hand.size, in_hand.watch)
@@ -137,7 +139,7 @@ class RunLoop:
             self.commit_soon(self._uncommitted(), self.committed)
 
     def _drop_gone(self) -> None:
-        """The listener hears nothing of partitions that `assign` has taken away; a commit with one of them would fail for all."""
+        """Drop partitions that `assign` has taken away: the listener gets no call for them, and a commit with one of them fails for all."""
         mine = self._consumer.assignment()
         self._safe.keep(mine)
         if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a closing thread takes partitions out
@@ -146,11 +148,11 @@ class RunLoop:
     # ---------------------------------------------------------------- commits
 
     def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets that `commit` of the application may commit."""
+        """The offsets that a `commit` of the application may store."""
         return self._safe.places()
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
-        """These partitions stay paused."""
+        """Leave these partitions paused until the application resumes them."""
         self._pauses.forget(tps)
 
     def _uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -168,13 +170,14 @@ class RunLoop:
                 self._consumer.commit_async(offsets, then)
         except ClosedError:
             raise
-        except KafkaError as error:  # partitions were lost, and the next poll says so; or callbacks are stuck
+        except KafkaError as error:  # partitions were lost, as the next poll reports; or all callback threads are blocked
             then(offsets, error)
 
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> Steps[None]:
-        """Commit before partitions are released, or at the end; without waiting, if there is no time.
+        """Commit before partitions are released, or at the end; if no time is left, without waiting for the outcome.
 
-        A failure is logged: the rest of the end has to be done. Only ClosedError is raised: the thread or task that closes commits.
+        A failure is only logged, because the rest of the end has to be done. ClosedError is raised: the thread or task that closes the
+        consumer commits instead.
         """
         left = min(timeout, self._reads.left())
         if left <= 0 or not offsets:
@@ -190,7 +193,7 @@ class RunLoop:
     # ---------------------------------------------------------------- the listener, inside `poll` or `close`
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
-        """Commit these partitions from now on."""
+        """Commit these partitions from now on, and pause the partitions that no stream reads."""
         self._safe.begin(partitions)
         if left_out := self._in_hand.assign(partitions):
             self._safe.end(left_out)
@@ -200,24 +203,27 @@ class RunLoop:
         return self._tell(partitions, "on_partitions_assigned")
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Any:
-        """Wait for the records in hand, and commit, before another member begins."""
+        """Wait for the records in hand, and commit the finished ones, before another member begins."""
         return self._waits.drive(self._release(partitions))
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Any:
-        """Another member may have begun: nothing can be committed."""
+        """Drop these partitions without a commit: another member may have begun with them."""
         self._gone(partitions)
         return self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     def _release(self, partitions: list[TopicPartition]) -> Steps[None]:
+        # At most half of max_poll_interval_ms: the other half is left to the commit and the application's listener.
         limit = min(self._limits.drain, self._limits.max_poll / 2, self._reads.left())
         yield from self._waits.awaited(self._in_hand.end(partitions, limit))
+        # Offsets first, because `_gone` forgets them; but `_gone` before the commit, so that no other commit of the run has these
+        # partitions any more.
         offsets = self._uncommitted(partitions)
         self._gone(partitions)
         yield from self._commit_now(offsets, COMMIT_SECONDS)
         yield from self._waits.awaited(self._tell(partitions, "on_partitions_revoked"))
 
     def _gone(self, tps: Collection[TopicPartition]) -> None:
-        """Another member has these partitions."""
+        """Another member has these partitions, or gets them: drop their records and pauses."""
         self._safe.end(tps)
         self._in_hand.drop(tps)
         self._pauses.release(tps)
@@ -251,13 +257,13 @@ class RunLoop:
         try:
             try:
                 self._go_back()
-            except KeyboardInterrupt:
+            except KeyboardInterrupt:  # once more: otherwise the next poll would skip the unfinished records
                 self._go_back()
                 raise
             yield from self._commit_now(self._uncommitted(), seconds)
         except ClosedError:
             self.closed = True
-        except KafkaError:  # of a client that has crashed; the records are processed again
+        except KafkaError:  # the client has crashed; the records are processed again
             return
 
     def _go_back(self) -> None:
@@ -279,7 +285,7 @@ class RunLoop:
         self._in_hand.give_up()
         self._go_back()
         offsets = self._uncommitted()
-        self.end()  # first: a commit by the application has an abandoned run end
+        self.end()  # before the commit: a commit calls `abandon` of a run that is abandoned and has not ended
         self.commit_soon(offsets, self.committed)
 
 

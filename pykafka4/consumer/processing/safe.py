@@ -1,7 +1,7 @@
-"""Safe. Rule: a commit passes no record that was polled and is not finished, and not the place where reading stands.
+"""Computes committable offsets of a run. Invariant: none passes a polled record that is unfinished, nor the place where reading stands.
 
-As with a plain consumer, that place is committed: where it began, behind records that are not returned (markers,
-aborted ones), and before the end that a log has lost. Only a record in hand that is not finished holds it back.
+As with a plain consumer, the place where reading stands is committed: the start offset, a place behind records that polls do not return
+(markers, aborted records), or the place to which a truncated log took reading back. Only an unfinished record in hand holds it back.
 """
 
 from __future__ import annotations
@@ -36,61 +36,68 @@ class Reads(Protocol):
         """How a thread or a task waits."""
 
     def left(self) -> float:
-        """How many seconds are left to close the consumer; infinity while nobody closes it."""
+        """Seconds that are left to close the consumer; infinity while nobody closes it."""
 
     def closer(self) -> Thread | None:
-        """The thread that closes it."""
+        """The thread that closes the consumer."""
 
     def begin_run(self, run: Run) -> None:
-        """`run` begins, in this thread: what polls have returned so far is finished. Refused while another one runs, or is in a loop."""
+        """Begin `run` in this thread: records that polls have returned so far are finished. Raises KafkaError while another thread runs
+        `process`, or is in a loop.
+        """
 
     def end_run(self, run: Run) -> None:
-        """It has ended. May be called again."""
+        """End `run`. May be called again."""
 
     def take_over(self) -> None:
-        """What polls have returned so far is finished. For a thread that the consumer was lent to before."""
+        """Count the records that polls have returned so far as finished. For a thread to which the consumer was lent before."""
 
     def taken(self) -> None:
-        """What the last poll returned is in the hands of the run."""
+        """Count the records that the last poll returned as in the hands of the run."""
 
     def stored(self) -> Mapping[TopicPartition, int]:
         """The offsets that are known to be committed. Any thread may read it."""
 
     def taken_places(self) -> dict[TopicPartition, Place]:
-        """Of each partition, the place behind what is in the hands of the run, or was never to be. Any thread may call it."""
+        """The place behind the records in the hands of the run, and behind records that polls do not return, of each partition.
+
+        Any thread may call it.
+        """
 
     def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Read on there, where that is not the place already; records behind it that are in the hands of the run do not count any more."""
+        """Read on from these places, where reading stands elsewhere; records behind them in the hands of the run do not count any more."""
 
 
 class Safe:
-    """What may be committed of each partition, and what of that is not committed yet."""
+    """The committable offset of each partition, and which of these offsets are not committed yet."""
 
     def __init__(self, reads: Reads, unfinished: Callable[[], Mapping[TopicPartition, Place]]) -> None:
-        """`unfinished()` is the first record in hand of each partition that is not finished."""
+        """`unfinished()` returns the place of the first unfinished record in hand of each partition."""
         self._reads, self._unfinished = reads, unfinished
-        self._ended: set[TopicPartition] = set()  # go to another member, also while the listener of the application runs
+        self._ended: set[TopicPartition] = set()  # partitions that go to another member, also while the application's listener runs
 
     def places(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The safe place of each partition. Any thread may call it."""
-        taken = self._reads.taken_places()  # first: what comes into hand from now on is not before these
+        """The committable offset of each partition. Any thread may call it."""
+        # `taken` before `first`: records that come into hand in between lie behind `taken`. In the other order, `first` would lack a record
+        # that comes into hand and is unfinished, `taken` would be the place behind it, and the commit would pass it.
+        taken = self._reads.taken_places()
         first = self._unfinished()
         least = {tp: min(place, first.get(tp, place), key=_offset) for tp, place in taken.items() if tp not in self._ended}
         return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in least.items()}
 
     def uncommitted(self, tps: Collection[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The safe places, of these partitions or of all, of which it is not known that they are committed."""
+        """The committable offsets, of these partitions or of all, without offsets that are known to be committed."""
         stored = self._reads.stored()
         return {tp: at for tp, at in self.places().items() if (tps is None or tp in tps) and stored.get(tp) != at.offset}
 
     def begin(self, tps: Iterable[TopicPartition]) -> None:
-        """These partitions were assigned."""
+        """These partitions were assigned: their offsets may be committed."""
         self._ended.difference_update(tps)
 
     def keep(self, tps: Collection[TopicPartition]) -> None:
-        """Know nothing of other partitions than these, which are assigned now."""
+        """Forget all partitions but these, which are assigned now."""
         self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:
-        """These are another member's, or are left alone: nothing of them may be committed."""
+        """Another member has these partitions, or nobody reads them: their offsets must not be committed."""
         self._ended.update(tps)

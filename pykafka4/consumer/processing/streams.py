@@ -1,7 +1,6 @@
-"""Streams. Rule: whatever ends the streams, every loop over one ends, and `close` returns in time.
+"""Implements the handles that `Consumer.streams` returns. Invariant: when the streams end, every loop ends, and `close` returns in time.
 
-These are the handles that `Consumer.streams` returns. `processing.allotment` knows which stream has which partition, and what is finished;
-`processing.dispatcher` polls and commits.
+`processing.allotment` knows the partitions and unfinished records of each stream; `processing.dispatcher` polls and commits.
 """
 
 from __future__ import annotations
@@ -34,26 +33,26 @@ Counts = dict[str | None, int]
 
 
 class Stream(Generic[KeyT, ValueT]):
-    """The records of some partitions, for one thread: `for record in stream`. `Consumer.streams` makes it.
+    """An iterator over the records of some partitions, for one thread: `for record in stream`. `Consumer.streams` makes it.
 
-    A record is finished when the next one is asked for. So the current record of a loop that was left, by `break` or an exception, is not
-    finished; `finish` says that it is. The loop ends when the streams are stopped or closed, and raises what `Consumer.poll` raised.
+    A record is finished when the thread requests the next one. So the current record of a loop that was left, by `break` or an exception,
+    is not finished, until `finish`. The loop ends when the streams are stopped or closed, and raises an error that `Consumer.poll` raised.
     """
 
     __slots__ = ("__weakref__", "_allotment", "_loop", "_state", "_streams")
 
     def __init__(self, streams: Streams[KeyT, ValueT], state: StreamState, allotment: Allotment, loop: Any) -> None:
-        self._streams = streams  # so that it is not forgotten while a thread iterates
+        self._streams = streams  # a reference: otherwise `Streams` could be collected, and closed, while a thread iterates
         self._state, self._allotment, self._loop = state, allotment, loop
 
     @property
     def topic(self) -> str | None:
-        """Its topic; None for a stream of a pattern."""
+        """The topic of the stream; None for a stream of a pattern or list of topics."""
         return self._state.topic
 
     @property
     def partitions(self) -> set[TopicPartition]:
-        """The partitions that it reads now. A partition is on one stream at a time."""
+        """The partitions that the stream has now. A partition is on one stream at a time."""
         return set(self._state.queues)
 
     def __iter__(self) -> Iterator[Record[KeyT, ValueT]]:
@@ -61,20 +60,21 @@ class Stream(Generic[KeyT, ValueT]):
         return self
 
     def __next__(self) -> Record[KeyT, ValueT]:
-        """The next record; waits for it. The record before is finished.
+        """Wait for the next record and return it. The record before is finished.
 
-        Raises StopIteration when the streams have ended, KafkaError if another thread reads this stream, and what ended the streams.
+        Raises StopIteration when the streams have ended, KafkaError if another thread reads this stream, and the error that ended the
+        streams.
         """
         if self._loop.forked:
             raise ForkedClientError(FORKED)
         return self._allotment.next_record(self._state)
 
     def finish(self) -> None:
-        """The current record is finished, without asking for the next one; from then on another thread may read this stream."""
+        """Count the current record as finished, without a request for the next one. From then on another thread may read this stream."""
         self._allotment.finish(self._state)
 
     def leave(self) -> None:
-        """The current record is not finished: it is returned again, by the next loop. From then on another thread may read this stream."""
+        """Leave the current record unfinished: the next loop returns it again. From then on another thread may read this stream."""
         self._allotment.leave(self._state)
 
     def __enter__(self) -> Self:
@@ -116,11 +116,11 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         return len(self._streams)
 
     def of(self, topic: str) -> list[Stream[KeyT, ValueT]]:
-        """The streams of one topic, of a mapping."""
+        """The streams of one topic, if `Consumer.streams` got a mapping of topics to counts."""
         return [stream for stream in self._streams if stream.topic == topic]
 
     def commit(self, timeout: float | None = None) -> None:
-        """Commit now what every stream has finished; otherwise that happens every 5 s, before partitions move, and at the end.
+        """Commit the records that every stream has finished now, not within 5 s, before partitions move, or at the end.
 
         Raises KafkaTimeoutError after `timeout` seconds (default 60), GroupError if partitions were lost, ClosedError after the end.
         """
@@ -129,15 +129,15 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         self._dispatcher.commit(api_timeout(timeout))
 
     def stop(self) -> None:
-        """Have every loop end when it asks for its next record. Waits for nothing; may be called from any thread and signal handler."""
+        """Have every loop end when it requests its next record. Does not wait; any thread and signal handler may call it."""
         self._dispatcher.stop()
 
     def close(self, timeout: float | None = None) -> None:
-        """End all loops, wait for the current records, commit what is finished. The consumer stays open, and its partitions assigned.
+        """End all loops, wait for the current records, commit finished ones. The consumer stays open, and its partitions assigned.
 
-        Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). What is not finished by then is not committed, and
-        the consumer stands there. Current records of the calling thread are not finished, and are not waited for.
-        In a listener it waits for nothing: the streams end when the listener has returned.
+        Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). Records that are unfinished by then are not
+        committed, and the consumer stands at the first of them. Current records of the calling thread stay unfinished, without a wait.
+        In a listener `close` does not wait: the streams end when the listener has returned.
         Raises the error that ended the streams, if no loop has raised it.
         """
         limit = check_timeout(timeout)
@@ -153,7 +153,8 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
             return
         drain = self._dispatcher.limits.drain if limit is None else limit
         self._dispatcher.close(system.monotonic() + drain)
-        if self._dispatcher.in_own_thread() or logs.current().on_loop():  # on a loop: a destructor
+        # No wait on the dispatcher's thread (in a listener), which would wait for itself, nor on a client's loop (in a destructor).
+        if self._dispatcher.in_own_thread() or logs.current().on_loop():
             return
         if not self._dispatcher.wait_for_end(drain + 10.0 if limit is None else limit):
             log.warning("%s: the streams have not ended within %g s; they end in the background", self._dispatcher.limits.where, drain)
@@ -175,14 +176,14 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
 
 
 def _forgotten(dispatcher: Dispatcher) -> None:
-    """The handle was garbage-collected while open, and so nobody reads a stream."""
+    """Warn and close: the handle was garbage-collected while open, so nobody reads a stream."""
     if not dispatcher.ended:
         warn_unclosed("Streams")
         dispatcher.close(0.0)
 
 
 def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
-    """How many streams for each topic, or for all topics of a pattern (None), and what to subscribe to."""
+    """The number of streams of each topic, or of all topics together (None), and the topics to subscribe to."""
     if isinstance(topics, Mapping):
         if count is not None:
             raise ConfigError("streams({topic: n}) has the counts in the mapping; count is for a pattern")
@@ -196,7 +197,7 @@ def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
 
 
 def open_streams(consumer: Consumes, counts: Counts, limits: Limits, session: Any, subscribe: Callable[[], object]) -> Streams[Any, Any]:
-    """See Consumer.streams. `session` is the consumer's; `subscribe()` subscribes it."""
+    """See Consumer.streams. `session` is the consumer's session; `subscribe()` subscribes it to the topics."""
     states = [
         StreamState(topic, f"stream {n}" if topic is None else f"stream {n} of {topic}")
         for topic, most in counts.items()
@@ -210,7 +211,7 @@ def open_streams(consumer: Consumes, counts: Counts, limits: Limits, session: An
     dispatcher = Dispatcher(consumer, states, limits, session)
     thread = system.Thread(target=dispatcher.serve, name=f"pykafka4-streams-{session.config.client_id}", daemon=True)
     subscribe()
-    guard.iterations.clear()  # the caller is not in a loop any more: the thread of the streams polls from now on
+    guard.iterations.clear()  # loops of the caller end here: the thread of the streams polls from now on
     dispatcher.assign(read)
     streams = Streams(dispatcher, session.runtime.loop)
     try:

@@ -1,10 +1,10 @@
-"""Work. Rule: of ordered records, one is in hand at a time, the first; it leaves them only when it is finished.
+"""Runs the handlers of `Consumer.process` on threads. Invariant: of ordered records, only the first is handled, until it is finished.
 
 Ordered records have the same key, or are of the same partition (`OrderedRecords`). A record is finished when its handler has returned and
-the records that it sent are acknowledged, or when its dead letter is. After an error that nothing handles, no further handler starts.
-Whatever a handler, an executor or a producer does wrong ends the work.
-The lock is held for a few lines at a time, and never while a handler, an executor or a producer is called. It is one that `with` cannot
-leave locked: Ctrl-C can end every call of the thread that polls.
+the records that it sent are acknowledged, or when its dead letter is acknowledged. After an error that nothing handles, no further handler
+starts. An error of a handler, an executor or a producer that has no remedy ends the work.
+A thread holds the lock for a few lines, and never calls a handler, an executor or a producer with it. `with` cannot leave the lock locked,
+because Ctrl-C can end every call of the thread that polls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = get_log("pykafka4.processing")
 
 
 class Processed(NamedTuple):
-    """What `Consumer.process` did: finished records, those of them that became dead letters, and attempts beyond the first."""
+    """The counts of `Consumer.process`: finished records, those among them that became dead letters, and attempts beyond the first."""
 
     finished: int = 0
     dead_letters: int = 0
@@ -48,33 +48,33 @@ class Processed(NamedTuple):
 
 @attrs.define(eq=False)
 class OrderedRecords:
-    """The records of one key that are not finished. The first is in hand, or waits for its next attempt."""
+    """The unfinished records of one key. The first is being handled, or waits for its next attempt."""
 
     key: Hashable
     tasks: deque[Task] = attrs.Factory(deque)
 
 
 class Work:
-    """The records in hand of `Consumer.process` (see `RecordsInHand`): handlers work on threads.
+    """The records in hand of `Consumer.process` (see `RecordsInHand`), with handlers on threads.
 
-    The run loop calls the public methods, workers and callbacks the others.
+    The run loop calls the public methods, workers and callbacks call the others.
     """
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
-        """`wake()` has the thread that polls look at `error` and at watched partitions. It is called on workers."""
+        """`wake()` has the thread that polls look at `error` and at watched partitions. Workers call it."""
         self._plan, self._wake = plan, wake
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
-        self._lock = system.RLock()  # of everything below
-        self._ends = Signal()  # when nothing of a partition runs any more
+        self._lock = system.RLock()  # guards the attributes below
+        self._ends = Signal()  # notified when no handler of some partition runs any more
         self._ordered: dict[Hashable, OrderedRecords] = {}
         self._turns = PartitionTurns()  # calls that no worker has begun
-        self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap: the first record is tried again then
-        self._numbers = itertools.count()
-        self._running = 0
-        self._runs: dict[int, Progress] = {}  # of which partition a thread handles a record
+        self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap by the time of the next attempt at the first record
+        self._numbers = itertools.count()  # break ties in the heap, as OrderedRecords cannot be compared
+        self._running = 0  # running handlers, and records that wait for acknowledgements
+        self._runs: dict[int, Progress] = {}  # the partition whose record a thread handles, by thread
         self._stopping = False
-        self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is not larger than that
+        self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is no larger than this
         self.partitions: dict[TopicPartition, Progress] = {}
         self.held = 0  # the windows of all partitions together
         self.error: BaseException | None = None
@@ -96,6 +96,7 @@ class Work:
                 window = progress.window
                 ordered.tasks.append(progress.add(record))
                 self.held += progress.window - window
+        # After the records are in the windows (see `RunLoop._round`), and before a worker can finish one of them.
         taken()
         for ordered in fresh:
             self._submit(self._run, ordered)
@@ -135,19 +136,20 @@ class Work:
 
     def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
         """See RecordsInHand.end."""
-        ending, mine = self._begin_end(tps), self._handled_here()  # a handler closes the consumer: its own record is not waited for
+        # `mine`: if a handler closes the consumer, the wait leaves its own record out, which cannot finish before the close returns.
+        ending, mine = self._begin_end(tps), self._handled_here()
         return self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
     def _until(self, condition: Callable[[], bool], timeout: float) -> Any:
-        """Wait for this condition, which only the end of a handler makes true; returns its last value."""
+        """Wait for `condition`, which only the end of a handler makes true; returns its last value."""
         return self._ends.wait(condition, timeout)
 
     def _handled_here(self) -> Progress | None:
-        """The partition of the handler that calls."""
+        """The partition of the handler that runs on this thread; None on other threads."""
         return self._runs.get(system.get_ident())
 
     def _begin_end(self, tps: Collection[TopicPartition]) -> list[Progress]:
-        """Start no more of these partitions' records."""
+        """Start no more records of these partitions."""
         with self._lock:
             ending = [self.partitions[tp] for tp in tps if tp in self.partitions]
             for progress in ending:
@@ -169,7 +171,7 @@ class Work:
             self._wake()
 
     def unfinished(self) -> dict[TopicPartition, Place]:
-        """The first record of each partition that is not finished."""
+        """The place of the first unfinished record of each partition."""
         found = {}
         with self._lock:
             for tp, progress in self.partitions.items():
@@ -186,7 +188,7 @@ class Work:
         return COMMIT_SECONDS
 
     def stop(self, timeout: float) -> bool:
-        """Start no more handlers; whether those that run returned in time."""
+        """Start no more handlers; returns whether the running ones returned in time."""
         self.refuse()
         return self._ends.wait(lambda: not self._running, timeout)
 
@@ -201,7 +203,7 @@ class Work:
         self._threads.end()
 
     def result(self) -> Processed:
-        """The counts; raises the error that ended the run. Not inside a context manager: that cannot pass on every exception."""
+        """The counts of the run. Raises the error that ended it; not inside a context manager, which cannot pass every exception on."""
         if self.error is not None:
             raise self.error
         return self.processed
@@ -221,7 +223,7 @@ class Work:
             return
         try:
             future = self._plan.executor.submit(self._take_turn)
-        except Exception as error:  # it was shut down, for example
+        except Exception as error:  # the executor was shut down, for example
             self._fail(error)
             return
         if isinstance(future, Future):
@@ -233,21 +235,21 @@ class Work:
         self._whole(what, *arguments)
 
     def _look_after(self, future: Future[Any]) -> None:
-        """The application's executor is done with it."""
+        """End the work if the application's executor has cancelled a call: its record would never be handled."""
         if future.cancelled() and not self._stopping:
             self._fail(
                 KafkaError("the executor was shut down and has cancelled handlers that had not begun: their records are not finished")
             )
 
     def _whole(self, what: Callable[..., object], *arguments: Any) -> None:
-        """Nobody looks at what an executor does with exceptions."""
+        """Run a call to its end; any exception ends the work. An executor would keep it in a Future that nobody looks at."""
         try:
             what(*arguments)
         except BaseException as error:
             self._fail(error)
 
     def _begin(self, ordered: OrderedRecords) -> Task | None:
-        """Count another attempt at the first record; None if that is not handled here any more."""
+        """Count another attempt at the first record, and return it; None if this run does not handle it any more."""
         with self._lock:
             task = ordered.tasks[0]
             if self._stopping:
@@ -286,16 +288,18 @@ class Work:
         self._fail(error, task)
 
     def _settle(self, ordered: OrderedRecords, task: Task, returned: object) -> None:
-        """The record is finished when what its handler returned is acknowledged."""
+        """Finish the record when all deliveries that its handler returned are acknowledged."""
         try:
             sent = deliveries(returned)
-        except TypeError as error:  # of any record: neither another attempt nor a dead letter would help
+        except TypeError as error:  # the handler does this for every record: neither another attempt nor a dead letter would help
             self._abandon(task, error)
             return
         self._await(sent, lambda error: self._finished(ordered, task) if error is None else self._failed(ordered, task, error))
 
     def _await(self, sent: list[Delivery], then: Callable[[BaseException | None], object]) -> None:
-        """Call `then` with the first error, or None, when all of them have their outcome."""
+        """Call `then` with the first error, or None, when all of `sent` have their outcomes."""
+        # One more than `sent`, for the call at the end. A delivery that is done already calls back at once: without the extra one, `then`
+        # could run while the others still lack their callbacks.
         left, errors = [len(sent) + 1], list[BaseException]()
 
         def settled(delivery: Delivery | None) -> None:
@@ -318,7 +322,7 @@ class Work:
             progress = task.progress
             window = progress.window
             progress.finish(task)
-            if self.partitions.get(progress.tp) is progress:
+            if self.partitions.get(progress.tp) is progress:  # otherwise the partition was dropped, with all that its window held
                 self.held -= window - progress.window
             free = progress.window <= self._watched.get(progress.tp, -1)
             if free:
@@ -330,7 +334,7 @@ class Work:
         self._next(ordered)
 
     def _next(self, ordered: OrderedRecords) -> None:
-        """The first of `ordered` is done with: go on with the next."""
+        """Remove the first record of `ordered`, and go on with the next."""
         with self._lock:
             ordered.tasks.popleft()
             if not ordered.tasks:
@@ -346,7 +350,7 @@ class Work:
             if again:
                 heapq.heappush(self._waiting, (system.monotonic() + self._plan.retries.wait(task.attempts), next(self._numbers), ordered))
             elif not given_up and self._plan.dead_letters is not None:
-                self._count(task, 1)
+                self._count(task, 1)  # its dead letter counts as running, so the end of the run waits for it
         if again:
             return
         if given_up:
@@ -354,10 +358,10 @@ class Work:
         elif self._plan.dead_letters is None:
             self._fail(error, task)
         else:
-            self._submit(self._bury, ordered, task, error)  # this thread may be that of the producer's callbacks
+            self._submit(self._bury, ordered, task, error)  # on a worker: `send` may wait for room, and this may be a callback thread
 
     def _bury(self, ordered: OrderedRecords, task: Task, error: BaseException) -> Any:
-        """Send its dead letter. Runs on a worker."""
+        """Send the dead letter of a record. Runs on a worker."""
         assert self._plan.dead_letters is not None
         try:
             delivery = checked_delivery(self._plan.dead_letters.send(task.record, task.attempts, error))
@@ -367,14 +371,14 @@ class Work:
             self._settle_letter(ordered, task, error, delivery)
 
     def _settle_letter(self, ordered: OrderedRecords, task: Task, error: BaseException, delivery: Delivery) -> None:
-        """The record is finished when its dead letter is acknowledged."""
+        """Finish the record when its dead letter is acknowledged."""
         self._await([delivery], lambda lost: self._finished(ordered, task, 1) if lost is None else self._lose(task, error, lost))
 
     def _lose(self, task: Task, error: BaseException, refused: BaseException) -> None:
-        """The dead letter could not be sent, so the record is not finished."""
+        """End the work: the dead letter was not written, so the record stays unfinished."""
         with self._lock:
             self._count(task, -1)
-        if not isinstance(refused, Exception):  # the end of the program, for example
+        if not isinstance(refused, Exception):  # SystemExit, for example, ends the work as it is
             self._fail(refused)
             return
         lost = KafkaError(f"{_place(task)}: its handler failed ({_text(error, repr)}), and so did its dead letter: {_text(refused, str)}")
@@ -388,9 +392,9 @@ class Work:
             self._ends.notify()
 
     def _fail(self, error: BaseException, task: Task | None = None) -> None:
-        """Nothing handles this error: it ends the work."""
+        """End the work by an error that nothing handles."""
         if task is not None:
-            with contextlib.suppress(Exception):  # of an exception that cannot be changed
+            with contextlib.suppress(Exception):  # an exception of the application may refuse notes
                 error.add_note(f"raised by the handler of {_place(task)}, attempt {task.attempts}; that record is not finished")
         with self._lock:
             if self.error is None:
@@ -406,19 +410,19 @@ def _place(task: Task) -> str:
 def _text(error: BaseException, how: Callable[[BaseException], str]) -> str:
     try:
         return how(error)
-    except Exception:  # of the application's own class
+    except Exception:  # `__str__` of the application's own class can raise
         return type(error).__name__
 
 
 def checked_delivery(sent: Delivery) -> Delivery:
-    """What the application's producer returned for a dead letter."""
+    """`sent`, which the application's producer returned for a dead letter. Raises TypeError if it is no Delivery."""
     if not callable(getattr(sent, "add_done_callback", None)):
         raise TypeError(f"producer.send must return a Delivery, not {shown(sent)}")
     return sent
 
 
 def deliveries(returned: object) -> list[Delivery]:
-    """What has to be acknowledged before the record is finished. TypeError for what nobody would run or await, also in a list."""
+    """The deliveries, returned by a handler, that a record waits for. Raises TypeError for generators and awaitables, also in a list."""
     several: Collection[object] = returned if isinstance(returned, (list, tuple)) else (returned,)
     sent = [item for item in several if isinstance(item, Delivery)]
     if len(sent) < len(several):
