@@ -1,29 +1,29 @@
-"""Consumer. Rule: a record is finished when the application asks for the next one, and only finished records are committed.
+"""Defines `Consumer`. Invariant: a record is finished when the application requests the next one, and only finished records are committed.
 
-This is the handle. Decoding, positions (`consumer.session`) and listeners (`consumer.assignment`) run on the thread that polls; fetching,
-heartbeats and commits on the loop (`core.consumer.machine`). They meet in `consumer.reading.reader`.
+`Consumer` is a handle. Decoding, positions (`consumer.session`) and listeners (`consumer.assignment`) run on the thread that polls;
+fetching, heartbeats and commits run on the loop (`core.consumer.machine`). Both sides meet in `consumer.reading.reader`.
 
 Modules; each line imports only from lines below it:
     processing/        the handlers of `process`, and streams
-    handle             methods of `Consumer` and `aio.Consumer` without waits
+    handle             the methods of `Consumer` and `aio.Consumer` without waits
     watched            the figures of consumers and share consumers for their status pages
-    session            polls, seeks, pauses, commits and closes, on application threads
-    poison             a topic for records that a deserializer refuses
-    dead_letters       sends records that failed for good to another topic
-    transactional      the part of a consumer in transactions: its offsets, and its records to read again
-    polling_session    common calls of consumers and share consumers: events, errors, close
+    session            the session: polls, seeks, pauses, runs and close, on application threads
+    poison             the producer of dead letters for records that a deserializer refuses
+    dead_letters       dead letters: their headers, and the call of `send`
+    transactional      offsets of a consumer in transactions, and rewinds after transactions that were not committed
+    polling_session    the common base of consumers and share consumers: errors, `status`, `close`
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
-    commits            commits of the application, and the last one before a release; the regular ones: `core.consumer.machine`
-    until_end          the ends of a loop that ends, also of partitions that come later
-    reading/           from fetched data to records, on the thread that polls
+    commits            commits of the application, and the last commit before a release; auto-commits: `core.consumer.machine`
+    until_end          the ends of a loop of `until_end`, also for partitions that come later
+    reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
-    rewinding          rewinds of the whole group by this member
-    lookups            offsets of the log, looked up without moving
-    guard              one thread at a time uses a consumer; Ctrl-C
-    waits              waits of a consumer's steps on threads
+    rewinding          rewinds of the whole group by one member
+    lookups            look-ups of offsets of the log, which move no position
+    guard              the guard by which one thread at a time uses a consumer, also after Ctrl-C
+    waits              the waits of a consumer's steps, and their form on threads
     selection          the subscription, and the partitions of `assign`
     arguments          checks of the arguments of a consumer's methods
-    exception_in_hand  the exception in hand of an application that polls
+    exception_in_hand  the exception that an application handles while it polls
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """
         self._session = session = ConsumerSession(client, callback_executor, options)
         self._finalizer = weakref.finalize(self, ConsumerSession.forgotten, session)
-        self._finalizer.atexit = False  # the client drains at exit
+        self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
 
     @classmethod
     @guarded
@@ -172,10 +172,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """
         return create(cls, ConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
-    # -- what to read
+    # -- topics and partitions
 
     def unsubscribe(self) -> None:
-        """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, finished records are committed."""
+        """Leave the group and release all partitions, also assigned ones. With enable_auto_commit, finished records are committed first."""
         self._session.assignment.unsubscribe()
 
     # -- records
@@ -246,15 +246,15 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return chain.from_iterable(iteration.follow(self._lists(iteration)))
 
     def until_end(self) -> Iterator[Record[KeyT, ValueT]]:
-        """A loop over single records that ends: at the ends that the logs of the assigned partitions have at the time of the call.
+        """A loop over single records that ends at the ends that the logs of the assigned partitions have at the time of the call.
 
-        It commits as the endless loop does; when it ends, all its records are finished. In a group, partitions that a rebalance takes
-        away drop out, and those that it brings are read up to their end at that time; the loop does not end before this member has its
-        partitions. Paused partitions are left out. Any other poll or loop afterwards reads on without ends; in between it ends this one
-        with a KafkaError.
+        The loop commits like the endless one; when it ends, all its records are finished. In a group, partitions that a rebalance takes
+        away drop out, and partitions that it brings are read up to their ends at that time; the loop does not end before this member has
+        its partitions. Paused partitions are left out. Any other poll or loop afterwards reads on without ends; during this loop it ends
+        the loop with a KafkaError.
 
         With isolation_level="read_committed" the end is the last stable offset. Waits up to 60 s for the look-up. Raises ConfigError
-        without partitions or a subscription, KafkaTimeoutError, and in the loop what `poll` raises, which does not end the iterator.
+        without partitions or a subscription, KafkaTimeoutError, and in the loop the errors of `poll`, which do not end the iterator.
         """
         ends = UntilEnd(self._session, Iteration())
         self._session.find_ends(ends)
@@ -274,7 +274,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         yield from self._session.lists_until_end(ends)
 
     def seek_to_end(self, partitions: Partitions | None = None, timeout: float | None = None) -> None:
-        """Continue at the end that the log has now: records that are written after the call are returned. None: of all that are assigned.
+        """Continue at the present end of the log, so that polls return records written after the call. None: in all assigned partitions.
 
         `commit` commits that end without a poll: a group skips its backlog. Waits up to `timeout` seconds (default 60) for the look-up.
         Raises ConfigError for a partition that is not assigned, errors of a partition as `poll` does, and KafkaTimeoutError: then the
@@ -301,7 +301,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def end_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
         """The end of the log of each partition, assigned or not: the offset of the next record. No position moves.
 
-        With isolation_level="read_committed" the last stable offset: where the first open transaction begins. Errors are those of
+        With isolation_level="read_committed" the last stable offset, at which the first open transaction begins. Raises the same errors as
         `beginning_offsets`.
         """
         return at_once(self._session.lookups.ends(partitions, api_timeout(timeout)))
@@ -309,8 +309,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def offsets_for_times(self, times: Times, timeout: float | None = None) -> dict[TopicPartition, ListedOffset | None]:
         """The first record of each partition that is at least as late as a time: `.offset` and `.timestamp_ms`, None if there is none.
 
-        `times` maps partitions, assigned or not, to milliseconds since 1970 or aware datetimes. No position moves: `seek_to_time` does
-        that. Errors are those of `beginning_offsets`.
+        `times` maps partitions, assigned or not, to milliseconds since 1970 or aware datetimes. No position moves (`seek_to_time` moves
+        positions). Raises the same errors as `beginning_offsets`.
         """
         return at_once(self._session.lookups.for_times(times, api_timeout(timeout)))
 
@@ -319,9 +319,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def commit(self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None, **unknown: Never) -> None:
         """Commit offsets for the group; returns when the coordinator has stored them.
 
-        Without `offsets`: everything that `poll` has returned; inside a `for` loop, everything before the current record.
-        What was read of a topic that was deleted is left out: in a new topic of that name it would be the offset of other records.
-        With `topic`, only what is of that topic. While `process` or streams run: what they have finished, of the partitions that stay.
+        Without `offsets`: all records that `poll` has returned; inside a `for` loop, all records before the current one.
+        Offsets of a deleted topic are left out: in a new topic of the same name they would be offsets of other records.
+        With `topic`, only offsets of this topic. While `process` or streams run: their finished records, of the partitions that stay.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
         Raises ConfigError without a group_id; GroupError if partitions are not assigned to this member (a consumer that has not subscribed
         may commit any); KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
@@ -359,25 +359,25 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.commits.committed(partitions, limit)
 
     def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> Future[dict[TopicPartition, int]]:
-        """Have the whole group continue at other offsets, while it runs: each partition at its owner, whichever member that is.
+        """Have the whole group continue at other offsets, while it runs; the owner of each partition, whichever member it is, moves it.
 
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
         one, the end). They are looked up before this returns.
         Returns a Future of the offsets, done when each partition is known to be committed there. Keep polling meanwhile: the group
         rebalances, and this member takes part. Each owner commits the new offsets and reads on from there; `on_partitions_assigned` is
         called for these partitions, before it on_partitions_revoked, or with cooperative assignors on_partitions_lost.
-        Nothing that was read before is committed behind the new offset. A partition whose owner leaves meanwhile may move back twice.
+        No commit of records that were read before passes the new offset. A partition whose owner leaves meanwhile may move back twice.
         The future fails with KafkaError, and nothing has changed, if a member is another client or of a version before this one (the
         message names it), if no member is subscribed to a partition, or if the group has members of the consumer protocol;
         with KafkaTimeoutError after `timeout` seconds (default 60). Once the rewind has begun, the error names the partitions that may
         not be rewound. `cancel` withdraws a rewind that no join has taken along yet.
-        Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; errors of the
-        look-up are those of `beginning_offsets`.
+        Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; the look-up
+        raises the same errors as `beginning_offsets`.
         """
         return self._session.rewinding.future(offsets, api_timeout(timeout))
 
     def _in_transaction(self) -> TransactionalReads:
-        """For `Producer.transaction`."""
+        """The consumer's part in a transaction, for `Producer.transaction`. Raises ConfigError for an unfit consumer."""
         self._session.transactional.check()
         return self._session.transactional
 
@@ -398,19 +398,19 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         stop: Stop | None = None,
         executor: Executor | None = None,
     ) -> Processed:
-        """Call `handler(record)` for each record, on `workers` threads, in order per key, and commit what is finished.
+        """Call `handler(record)` for each record, on `workers` threads, in order per key, and commit finished records.
 
         Returns the counts when `stop` (a threading.Event) is set; otherwise it runs until an error. The committed offset of a partition
-        never passes a record that is not finished, so after a crash nothing is missing, and records behind the first unfinished one are
-        handled again (at least once).
+        never passes an unfinished record, so after a crash no record is missing, and records behind the first unfinished one are handled
+        again (at least once).
 
         `by`: "key" handles records with the same key in order, and those without a key in any order; "partition" keeps the order of each
-        partition; a callable takes a record and returns what must be handled in order.
+        partition; a callable takes a record and returns a key: records with equal keys are handled in order.
         The handler must be neither a coroutine function nor a generator. One that returns a `Delivery`, or a list of them, has finished the
         record when these are acknowledged.
         A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, doubled each time up to 30 s; the other
         keys go on meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers; without
-        `dead_letter`, `process` ends and raises what the handler raised.
+        `dead_letter`, `process` ends and raises the handler's exception.
         About `max_in_hand` records are handed out from the first unfinished one of each partition on, over all partitions, at most three
         times as many: a partition with a slow record is paused, and the others go on with their share, of at least one.
         When it ends, and before partitions go to another member, it waits up to `drain_timeout` seconds for the handlers that run. Then the
@@ -419,8 +419,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         Other threads may only close the consumer meanwhile, handlers too.
         Without a group_id, nothing is committed. Raises ConfigError with a group_id and enable_auto_commit, and inside
-        `transaction(consumer)`, TypeError or ConfigError naming a wrong argument, and
-        what `poll` raises.
+        `transaction(consumer)`, TypeError or ConfigError naming a wrong argument, and the errors of `poll`.
         """
         session = self._session
         session.check()
@@ -465,18 +464,18 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         max_in_hand: int = 10_000,
         drain_timeout: float = 30.0,
     ) -> Streams[KeyT, ValueT]:
-        """Subscribe to `topics`, and divide their partitions among streams: iterables of records, each for a thread of the application.
+        """Subscribe to `topics`, and divide their partitions among streams: iterators over records, each for a thread of the application.
 
         `streams({"orders": 4, "refunds": 1})` makes four streams of one topic and one of another; `streams(pattern, 4)` makes four for all
         topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: one that moves, to
         another stream or member, ends on the old stream with its current record before it starts on the new one. A stream has no
         partitions while there are more streams than partitions.
 
-        A record is finished when its stream is asked for the next one. What every stream has finished is committed every 5 s, before
-        partitions go to another member, and by `close`; the committed offset of a partition never passes a record that is not finished.
+        A record is finished when a thread requests the next one from its stream. Finished records of all streams are committed every 5 s,
+        before partitions go to another member, and by `close`; the committed offset of a partition never passes an unfinished record.
         About `max_in_hand` records wait for the streams (see `process`); partitions whose records are not read are paused.
-        Before partitions go to another member, and in `close`, up to `drain_timeout` seconds are waited for current records.
-        A thread polls and commits meanwhile; `listener` runs there. It keeps the partitions, however long a record takes.
+        Before partitions go to another member, and in `close`, the streams wait up to `drain_timeout` seconds for current records.
+        A thread of the client polls and commits, and runs `listener`. So the member keeps its partitions, however long a record takes.
 
         Without a group_id, nothing is committed, and `commit` raises ConfigError.
         Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, for a wrong argument and while other

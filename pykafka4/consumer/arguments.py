@@ -1,4 +1,4 @@
-"""Arguments. Rule: a wrong argument is rejected before anything happens, with its value and the correct use."""
+"""Checks the arguments of a consumer's methods. Rule: an error names the wrong value and the correct use, before any state changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
 REGEX: Final = re.compile(r"[\\^$*+?()\[\]{}|]")  # characters of patterns that no topic name has
 MOST_RECORDS: Final = (1 << 31) - 1  # the compiled core and ShareFetch count in 32 bits
-LONGEST_LEASE: Final = 86_400  # seconds; a larger number is one of milliseconds
+LONGEST_LEASE: Final = 86_400  # seconds: a larger number was meant in milliseconds
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
@@ -84,7 +84,7 @@ def check_on_done(on_done: object) -> None:
 def as_subscription(
     topics: object, exclude: object, *, with_internal: bool, group_protocol: str
 ) -> tuple[tuple[str, ...], TopicFilter | None]:
-    """The topics to subscribe to by name, without duplicates, and those by pattern.
+    """The names of the topics to subscribe to, and the filter of the pattern, if there is one. Raises ConfigError, also for duplicates.
 
     A text is a pattern, an item of a list is a name; a compiled pattern is a pattern in both places, and so is a SubscriptionPattern.
     """
@@ -108,7 +108,7 @@ def as_subscription(
 
 
 def _check_pattern_of_group(pattern: SubscriptionPattern, patterns: int, exclude: object, group_protocol: str) -> None:
-    """Reject what a coordinator that matches topics itself does not know."""
+    """Reject arguments that a coordinator does not know if it matches the topics itself."""
     instead = f"pass re.compile({pattern.pattern!r}), which this client matches itself"
     if group_protocol != "consumer":
         raise ConfigError(f"subscribe: only coordinators of group_protocol='consumer' match a SubscriptionPattern; {instead}")
@@ -188,14 +188,14 @@ def check_limit(given: int | None, default: int, name: str = "max_records", othe
 
 
 def check_lease(seconds: object) -> float:
-    """The time for which a lease is extended."""
+    """`seconds`, for which a lease is extended, as a float. Raises ConfigError."""
     if isinstance(seconds, bool) or not isinstance(seconds, Real) or seconds <= 0 or not seconds <= LONGEST_LEASE:
         raise ConfigError(f"extend_lease({shown(seconds)}): takes seconds, more than 0 and at most {LONGEST_LEASE:,} (a day)")
     return float(seconds)
 
 
 def check_listener(listener: object | None) -> None:
-    """Reject a listener without any of the methods."""
+    """Reject a listener with none of the methods in LISTENS."""
     if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENS):
         raise ConfigError(f"listener={listener!r} has none of the methods {', '.join(LISTENS)}")
 

@@ -1,9 +1,9 @@
-"""Assignment. Rule: the listener is called once for each assignment and once for its end; finished records are committed before the end.
+"""Takes partitions up and releases them. Invariant: the listener gets one call for each assignment and one for its end, after the commit.
 
-Partitions are taken up and released on the thread, or in the task, that polls. A revocation waits here only for the listener:
-`begin_release` starts the last commit, the poll waits until `last_commit_done`, and `finish_release` does the rest. `release_all` (for
-`close` and `unsubscribe`) also waits for two promises. After Ctrl-C, or an exception of the listener, each step can be run again; it does
-not repeat what was done. What waits is `Steps`.
+This happens on the thread, or in the task, that polls. A revocation waits here only for the listener: `begin_release` starts the last
+commit of finished records, the poll waits until `last_commit_done`, and `finish_release` does the rest. `release_all` (for `close` and
+`unsubscribe`) also waits for two promises. After Ctrl-C, or an exception of the listener, each step can run again without repeating its
+effects. Functions that wait return `Steps`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,27 @@ from pykafka4.records import TopicPartition
 __all__ = ["LEAVE_SECONDS", "LAST_COMMIT_SECONDS", "Assignment"]
 
 LAST_COMMIT_SECONDS: Final = 10.0  # for the last auto-commit before partitions are released
-LAST_COMMIT_ALONE: Final = 0.5  # of these, how long a poll waits for the response before it returns records of partitions that stay
-LAST_COMMIT_LEAST: Final = 1.0  # for that of a consumer that closes without waiting for the response
-LAST_COMMIT_REBALANCE: Final = 3.0  # and if the group rebalances, of a consumer that closes: a dead leader may delay that by its session
-LEAVE_SECONDS: Final = 5.0
+# How long a poll waits for the last commit alone. A commit takes milliseconds, and the rebalance waits until the application is back in
+# `poll`, so records of partitions that stay are returned only afterwards. A slow coordinator must not stop reading of these partitions.
+LAST_COMMIT_ALONE: Final = 0.5
+LAST_COMMIT_LEAST: Final = 1.0  # for the last commit of a consumer that closes without time to wait for the response
+# For the last commit of a consumer that closes while its group rebalances. Coordinators take no commit between JoinGroup and SyncGroup, and
+# a dead leader delays SyncGroup by its session: the close would last for all of its time.
+LAST_COMMIT_REBALANCE: Final = 3.0
+LEAVE_SECONDS: Final = 5.0  # for the response to LeaveGroup
 
 
 class Change(NamedTuple):
-    """What `assign` changes, or the end of all assignments."""
+    """The changes of an `assign`, or of the end of all assignments."""
 
     gone: list[Claim]
     fresh: list[Claim]
-    by_hand: dict[TopicPartition, None]  # afterwards
-    leaves: str = ""  # why this consumer leaves the group; empty: it does not
+    by_hand: dict[TopicPartition, None]  # the partitions of `assign` after the change
+    leaves: str = ""  # the reason for which this consumer leaves the group; empty: it stays
 
 
 class Assignment:
-    """The partitions of a consumer: those of `assign`, and those that the group assigns."""
+    """The partitions of a consumer, from `assign` and from the group."""
 
     def __init__(
         self,
@@ -61,10 +65,10 @@ class Assignment:
         self._attachment, self._config, self._reader, self._signal = attachment, config, reader, signal
         self.guard, self._selection, self._commits, self._waits = guard, selection, commits, waits
         self.listener_method = ""  # the method of the listener that is running
-        self._taken_up: Assigned | None = None  # the last; its listener may not have been called yet
+        self._taken_up: Assigned | None = None  # the last assignment that was taken up; the call of its listener may still be due
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
         self._alone_until = 0.0  # see `alone`
-        self._paused_before: set[TopicPartition] = set()  # paused and released partitions: still paused if the next assignment has them
+        self._paused_before: set[TopicPartition] = set()  # paused when released: paused again if they come straight back
         self.change: Change | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
 
     # ---------------------------------------------------------------- calls of the application
@@ -91,7 +95,7 @@ class Assignment:
             self._withhold_unsubscribed()  # last: after Ctrl-C nothing is withheld that stays subscribed
 
     def _withhold_unsubscribed(self) -> None:
-        """No records of topics that are no longer subscribed, although the group takes their partitions back only later."""
+        """Withhold records of topics that are no longer subscribed, because the group takes their partitions back only later."""
         selection, claims = self._selection, self._reader.claims
         topics = {tp.topic for tp in claims if tp not in selection.by_hand}
         gone = {topic for topic in topics if not selection.selects(topic)}
@@ -101,7 +105,8 @@ class Assignment:
         """See Consumer.subscription."""
         selection, membership = self._selection, self._attachment.machine.membership
         names = set(selection.topics)
-        if selection.filter is not None and membership.subscription.filter is selection.filter:  # otherwise the loop has not begun with it
+        # `matching` belongs to this pattern only after the loop has executed the posted `subscribe`.
+        if selection.filter is not None and membership.subscription.filter is selection.filter:
             names |= membership.subscription.matching or frozenset()
         return names
 
@@ -141,7 +146,7 @@ class Assignment:
     def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
         """Do the rest of an interrupted `assign` or `release_all`; each step may be done twice.
 
-        Returns the promise of having left the group, if that is part of it.
+        Returns the promise that is kept when this consumer has left the group, if the change has it leave.
         """
         if self.change is None:
             return None
@@ -151,12 +156,15 @@ class Assignment:
         self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))
         self._attachment.post(lambda _: self._attachment.machine.fetcher.adopt(fresh, Start.COMMITTED))
         left = self._leave_group(leave_seconds, leaves) if leaves else None
-        self.change = None
-        self._signal.notify()  # another task may wait for the position of one that is gone
+        self.change = None  # last: after Ctrl-C the next call does all steps again
+        self._signal.notify()  # another task may wait for the position of a partition that is gone
         return left
 
     def complete_assign(self) -> None:
-        """For calls that need the partitions. A `release_all` in progress goes on by itself, after the listener that makes such a call."""
+        """Do the rest of an interrupted `assign`, for calls that need the partitions.
+
+        A `release_all` in progress is left alone: its listener makes such calls, and it goes on by itself after the listener.
+        """
         if self.change is not None and not self.change.leaves:
             self.complete_change()
 
@@ -184,7 +192,7 @@ class Assignment:
         """Partitions were assigned: begin to read them, and call the listener."""
         reader, by_hand = self._reader, self._selection.by_hand
         if self._taken_up is not assigned:
-            # Too late for those that ended before this poll (the event of their end follows), and for those that `assign` has now.
+            # Claims that ended before this poll are not taken up (the event of their end follows), nor partitions that `assign` has now.
             late = {claim for claim in assigned.claims if claim.ended or claim.tp in by_hand}
             reader.refuse(late)
             self._pause_again({claim.tp: claim for claim in assigned.claims if claim not in late})
@@ -198,14 +206,14 @@ class Assignment:
             yield from self._call_listener("on_partitions_assigned", assigned, current)
 
     def _pause_again(self, claims: Mapping[TopicPartition, Claim]) -> None:
-        """A rebalance that gives a partition straight back (every eager one) does not undo the `pause` of the application."""
+        """Pause partitions again that a rebalance gives straight back, as every eager one does: the application's `pause` holds."""
         if paused := self._paused_before & claims.keys():
-            self._reader.paused |= paused  # before `adopt`, which lets `poll` return the records of others
+            self._reader.paused |= paused  # before `adopt`, after which `poll` returns the records of partitions that are not paused
             again = [claims[tp] for tp in paused]
             self._attachment.post(lambda _: self._attachment.machine.fetcher.pause(*again))
 
     def begin_release(self, ended: Ended) -> bool:
-        """Partitions end: drop their buffered records and start the last commit. False: they are not read, and are released now."""
+        """Partitions end: drop their buffered records and start the last commit. False: they were not read, and are released now."""
         current = self._reader.current(ended.claims)
         if not current and (ended.claims or ended.reported):
             self.last_commit = None
@@ -221,12 +229,12 @@ class Assignment:
         return True
 
     def _last_commit_ended(self) -> None:
-        """Called on any thread."""
-        self._reader.interrupt()  # a `for` loop over records of the partitions that stay
+        """Wake the poll, or have a `for` loop poll, to finish the release. Called on any thread."""
+        self._reader.interrupt()
         self._signal.notify()
 
     def alone(self) -> float:
-        """For how many seconds a poll waits for the last commit alone. It usually takes milliseconds; what a poll returns may take long."""
+        """For how many seconds a poll still waits for the last commit alone (see LAST_COMMIT_ALONE)."""
         return 0.0 if self.last_commit is None else self._alone_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:
@@ -241,7 +249,7 @@ class Assignment:
         try:
             yield from self._report_end(ended)
         finally:
-            if not self._waits.listening:  # otherwise this poll was cancelled, and the next one releases them
+            if not self._waits.listening:  # otherwise this poll was cancelled during the listener, and the next one releases the partitions
                 self._paused_before |= self._reader.paused.intersection(claim.tp for claim in self._reader.current(ended.claims))
                 self._reader.release(ended.claims)
                 self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
@@ -250,7 +258,7 @@ class Assignment:
         return True
 
     def _report_end(self, ended: Ended) -> Steps[None]:
-        """Call the listener, once, even if it closes the consumer or unsubscribes."""
+        """Call the listener for the end of partitions, once, even if it closes the consumer or unsubscribes."""
         current = self._reader.current(ended.claims)
         if current or not ended.claims:
             yield from self._call_listener("on_partitions_lost" if ended.ending is Ending.LOST else "on_partitions_revoked", ended, current)
@@ -289,7 +297,8 @@ class Assignment:
             reader.stop_delivering(claims)
             begun, self.last_commit = self.last_commit, None
             reader.settle(in_hand=in_hand)
-            owed = None  # or without the partitions of the revocation that has begun its last commit
+            # None: all partitions. If a revocation has begun its last commit, all but the partitions of that commit.
+            owed = None
             if begun is not None:
                 owed = reader.claims.keys() - {claim.tp for claim in reader.current(reader.events[0].claims)}
             last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()), owed)
@@ -302,14 +311,17 @@ class Assignment:
             leave_seconds = LEAVE_SECONDS
         finally:
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
-            # Noted again: a call of the listener may have completed it, and subscribed or assigned since.
+            # Again: a call of the listener may have completed this change, and subscribed or assigned since.
             self.change = Change(list(reader.claims.values()), [], {}, reason)
             left = self.complete_change(leave_seconds)
             assert left is not None
             yield from settled(self._waits, left, leave_seconds + 1)
 
     def _ends(self) -> list[Ended]:
-        """The events that wait, and one for all other partitions of the group. It waits with them: a listener may close the consumer."""
+        """The waiting ends of partitions, and a new end for all other partitions of the group.
+
+        The new event waits with the others: if a listener closes the consumer, that close finds it reported, and calls no listener twice.
+        """
         reader = self._reader
         reader.drain()
         ends = [event for event in reader.events if isinstance(event, Ended)]

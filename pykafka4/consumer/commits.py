@@ -1,4 +1,4 @@
-"""Commits. Rule: a member commits only partitions that it was assigned and has not lost; each callback runs once.
+"""Commits offsets for the application. Invariant: a member commits only partitions that it has and has not lost; each callback runs once.
 
 Only `committing` and `looking_up` wait, for the promises that `_send` and `_look_up` return.
 """
@@ -29,7 +29,7 @@ __all__ = ["ILLEGAL_GENERATION", "Commits"]
 log = get_log("pykafka4.group")
 
 ILLEGAL_GENERATION: Final = 22
-MOST_OWED: Final = 10_000
+MOST_OWED: Final = 10_000  # waiting callbacks of `commit_async`: a blocked callback executor must not let them fill memory
 
 
 class Commits:
@@ -102,10 +102,10 @@ class Commits:
                     safe = self._selection.run.safe()
                     return {tp: at for tp, at in safe.items() if tp in self._reader.claims and topic in (None, tp.topic)}
                 reached = {tp: place for tp, place in self._reader.reached().items() if topic is None or tp.topic == topic}
-                self._reader.finished.update(reached)  # committed explicitly; otherwise the next auto-commit would go back
+                self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the finished places before
                 return _places(reached)
         places = as_offsets(offsets)
-        if self._selection.run is None:  # otherwise it commits what was handed to it, whatever else is committed
+        if self._selection.run is None:  # a run goes on to commit its own finished records, also after such a commit
             self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
         return places
 
@@ -119,12 +119,12 @@ class Commits:
             )
 
     def _may_match(self, topic: str) -> bool:
-        """Whether it is a topic of the pattern, although this member has no partitions of it."""
+        """Whether the pattern of the subscription matches `topic`: this member may have no partitions of it."""
         chosen = self._selection.filter
         return chosen is not None and chosen.matches(topic)
 
     def _check(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """A consumer that is subscribed commits only partitions that it has."""
+        """Refuse partitions that a subscribed consumer does not have. Raises GroupError."""
         claims, selection = self._reader.claims, self._selection
         if not selection.subscribed:
             return
@@ -134,7 +134,7 @@ class Commits:
             trouble = self._attachment.machine.trouble
             why += "" if trouble is None else f", and tries again after an error: {trouble}"
             raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer has no partitions assigned by the group: {why}")
-        if strange:  # the coordinator would accept it, and the next owner would begin there
+        if strange:  # the coordinator would accept the commit, and the owner of the partition would later begin at its offset
             raise GroupError(
                 ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() lists its partitions"
             )

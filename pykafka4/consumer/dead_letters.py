@@ -1,4 +1,4 @@
-"""Sends dead letters. Rule: a dead letter is the record as it was fetched, and headers that say where it comes from and why it is there."""
+"""Sends dead letters. Rule: a dead letter has the bytes of the fetched record, and headers with its origin and the cause of the failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST: Final = 1_000  # characters of an exception's text in a header
 
 
 class Sends(Protocol):
-    """What is needed of a producer."""
+    """The method of a producer that dead letters need."""
 
     def send(
         self,
@@ -32,7 +32,7 @@ class DeadLetters:
     """Sends records that failed for good to a topic."""
 
     def __init__(self, topic: object, producer: Sends | None, group: str | None) -> None:
-        """Raises ConfigError if there is no producer, and for a topic that cannot exist."""
+        """Raises ConfigError without a producer, and for a topic that cannot exist; TypeError for an object without `send`."""
         if producer is None:
             raise ConfigError("dead_letter needs producer=: the Producer that sends the records which failed for good")
         if not callable(getattr(producer, "send", None)):
@@ -42,7 +42,7 @@ class DeadLetters:
     def send(self, record: Record, attempts: int, error: BaseException) -> Delivery:
         """Send `record`, whose handler or deserializer raised `error` in the last of its `attempts`.
 
-        May wait for room, and raise what `send` raises.
+        May wait for room. Raises the errors of `Producer.send`.
         """
         why: list[tuple[str, bytes | str | None]] = [
             ("dead_letter.topic", record.topic),
@@ -54,13 +54,13 @@ class DeadLetters:
             ("dead_letter.exception", f"{type(error).__module__}.{type(error).__qualname__}"),
             ("dead_letter.message", _text(error)),
         ]
-        raw = record.raw  # without what a deserializer made of it
+        raw = record.raw  # the bytes as they were fetched: deserialized values could not be sent
         return self._producer.send(self._topic, raw.value, key=raw.key, headers=[*record.headers, *why])
 
 
 def _text(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # of the application's own class
+    except Exception:  # `__str__` of the application's own class can raise
         text = "(its text cannot be read)"
     return text[:LONGEST].encode("utf-8", "replace").decode()

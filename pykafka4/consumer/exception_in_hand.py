@@ -1,4 +1,4 @@
-"""The exception that an application handles while it polls. Rule: it is marked, not kept: its frames may refer to the consumer."""
+"""Recognizes an exception that an application handles while it polls. Rule: no reference is kept: its frames may refer to the consumer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 
 
 class HandledError:
-    """What one consumer knows about it. The id of an exception would not do: it is used again."""
+    """The mark that one consumer has put on the exception. Its `id` would not do: Python gives ids of freed objects to new ones."""
 
     __slots__ = ("_mark",)
 

@@ -1,7 +1,7 @@
-"""Guard. Rule: one thread at a time uses a consumer, and a call that Ctrl-C has interrupted blocks no later one.
+"""Guards a consumer. Invariant: one thread at a time uses the consumer, and a call that Ctrl-C has interrupted blocks no later call.
 
 Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether the other thread is
-still in a call: a function marked with `call` is on its stack then.
+still in a call: then a function marked with `call` is on its stack.
 
 Every public method in `session`, `assignment` and `commits` is marked `@call` and does its work inside `self.guard.using(name)`.
 `tests/consumer/test_guard.py` lists the exceptions, with the reasons.
@@ -29,13 +29,13 @@ T = TypeVar("T")
 
 
 def call(method: Call) -> Call:
-    """Marks a method that applications call: it uses the consumer while it is on a thread's stack. Its object has the guard as `guard`."""
+    """Mark a method that applications call: while it is on a thread's stack, the thread uses the consumer. Its object has a `guard`."""
     CALLS.add(method.__code__)
     return method
 
 
 class Steps(Protocol):
-    """What has steps that must not be entered again, such as a `Reader`."""
+    """An object with steps during which it must not be called, such as a `Reader`."""
 
     changing: bool  # during such a step, and after one that an exception has left in the middle
 
@@ -62,12 +62,12 @@ class Use:
 
 
 class Iteration:
-    """A loop over a consumer. Between two polls its thread or task has the consumer as well: what the last one returned is in its hands."""
+    """A loop over a consumer. Also between two polls its thread or task has the consumer: it has a record of the last poll in hand."""
 
     __slots__ = ("iterator", "user")
 
     def __init__(self) -> None:
-        self.iterator: weakref.ref[Any] | None = None  # it goes when the loop is left
+        self.iterator: weakref.ref[Any] | None = None  # the iterator, which is freed when the loop is left
         self.user: Any = None  # the thread or task that polled last in this loop
 
     def follow(self, iterator: T) -> T:
@@ -88,12 +88,13 @@ class Guard:
     def __init__(self, reader: Steps, signal: Signal, check: Callable[[], None]) -> None:
         """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise."""
         self._reader, self._signal, self._check = reader, signal, check
-        self.busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call; another dict when it is released
+        # The thread that uses the consumer, and its call; a release stores a new dict.
+        self.busy: dict[str, tuple[Thread, str]] = {}
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
         self.listening = False  # the thread that uses the consumer is in a method of the listener
         self.iterations: list[Iteration] = []  # loops that have polled, and may have a record in hand
-        self.lent: tuple[Thread, str] | None = None  # a thread that uses the consumer between its calls, too, and what that is
+        self.lent: tuple[Thread, str] | None = None  # a thread that has the consumer also between its calls, and a text on its use
 
     def using(self, what: str) -> Use:
         """A block in which this thread uses the consumer."""
@@ -109,10 +110,12 @@ class Guard:
         mine = (system.current_thread(), what)
         if self.lent is not None:
             self._check_lent(*mine)
-        holder = self.busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads gets it
+        holder = self.busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads finds its own entry
         if holder is mine:
             self.recover()
-            if self.shut():  # a close that began after the check: it waits for this call, or has found none
+            # A close may have begun after `_check`. If `use_last` looked before our entry, it found nobody to wait for, and both threads
+            # would use the consumer; so this thread looks again after its entry, and steps back.
+            if self.shut():
                 self.leave()
                 self._check()
             return True
@@ -127,7 +130,9 @@ class Guard:
         return False
 
     def iterate(self, user: Any, iteration: Iteration | None, what: str = "poll") -> None:
-        """`user` polls, in `iteration` if that is given. Refused while another one is in a loop: its record would count as finished."""
+        """Note that `user` polls, in `iteration` if one is given. Raises KafkaError while another user is in a loop: this poll would count
+        the record in that user's hands as finished.
+        """
         if other := self.looping(user, iteration):
             raise self._occupied(user, what, other.user, "a loop")
         if iteration is not None:
@@ -135,7 +140,7 @@ class Guard:
             self.iterations.append(iteration)
 
     def looping(self, user: Any, iteration: Iteration | None = None) -> Iteration | None:
-        """A loop beside `iteration` that another one than `user` is in."""
+        """A loop other than `iteration`, of another user than `user`; None if there is none."""
         self.iterations = [one for one in self.iterations if one is not iteration and not one.left and not self._ended(one.user)]
         return next((one for one in self.iterations if one.user is not user), None)
 
@@ -154,7 +159,7 @@ class Guard:
             raise KafkaError(f"thread {thread.name!r} called {what} while {lent[1]}")
 
     def recover(self) -> None:
-        """Go back to the records that were handed out, if Ctrl-C has ended a step in the middle."""
+        """Have the reader go back to the records that were handed out, if Ctrl-C has ended a step in the middle."""
         if self._reader.changing:
             self._reader.recover()
 
@@ -171,7 +176,7 @@ class Guard:
             raise _nested_call(what, holder[1])
 
     def refusal(self, what: str) -> KafkaError:
-        """The error for calling `what` inside the running call."""
+        """The error for a call of the method `what` inside the running call."""
         return _nested_call(what, self.busy["user"][1])
 
     def _inside(self, thread: Thread) -> bool:
@@ -197,7 +202,7 @@ class Guard:
         return True
 
     def shut(self) -> bool:
-        """Whether another thread closes the consumer, or has closed it. It waits for a listener, which may commit."""
+        """Whether another thread closes the consumer, or has closed it. It waits for a listener of this thread, which may commit."""
         me = system.current_thread()
         return self.closing and me is not self.closer() and not (self.listening and self.busy.get("user", (None, ""))[0] is me)
 
@@ -217,7 +222,7 @@ class Guard:
         if not inside:
             unused = self._signal.wait(self._unused, timeout)
             self.busy["user"] = (me, "close")
-            if unused:
+            if unused:  # otherwise the other thread may still be in a step, which two threads must not touch
                 self.recover()
         try:
             yield

@@ -1,4 +1,4 @@
-"""The methods of `Consumer` and `aio.Consumer` that wait for nothing, or only for a turn of the client's thread."""
+"""Defines the methods of `Consumer` and `aio.Consumer` that do not wait, or only for a turn of the loop."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class ConsumerHandle(ServesStatus):
         return ConsumerSource(self._session), NetworkSource(self._session.runtime)
 
     def _visit(self) -> ConsumerSession:
-        """The session, for a method that waits for nothing."""
+        """The session, for a method that does not wait."""
         return self._session
 
-    # -- what to read
+    # -- topics and partitions
 
     def subscribe(self, topics: Topics = (), listener: object | None = None, exclude: Topics | None = None, **unknown: Never) -> None:
         """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
@@ -70,7 +70,7 @@ class ConsumerHandle(ServesStatus):
         return set(self._session.reader.claims)
 
     def subscription(self) -> set[str]:
-        """The subscribed topics; with a pattern, those that match it, as far as that is known."""
+        """The subscribed topics; with a pattern, the matching topics that the client knows."""
         return self._session.assignment.subscription()
 
     def wakeup(self) -> None:
@@ -141,7 +141,7 @@ class ConsumerHandle(ServesStatus):
         return self._visit().transactional.group_metadata()
 
     def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: the client's status, the member's state, and what each partition waits for."""
+        """The reasons why no records arrive: the client's status, the member's state, and the state of each partition."""
         return {**self._session.runtime.status(), "consumer": self._session.status()}
 
     def _shown(self) -> tuple[Runtime, object, Watched]:

@@ -1,6 +1,6 @@
-"""Tells hooks of the records of polls. Rule: an exception in a hook is logged once per hook, and changes nothing else.
+"""Passes the records of polls to hooks. Rule: an exception in a hook is logged once per hook, and has no other effect.
 
-Runs in a step of the poll, on its thread: after Ctrl-C in a hook the records are fetched again.
+Hooks run in a step of the poll, on its thread: after Ctrl-C in a hook the loop fetches the records again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class PollCalls:
         self._methods = [(hook, method) for hook in hooks for method in methods(hook, "on_poll")]
         self._client_id, self._group, self._clock = client_id, group, clock
         self._began = clock()
-        self._failed: set[int] = set()
+        self._failed: set[int] = set()  # ids of hooks that have raised: a broken hook must not log a line for each poll
 
     def begin(self) -> None:
         """A poll begins."""
         self._began = self._clock()
 
     def tell(self, records: Sequence[Any]) -> None:
-        """The poll is about to return `records`."""
+        """Call the hooks: the poll is about to return `records`."""
         if not records:
             return
         polled = Polled(records, self._clock() - self._began, self._client_id, self._group)

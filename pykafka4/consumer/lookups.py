@@ -1,4 +1,4 @@
-"""Offsets of the log for a consumer's application. Rule: a look-up moves no position, and any partition may be named."""
+"""Looks up offsets of logs for a consumer's application. Rule: a look-up moves no position, and takes any partition, assigned or not."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Lookups:
         return {tp: None if one.offset is None else one for tp, one in found.items()}
 
     def specs(self, what: str, specs: Mapping[TopicPartition, Any], timeout: float) -> Steps[dict[TopicPartition, int | None]]:
-        """The offsets for ends of the log and times in milliseconds; None: all records are older. `what` is the call, for messages."""
+        """The offsets for ends of the log and times in milliseconds; None: all records are older. `what` names the call in messages."""
         if not specs:
             return {}
         found = yield from self._listed(what, dict(specs), timeout)
@@ -83,7 +83,7 @@ class Lookups:
     def _listed(
         self, what: str, times: dict[TopicPartition, Any], timeout: float, isolation_level: str | None = None
     ) -> Steps[dict[TopicPartition, ListedOffset]]:
-        """`isolation_level`: None for the one of the consumer."""
+        """The answers for `times`. `isolation_level` None is the consumer's. Raises the error of a single partition, or PartialFailure."""
         self._attachment.check()
         answers = self._attachment.runtime.calls.list_offsets(times, timeout, isolation_level or self._config.isolation_level)
         try:

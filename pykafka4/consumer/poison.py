@@ -1,4 +1,4 @@
-"""Sends records that a deserializer refuses to a topic. Invariant: a record is passed when its dead letter is acknowledged, not before."""
+"""Sends refused records to a topic of dead letters. Invariant: reading passes a record only when its dead letter is acknowledged."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ __all__ = ["PoisonTopic"]
 Position = tuple[str, int, int]  # topic, partition, offset
 
 MIB: Final = 1 << 20
-MOST_SENT: Final = 10_000  # dead letters with an outcome whose records are not passed
-LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}  # brokers refuse earlier
+MOST_SENT: Final = 10_000  # dead letters that are kept; partitions that are no longer read would leave theirs behind for ever
+# Far above the limits of brokers: a dead letter is larger than its record by the headers, and the broker decides whether it takes it.
+LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}
 
 
 class PoisonTopic:
-    """`on_poison="dead-letter:<topic>"`: a producer on the client of the consumer. Used by the thread that polls only."""
+    """`on_poison="dead-letter:<topic>"`: a producer on the consumer's client. Used only by the thread that polls."""
 
     def __init__(self, topic: str, config: ConsumerConfig, runtime: Runtime) -> None:
         """Starts the producer. Raises ConfigError for a topic that cannot exist."""
@@ -33,7 +34,7 @@ class PoisonTopic:
         self._session = ProducerSession(Client.of(runtime, client), None, {**LIMITS, "on_full": "raise"})
         self._session.open()
         self._letters = DeadLetters(topic, self._session.acc, config.group_id)
-        self._sent: dict[Position, Delivery] = {}  # dead letters of records that are not passed
+        self._sent: dict[Position, Delivery] = {}  # dead letters of records that reading has not passed
         self.passed = 0
 
     def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
@@ -61,7 +62,7 @@ class PoisonTopic:
             return _lost(error, full) if waiting is None else waiting
         except Exception as refused:
             return _lost(error, refused)
-        if len(self._sent) >= MOST_SENT:  # of partitions that are not read any more; a record that is read again is sent again
+        if len(self._sent) >= MOST_SENT:  # drop those with outcomes: if such a record is read again after all, it is sent again
             self._sent = {at: each for at, each in self._sent.items() if not each.done()}
         self._sent[position] = sent
         return sent

@@ -1,4 +1,4 @@
-"""Implements what consumers and share consumers have in common. Invariant: `close` ends the machine, also after Ctrl-C."""
+"""Implements the common base of consumers and share consumers. Invariant: `close` ends the machine, also after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pykafka4.net.handoff.waiting import Signal
 
 __all__ = ["PollingSession"]
 
-FORGOTTEN_S: Final = 5.0  # for the close of a handle that was garbage-collected
+FORGOTTEN_S: Final = 5.0  # for the close of a handle that was garbage-collected: it holds a thread of the client's callbacks
 
 
 class PolledMachine(RemovableMachine, Protocol):
-    """The machine of a consumer of either kind."""
+    """The machine of a consumer or share consumer."""
 
     def status(self, now: float) -> dict[str, Any]:
-        """The state, for `status`."""
+        """The state of the machine, for `status`."""
 
 
 M = TypeVar("M", bound=PolledMachine)
@@ -86,7 +86,7 @@ class PollingSession(Attachment[M]):
         if failed is None:
             failed = self.handled.interrupted()
         in_hand = not failed and self._reads is system.current_thread()
-        if self.closed or self.runtime.loop.forked:  # locks may have been held at the fork
+        if self.closed or self.runtime.loop.forked:  # in a child: threads of the parent may have held locks at the fork
             return
         self.guard.check_whole("close")
         if logs.current().on_loop():  # a destructor: a thread that may wait closes it
@@ -107,7 +107,7 @@ class PollingSession(Attachment[M]):
             self.guard.end_closing()
 
     def _interrupt(self) -> None:
-        """A poll that waits ends now."""
+        """Have a waiting poll end now."""
         self.signal.notify()
 
     def drain(self, timeout: float) -> None:

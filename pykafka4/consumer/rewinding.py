@@ -1,4 +1,4 @@
-"""Rewinds of the whole group by one of its members. Rule: the offsets are known, and in the log, before the group is asked."""
+"""Rewinds a whole group for one of its members. Rule: all offsets are looked up, and in the log, before the group gets the wish."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class GroupRewinding:
 
 
 def _as_places(offsets: object) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Any]]:
-    """The offsets, and the times and ends that are looked up."""
+    """The partitions with given offsets, and the partitions whose times or ends have to be looked up."""
     from pykafka4.core.admin.values import EARLIEST, LATEST
 
     if not isinstance(offsets, Mapping):

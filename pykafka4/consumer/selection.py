@@ -1,4 +1,4 @@
-"""Selection. Rule: only calls of the application change what a consumer reads; the loss of partitions changes only what it may commit."""
+"""Keeps the subscription and the assigned partitions. Rule: only calls of the application change them; a loss only forbids commits."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["Run", "Selection"]
 
 
 class Run(Protocol):
-    """`process` or streams, which use a consumer until they end. Before the application's listener it has at least the same methods."""
+    """A run of `process` or streams, which uses a consumer until it ends. It has the methods of a listener, too."""
 
     def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind what is finished of each partition: what the application has polled says nothing about that."""
+        """The offset behind the finished records of each partition: during a run, polled records need not be finished."""
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
-        """The run does not resume these, even if it has paused them itself."""
+        """Leave these partitions paused from now on, even if the run has paused them itself."""
 
 
 @attrs.define
 class Selection:
     """The subscribed topics with their listener, and the partitions of `assign`."""
 
-    topics: tuple[str, ...] = ()  # by name
-    filter: TopicFilter | None = None  # by pattern
-    listener: object | None = None  # of the application
+    topics: tuple[str, ...] = ()  # subscribed by name
+    filter: TopicFilter | None = None  # the pattern of the subscription
+    listener: object | None = None  # the application's listener
     run: Run | None = None  # receives rebalance events, then forwards them to the listener
-    by_hand: dict[TopicPartition, None] = attrs.Factory(dict)
-    lost: str = ""  # why the partitions of the group were lost, until there are new ones
+    by_hand: dict[TopicPartition, None] = attrs.Factory(dict)  # the partitions of `assign`
+    lost: str = ""  # the reason for which the group's partitions were lost, until the next assignment
 
     @property
     def subscribed(self) -> bool:

@@ -1,8 +1,8 @@
 """Implements a consumer on a thread. Invariant: decoded records are handed out exactly if `poll` returns them.
 
-Only `_wait_for_records` and `_close` block a thread. What a poll waits for (`_has_news`) and what it does then (`_take_records`) never
-waits, except for the listener. Other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs as well. Partitions
-(`assignment`), commits (`commits`) and the check of the calling thread (`guard`) have modules of their own.
+In a poll only `_wait_for_records` blocks the thread. Its condition (`_has_news`) and its work (`_take_records`) never wait, except for the
+listener. Other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs as well. Partitions (`assignment`), commits
+(`commits`) and the check of the calling thread (`guard`) have modules of their own.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class PostedMoves:
     """The moves of one or more seeks, in a posted call."""
 
     moves: list[Move]
-    begun: bool = False  # written by the loop: what is added later may not be made
+    begun: bool = False  # set by the loop: moves that are added later may be missed
 
 
 class Ends(Protocol):
-    """Where a bounded read ends."""
+    """The ends of a bounded read."""
 
     def due(self) -> bool:
         """Whether a poll without records returns instead of waiting: all ends are reached, or new partitions have none yet."""
@@ -84,7 +84,7 @@ class Failed(Iterator[Record[Any, Any]]):
 
 
 class ConsumerSession(PollingSession[ConsumerMachine]):
-    """Everything of a consumer but its handle."""
+    """A consumer without its handle: its parts, polls, seeks, pauses, runs and close."""
 
     handle = "Consumer"
     config: ConsumerConfig
@@ -110,7 +110,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.rewinding = GroupRewinding(self, self.config, self.selection, self.lookups, self.waits)
         self.ends: Ends | None = None  # of a bounded read, while one is in progress
         self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
-        self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
+        self._asked_at: float = INFINITY  # the reader's mark at which this session last had the loop fetch more
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
@@ -164,7 +164,9 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         posted = self._moving
         if posted is not None:
             posted.moves += moves
-            if not posted.begun:  # read last: the loop sets it first. Otherwise the moves may be made twice, which changes nothing
+            # `begun` is read after the addition, and the loop sets it before it reads `moves`. So if it is not set here, the loop has these
+            # moves. If it is set, the loop may have missed them: they are posted again, and a move that is made twice changes nothing.
+            if not posted.begun:
                 return
         posted = PostedMoves([*moves])
         super().post(partial(self._move, posted))
@@ -186,7 +188,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             yield self._next_list(iteration)
 
     def lists_until_end(self, ends: UntilEnd) -> Iterator[Iterator[Record[Any, Any]]]:
-        """The same up to the ends of the logs. The poll after the last list makes its records finished."""
+        """Lists for a `for` loop up to the ends of the logs. The poll after the last list makes its records finished."""
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
@@ -217,7 +219,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             at_once(self.finding_ends(ends))
 
     def finding_ends(self, ends: UntilEnd) -> Steps[None]:
-        """Look up the ends of partitions that have none. `ends` are the ends of this consumer from the first call on."""
+        """Look up the ends of partitions that have none. From the first call on, this consumer reads up to `ends`."""
         self.check()
         self.assignment.complete_change()
         if not self.selection.subscribed and not self.selection.by_hand:
@@ -258,17 +260,17 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             # No call from here to the return: no signal handler runs, so the records are handed out exactly if the caller gets them.
             reader.handed, reader.changing = reader.taken, False
             guard.busy = {}
-            if guard.closing:  # then no poll follows, and nothing of this list is committed
+            if guard.closing:  # the close waits for the end of this poll; no poll follows, so this list is never committed
                 self.signal.notify()
             return records
         except BaseException:  # including Ctrl-C: the next call finds the reader `changing` if something was decoded
-            if reader.idle is None:  # a poll that was refused shows no progress: the member's lease ends
+            if reader.idle is None:  # the poll had begun. A poll that was refused shows no progress, and must not prolong the lease
                 reader.leave()
             guard.leave()
             raise
 
     def _begin_poll(self, reads: object, iteration: Iteration | None) -> None:
-        """Records returned by earlier polls are finished; those of this one will be in the hands of `reads`, a thread or task."""
+        """Count the records of earlier polls as finished; the records of this poll will be in the hands of `reads`, a thread or task."""
         reader = self.reader
         if iteration is not None or self.guard.iterations:
             self.guard.iterate(reads, iteration)
@@ -285,7 +287,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             reader.loop_wanted = False
 
     def _wait_for_records(self, deadline: float, limit: int, form: Form[T]) -> T:
-        """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
+        """Wait until there are records, the time is over, `wakeup` was called, or a bounded read has reached its ends."""
         while (records := self._take_records(limit, form)) is None:
             left = deadline - self.runtime.loop.now()
             if left <= 0 or self._woken or (self.ends is not None and self.ends.due()):
@@ -295,7 +297,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return records
 
     def _take_records(self, limit: int, form: Form[T]) -> T | None:
-        """Handle the events, then take the records that are there. Never waits: `_has_news` says when to call it again."""
+        """Handle the events, then take the records that have arrived. Never waits: `_has_news` is true when a further call has work."""
         if self.reader.ready:
             self.reader.drain()
             if self.reader.events:
@@ -303,7 +305,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return self._take(limit, form)
 
     def _take(self, limit: int, form: Form[T]) -> T | None:
-        """Take the records that are there, after the events were handled."""
+        """Take the records that have arrived, after the events were handled."""
         if self.assignment.last_commit is not None:
             if self.assignment.alone() > 0:
                 return None
@@ -311,13 +313,13 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self._raise_errors()
         try:
             records = self.reader.take(form, limit)
-        except KafkaError:  # of one partition: the others need room
+        except KafkaError:  # an error of one partition: the others still need room, or they stop while the application handles the error
             self.reader.relieve()
             self._fetch_more()
             raise
         if records is None:
             self.reader.relieve()
-        if self.guard.closing:  # `drain` may have cleared the interrupt of the close, which takes the rest out of a running loop's list
+        if self.guard.closing:  # a `drain` after the interrupt of the close has cleared it: the loop would process this whole list first
             self.reader.interrupt()
         self._fetch_more()
         return records
@@ -332,7 +334,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return ready or self.guard.closing or self._woken
 
     def _pause(self, left: float) -> float | None:
-        """For how many seconds a poll may wait, of those that are left."""
+        """For how many of the `left` seconds a poll may wait before it looks again; None for no limit."""
         alone = self.assignment.alone()
         longest = min(left, alone) if alone > 0 else left
         if self._until_end is not None:
@@ -340,7 +342,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return None if longest == INFINITY else longest
 
     def _fetch_more(self) -> None:
-        """Tell the loop to fetch more, once per mark. Only the loop thread moves the mark, and only forward."""
+        """Have the loop fetch more, once per mark. Only the loop thread moves the mark, and only forward."""
         mark = self.reader.resume_at
         if self.reader.consumed >= mark and mark != self._asked_at:
             self.post(self.machine.fetcher.space)
@@ -454,7 +456,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return over or reader.next_offset(tp) is not None or self._is_ending(tp)
 
     def _is_ending(self, tp: TopicPartition) -> bool:
-        """Whether its end waits to be handled, or is being handled: nothing more of it arrives."""
+        """Whether the end of `tp` waits to be handled, or is being handled: no more of its data arrives."""
         origin = self.reader.claims[tp].origin
         ends = [event for event in self.reader.events if isinstance(event, Ended)]
         return any(claim.origin is origin for ended in ends for claim in ended.claims)
@@ -484,10 +486,12 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         with self.guard.using("resume"):
             tps = self._assigned(partitions, "resume")
             claims = [self.reader.claims[tp] for tp in tps]
-            self.post(lambda _: self.machine.fetcher.resume(*claims))  # first: after Ctrl-C the loop fetches them, whatever `paused` says
+            # Posted twice. Before: if Ctrl-C comes after `reader.resume`, the loop fetches the partitions, too; without this they would be
+            # resumed here and never fetched. After: a signal handler may have paused them in between, and its call reaches the loop second.
+            self.post(lambda _: self.machine.fetcher.resume(*claims))
             self.reader.resume(*tps)
-            self.post(lambda _: self.machine.fetcher.resume(*claims))  # a signal handler may have paused them in between
-            self.signal.notify()  # a poll of another task, or of the call that a signal handler interrupts
+            self.post(lambda _: self.machine.fetcher.resume(*claims))
+            self.signal.notify()  # wakes a poll of another task, or of the call that a signal handler interrupts
 
     # ---------------------------------------------------------------- for `process` and streams
 
@@ -518,10 +522,10 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """See Reads.take_over."""
         with self.guard.using("process"):
             self.reader.finish()
-            self.reader.finished.update(self.reader.handed_out())  # an explicit commit says nothing about what was returned
+            self.reader.finished.update(self.reader.handed_out())  # `finished` may hold an explicit commit instead of the returned place
 
     def taken(self) -> None:
-        """See Reads.taken. Also while another thread begins to close the consumer, and waits for what is in hand."""
+        """See Reads.taken. Without the guard: also while another thread begins to close the consumer, and waits for records in hand."""
         self.reader.finish()
 
     def stored(self) -> Mapping[TopicPartition, int]:
@@ -570,7 +574,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super()._interrupt()
 
     def _commit_for_run(self) -> None:
-        """A run that cannot commit any more what is finished has it committed."""
+        """Commit the finished records of a run that cannot commit them any more."""
         run = self._late_run()
         if run is None or self.config.group_id is None:
             return
@@ -587,7 +591,7 @@ _sessions: Living[ConsumerSession] = Living()
 
 
 def _after_fork() -> None:
-    """A `for` loop asks for its next list in the child, and is told of the fork: the rest of this one is read by the parent."""
+    """Interrupt `for` loops in a forked child: they poll and raise the error of the fork; the parent reads the rest of their lists."""
     for session in list(_sessions):
         session.reader.interrupt()
 

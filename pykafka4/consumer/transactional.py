@@ -1,8 +1,8 @@
-"""A consumer in transactions. Rule: what the application has got is committed with the transaction, or it is read again.
+"""Puts a consumer's offsets into transactions. Invariant: returned records are committed with a transaction, or read again.
 
 Positions go into a transaction only with the membership under which they were read (KIP-447). From the beginning of a transaction on the
-consumer owes a rewind; only a commit that is known clears that. A transaction that follows carries the rewind out first. A transaction that
-could not begin leaves a rewind as well: what was read for it is in the application's hands, and is not processed.
+consumer owes a rewind; only a known commit clears this debt. The next transaction carries the rewind out first. A transaction that could
+not begin leaves a rewind as well: the records that were read for it are in the application's hands, and are not processed.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPart
 __all__ = ["Reading", "TransactionalReads"]
 
 ILLEGAL_GENERATION: Final = 22
-REWIND_SECONDS: Final = 60.0  # when a transaction begins
-FAIL_SECONDS: Final = 10.0  # when one fails: the next transaction tries again
+REWIND_SECONDS: Final = 60.0  # for a rewind when a transaction begins: without the rewind it cannot begin
+FAIL_SECONDS: Final = 10.0  # for a rewind when a transaction fails; shorter, because the next transaction tries again
 
 
 @attrs.define(eq=False)
 class Reading:
-    """What one transaction processes of a consumer."""
+    """The part of a consumer's records in one transaction."""
 
     committed: bool = False  # written by the loop thread, as soon as the commit is known
-    offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # part of it when it ends, each of a stretch
-    left_at: dict[TopicPartition, Place] | None = None  # where the application was when it ended
-    left_after: int = -1  # `DeliveredOffsets.changes` then: equal places do not tell whether the same records were read again
+    offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the offsets in the transaction, each with its stretch
+    left_at: dict[TopicPartition, Place] | None = None  # the places of the application when the transaction ended
+    left_after: int = -1  # `DeliveredOffsets.changes` then: from equal places nobody could see that the same records were read again
 
 
 class TransactionalReads:
-    """What a transactional producer needs of a consumer: see `Producer.transaction`."""
+    """The calls of a consumer that a transactional producer makes: see `Producer.transaction`."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class TransactionalReads:
         self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
         self._commits, self._waits = commits, waits
         self.guard = guard
-        self._reading: Reading | None = None  # of the last transaction, until the consumer has settled it or gone back
-        self._refused = False  # a transaction could not begin: go back, whatever becomes of the one before it
-        self._announced = False  # a block was made when records were in hand, and has not begun
-        self._stored: dict[TopicPartition, tuple[object, int]] = {}  # what transactions have committed: stretch, offset
+        self._reading: Reading | None = None  # the last transaction, until the consumer has settled it or gone back
+        self._refused = False  # a transaction could not begin: go back, even if the transaction before it is committed
+        self._announced = False  # a block was made while records were in hand, and has not begun
+        self._stored: dict[TopicPartition, tuple[object, int]] = {}  # the last stretch and offset that transactions have committed
         self._by_hand: dict[TopicPartition, object] = {}  # stretches of which the application may have stored offsets itself
 
     def check(self) -> None:
@@ -76,7 +76,7 @@ class TransactionalReads:
 
     @call
     def check_none(self, what: str) -> None:
-        """Refuse `what`, which commits by itself, during a transaction, and while the records of one may have to be read again."""
+        """Refuse the call `what`, which commits by itself, during a transaction, and while its records may have to be read again."""
         with self.guard.using(what):
             reading = self._reading
             if reading is not None and not self._settled(reading):
@@ -100,7 +100,7 @@ class TransactionalReads:
 
     @call
     def membership(self) -> ConsumerGroupMetadata:
-        """The same for a block, which stores what `take` returned. Raises TransactionAborted if this is no member any more."""
+        """The membership for a block, which stores the offsets that `take` returned. Raises TransactionAborted if it has ended."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             member = self._ask_for_member()
@@ -117,7 +117,7 @@ class TransactionalReads:
         return self._attachment.runtime.loop.ask(self._identity, SHORT, "the group's membership") if self._selection.subscribed else None
 
     def _membership_of_block(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
-        """The coordinator would say the same, a moment later: the application handles both as one."""
+        """See `membership`. The coordinator would refuse the offsets a moment later: the application gets the same exception for both."""
         try:
             return self._membership(member)
         except GroupError as error:
@@ -139,13 +139,13 @@ class TransactionalReads:
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
     def announce(self) -> None:
-        """A block is made for the records in hand. If it has not begun when the next one is made, it never will: Ctrl-C came before."""
+        """Note that a block is made for the records in hand. If it has not begun when the next one is made, it never will (Ctrl-C)."""
         self._refused = self._refused or self._announced
         self._announced = not self._nothing_new()
 
     @call
     def begin(self, timeout: float | None) -> Any:
-        """A transaction begins. Raises TransactionAborted if what the application may have in hand is read again: poll first."""
+        """Begin a transaction. Raises TransactionAborted after a rewind, as the application may have records in hand: it polls first."""
         self._attachment.check()
         return self._waits.drive(self._beginning(timeout))
 
@@ -171,12 +171,12 @@ class TransactionalReads:
             return self._reading
 
     def refuse(self) -> None:
-        """A transaction could not begin. What was read for it is read again, unless the transaction of an open block commits it."""
+        """Note that a transaction could not begin: its records are read again, unless the transaction of an open block commits them."""
         self._refused = self._refused or not self._nothing_new()
         self._announced = False
 
     def _nothing_new(self) -> bool:
-        """Whether the application has got nothing that belongs into a transaction that begins now."""
+        """Whether the application has got no records that belong into a transaction that begins now."""
         last = self._reading
         try:
             return not self._reader.delivered.in_hand or (last is not None and self._is_where(last))
@@ -185,7 +185,7 @@ class TransactionalReads:
 
     @call
     def take(self, reading: Reading) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the application has read, without what is stored already; the current record of a `for` loop counts.
+        """The offsets behind the records that the application has got, without stored offsets; the current record of a `for` loop counts.
 
         Raises TransactionAborted if records of a partition were returned that this consumer does not hold any more.
         """
@@ -194,7 +194,8 @@ class TransactionalReads:
             places = self._leave(reading)
             if self._reading is not reading:
                 raise TransactionAborted("the consumer has been used in another transaction since this one began")
-            self._refused = self._announced = False  # they were inside this transaction, which has all that the application has got
+            # Refused and announced blocks were inside this transaction, which has all records that the application has got.
+            self._refused = self._announced = False
             if cut_off := self._reader.delivered.cut_off:
                 names = ", ".join(map(str, sorted(cut_off)))
                 raise TransactionAborted(
@@ -208,22 +209,22 @@ class TransactionalReads:
                 )
             stretch, claims = self._reader.delivered.stretch, self._reader.claims
             reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in places.items() if tp in claims}
-            # Without those of a deleted topic: in the new one they would be offsets of other records, and nobody can read these again.
+            # Without offsets of a deleted topic: in the new topic they would belong to other records, and nobody can read these again.
             changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at and not claims[tp].outdated]
             return {tp: OffsetAndMetadata(*places[tp]) for tp in changed}
 
     def _leave(self, reading: Reading) -> dict[TopicPartition, Place]:
-        """Note where the application is; returns that."""
+        """Note the places of the application, and return them."""
         reading.left_after, reading.left_at = self._reader.delivered.changes, self._reader.handed_out()
         return reading.left_at
 
     def _is_where(self, reading: Reading) -> bool:
-        """Whether the application has got nothing since it left."""
+        """Whether the application has got no records since the transaction ended."""
         return reading.left_after == self._reader.delivered.changes and reading.left_at == self._reader.handed_out()
 
     @call
     def settle(self, reading: Reading) -> None:
-        """The transaction has ended: if it is known to be committed, no rewind is owed."""
+        """Settle an ended transaction: if its commit is known, the consumer owes no rewind."""
         with self.guard.using("transaction"):
             if self._reading is reading:
                 self._settled(reading)
@@ -239,7 +240,7 @@ class TransactionalReads:
 
     @call
     def fail(self, reading: Reading, timeout: float | None) -> Any:
-        """The transaction is not committed: read its records again."""
+        """Read the records of a transaction that is not committed again."""
         return self._waits.drive(self._failing(reading, timeout))
 
     def _failing(self, reading: Reading, timeout: float | None) -> Steps[None]:
@@ -250,9 +251,9 @@ class TransactionalReads:
                 yield from self._rewinding(FAIL_SECONDS if timeout is None else timeout)
 
     def _rewinding(self, timeout: float | None) -> Steps[None]:
-        """Read again from the committed offsets; where there are none, from where reading began.
+        """Read again from the committed offsets, and without one from the offset at which reading began.
 
-        A partition that the application has sought is read again from there, until a transaction has committed an offset of it.
+        A partition that the application has sought is read again from the sought offset, until a transaction has committed one of it.
         """
         with self.guard.using("transaction"):
             reader, places = self._reader, self._reader.delivered
@@ -269,7 +270,7 @@ class TransactionalReads:
             for tp in others:
                 at, start = committed[tp], starts[tp]
                 if at is not None:
-                    back[tp] = (at.offset, at.leader_epoch)  # the log may have lost its end before that, and may have grown since
+                    back[tp] = (at.offset, at.leader_epoch)  # with its epoch: the log may have lost its end before it, and grown since
                 elif start is not None:
                     back[tp] = (start, -1)
             reader.rewind_each({tp: place for tp, place in back.items() if tp in reader.claims})

@@ -1,7 +1,7 @@
 """Ends a loop over a consumer at the ends of the logs. Invariant: every partition that is read has an end before the loop can end.
 
-The ends are looked up when the loop begins, and for partitions that a rebalance brings, when they come. They are in the claims
-(`Claim.until`), as for a bounded read. The first poll outside of the loop lifts them.
+The loop looks the ends up when it begins, and for partitions that a rebalance brings, when they come. The ends are in the claims
+(`Claim.until`), as for a bounded read. The first poll outside the loop lifts them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["LOOK_S", "UntilEnd"]
 
-LOOK_S: Final = 0.25  # after this time a poll looks again whether the member has its partitions
+LOOK_S: Final = 0.25  # seconds after which a waiting poll looks again whether the member has its partitions
 
 
 class Session(Protocol):
@@ -62,14 +62,15 @@ class UntilEnd:
         """
         session = self._session
         reader, settled = session.reader, not session.selection.subscribed or session.machine.membership.state.meaning is None
-        # What brought the member into this state arrived before it: read in this order, no new partition is missed.
+        # The state before `reader.ready`: the event of an assignment arrives before the member's state changes. In the other order the
+        # event could arrive between the two reads, and the loop would end without the new partitions.
         return settled and not reader.ready and all(self._is_done(reader, claim) for claim in reader.claims.values())
 
     def _is_done(self, reader: Reader, claim: Claim) -> bool:
         return claim.tp in reader.paused or reader.has_reached_end(claim)
 
     def finding(self) -> Steps[None]:
-        """Give each partition that has none its end. Raises errors of its position as a poll does."""
+        """Look up the end of each partition that has none. Raises the errors of its position as a poll does."""
         session, reader = self._session, self._session.reader
         if not (new := list(self._without_end())):
             return

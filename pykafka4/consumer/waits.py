@@ -1,4 +1,4 @@
-"""How the steps of a consumer wait: the only difference between threads and tasks."""
+"""Defines how the steps of a consumer wait, and implements the waits of threads. Invariant: threads and tasks differ in nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Listen: TypeAlias = Callable[[list[TopicPartition]], Any]
 
 
 class Waits(Protocol):
-    """How a consumer waits."""
+    """The waits of a consumer's steps."""
 
     @property
     def listening(self) -> bool:
@@ -29,16 +29,16 @@ class Waits(Protocol):
         """Wait up to `timeout` seconds for the result of `promise`. Raises its error, or KafkaTimeoutError."""
 
     def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
-        """Wait up to `timeout` seconds until `predicate()` is true, which the consumer's signal tells; returns its last value."""
+        """Wait up to `timeout` seconds until `predicate()` is true; the consumer's signal has it evaluated. Returns its last value."""
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """Call a method of the listener, note that in `event`, and wait for its end."""
 
     def rest(self) -> Steps[None]:
-        """Wait for the end of a method of the listener that still runs. Raises what it raises."""
+        """Wait for the end of a method of the listener that still runs. Raises the exceptions of the method."""
 
     def call_back(self, fn: Callable[[], None]) -> None:
-        """Run a callback of the application where its callbacks run."""
+        """Run a callback of the application on the callback executor, or on the event loop."""
 
     def awaited(self, result: Any) -> Steps[Any]:
         """The outcome of a call: `result` itself, which tasks await if it can be awaited."""
@@ -72,7 +72,7 @@ class ThreadWaits:
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """See Waits.listen."""
         yield from ()
-        event.reported = True  # from here to the call no signal handler runs
+        event.reported = True  # no call between this store and `method`: no signal handler runs, so a reported event has had its call
         method(tps)
 
     def rest(self) -> Steps[None]:

@@ -1,4 +1,4 @@
-"""The figures of a consumer, or share consumer, for its status page."""
+"""Collects the figures of a consumer, or share consumer, for its status page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WatchedConsumer:
     kind: Kind = Kind.CONSUMER
 
     def figures(self) -> Figures:
-        """See Watched. Partitions have their `position` and `lag` beside what `status()` has."""
+        """See Watched. Partitions have `position` and `lag` beside the figures of `status()`."""
         session = self._session
         member, standing = session.status(), session.reader.standing()
         rows = member.get("partitions", {})
@@ -42,7 +42,7 @@ class ShareSession(Protocol):
         """The state of the member."""
 
     def stats(self) -> Mapping[str, int]:
-        """Its counts."""
+        """The counts of the share consumer."""
 
 
 @attrs.frozen
