@@ -10,6 +10,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +24,8 @@ __all__ = ["VERSION", "cache", "fetch", "fetched", "java", "jars_of"]
 VERSION: Final = "4.4.0"
 JAVA: Final = 17  # what Kafka 4 needs
 FETCH_S: Final = 900.0  # a cold Maven repository behind a slow line
+LINES: Final = 10  # the last ones of Maven's output have the error
+DOWNLOADED: Final = re.compile(r"Downloaded from \S+ \S*/(\S+\.jar) ")
 POM: Final = """\
 <project>
   <modelVersion>4.0.0</modelVersion>
@@ -91,8 +97,8 @@ def _folder(version: str) -> Path:
     return cache() / f"kafka_2.13-{version}" / "jars"
 
 
-def fetch(version: str) -> Path:
-    """Let Maven fetch the jars: about 100 MB, once. Raises click.ClickException."""
+def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
+    """Let Maven fetch the jars: about 100 MB, once. `tell` gets the name of each jar. Raises click.ClickException."""
     if shutil.which("mvn") is None:
         raise click.ClickException(f"Kafka {version} is not on this machine yet. {WAYS}")
     folder = _folder(version)
@@ -100,14 +106,33 @@ def fetch(version: str) -> Path:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
         pom, jars = Path(name, "pom.xml"), Path(name, "jars")
         pom.write_text(POM.format(version=version))
-        command = ["mvn", "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, check=False)
-        if done.returncode != 0:
-            said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-10:])
-            raise click.ClickException(f"Maven could not fetch Kafka {version}: is there such a version, and a network?\n{said}\n{WAYS}")
+        _maven(version, ["mvn", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"], tell)
         try:
             jars.rename(folder)
         except OSError:  # another process was faster
             if not folder.is_dir():
                 raise
     return folder
+
+
+def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) -> None:
+    said, limit = deque[str](maxlen=LINES), time.monotonic() + FETCH_S
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        end = threading.Timer(FETCH_S, process.kill)
+        end.start()
+        try:
+            for line in process.stdout or ():
+                if found := DOWNLOADED.search(line):
+                    tell(found[1])
+                elif line.strip():
+                    said.append(line.rstrip())
+        except BaseException:  # Ctrl-C, too
+            process.kill()
+            raise
+        finally:
+            end.cancel()
+    if time.monotonic() > limit:
+        raise click.ClickException(f"Maven did not fetch Kafka {version} within {FETCH_S:g} s: try again, it goes on where it was.\n{WAYS}")
+    if process.returncode != 0:
+        lines = "\n".join(said)
+        raise click.ClickException(f"Maven could not fetch Kafka {version}: is there such a version, and a network?\n{lines}\n{WAYS}")

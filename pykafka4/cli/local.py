@@ -11,9 +11,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from typing import Any, Final
 import attrs
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from pykafka4.admin import AdminClient
 from pykafka4.cli.invocation import DONE, FAILED, note
@@ -235,14 +237,22 @@ def _check_port(port: int) -> None:
 
 
 @contextmanager
-def _busy(text: str) -> Iterator[None]:
-    """A line on the terminal while something takes long."""
-    screen = Console(stderr=True)
+def _busy(text: str) -> Iterator[Callable[[str], object]]:
+    """A line on the terminal while something takes long. The function that the block gets shows a text behind the line."""
+    screen = Console(stderr=True, highlight=False)
     if not screen.is_terminal:
-        yield
+        yield lambda _: None
         return
-    with screen.status(text):
-        yield
+    with screen.status(text) as status:
+        yield lambda more: status.update(f"{text} {escape(more)}")
+
+
+def _fetch(version: str) -> Path:
+    text = f"Maven fetches Kafka {version}, about 100 MB, once …"
+    if not sys.stderr.isatty():
+        note(text)
+    with _busy(text) as tell:
+        return fetch(version, tell)
 
 
 # -- commands
@@ -294,11 +304,7 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
         for each in (port + number, port + number + CONTROLLER):
             _check_port(each)
     java()
-    if kafka is not None:
-        jars = jars_of(kafka)
-    else:
-        with _busy(f"Maven fetches Kafka {kafka_version}, about 100 MB, once …"):
-            jars = fetched(kafka_version) or fetch(kafka_version)
+    jars = jars_of(kafka) if kafka is not None else fetched(kafka_version) or _fetch(kafka_version)
     try:
         with _busy(f"Kafka starts, {brokers} broker{'s'[: brokers > 1]} …"):
             here.start(here.make(port, brokers), jars)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka4.cli import kafka
 from pykafka4.cli.kafka import fetch, jars_of, java
 from pykafka4.cli.local import HOST, Broker, Local
 from pykafka4.cli.main import run
@@ -52,9 +53,29 @@ def test_without_maven_the_ways_out_are_named(here: Local, monkeypatch: pytest.M
         fetch("4.4.0")
 
 
-def test_what_maven_could_not_fetch_leaves_no_folder(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program(tmp_path / "bin" / "mvn", "echo no network; exit 1")
+def maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    """A Maven that does this."""
+    program(tmp_path / "bin" / "mvn", text)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+
+def test_each_file_that_maven_downloads_is_told(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    line = "echo '[INFO] Downloaded from central: mirror/org/apache/kafka/kafka_2.13-4.4.0.jar (8.2 MB at 1.0 MB/s)'"
+    maven(monkeypatch, tmp_path, f'{line}; for each; do case $each in -DoutputDirectory=*) mkdir "${{each#*=}}";; esac; done')
+    told: list[str] = []
+    assert fetch("4.4.0", told.append) == tmp_path / "cache" / "kafka_2.13-4.4.0" / "jars"
+    assert told == ["kafka_2.13-4.4.0.jar"]
+
+
+def test_a_maven_that_takes_too_long_is_ended(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    maven(monkeypatch, tmp_path, "exec sleep 60")
+    monkeypatch.setattr(kafka, "FETCH_S", 0.1)
+    with pytest.raises(Exception, match=r"Maven did not fetch Kafka 4.4.0 within 0.1 s(?s:.*)--kafka DIR"):
+        fetch("4.4.0")
+
+
+def test_what_maven_could_not_fetch_leaves_no_folder(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    maven(monkeypatch, tmp_path, "echo no network; exit 1")
     with pytest.raises(Exception, match=r"(?s)Maven could not fetch Kafka 4.4.0.*no network"):
         fetch("4.4.0")
     assert list((tmp_path / "cache" / "kafka_2.13-4.4.0").iterdir()) == []
