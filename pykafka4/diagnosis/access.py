@@ -17,10 +17,12 @@ from pykafka4.diagnosis.addresses import (
     Role,
     Seen,
     connect,
+    frozen,
     look_up,
     shake_hands,
     shown_address,
     side_by_side,
+    way_out,
 )
 from pykafka4.diagnosis.case import CLOSE_S, Case
 from pykafka4.diagnosis.values import Finding, Outcome
@@ -28,18 +30,6 @@ from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["look_at", "look_at_logins", "look_at_names", "look_at_ports", "look_at_tls"]
 
-# What a client says about a broker that does not let it in, and what to do.
-WAYS_IN: Final = (
-    ("speaks TLS", "set security_protocol to SSL, or to SASL_SSL if the listener wants a login, too"),
-    ("does not speak TLS", "set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener"),
-    ("may demand SASL", "set security_protocol, sasl_mechanism and credentials as the listener demands; or use another listener's port"),
-    ("refused the credentials", "check sasl_username and sasl_password, and that the user exists in this cluster"),
-    ("does not support this mechanism", "set sasl_mechanism to one that the broker offers"),
-    ("demands a certificate", "set ssl_certfile and ssl_keyfile to a certificate that the broker trusts"),
-    ("the client's certificate", "renew the certificate in ssl_certfile"),
-    ("ILLEGAL_SASL_STATE", "the listener wants no login: set security_protocol to PLAINTEXT or SSL, or use the port of the SASL listener"),
-    ("HTTP", "the port belongs to a web server: use the port of a listener of Kafka"),
-)
 SILENT: Final = ("response within", "no response", "not done within")
 UNKNOWN_WAY: Final = "docs/guide/security.md, 'When it does not work', explains the message; the broker's log has its side"
 
@@ -71,12 +61,12 @@ def look_at(step: str, case: Case, addresses: Sequence[Address], role: Role, sec
         "ports": (lambda one, limit: connect(one, case.numbers[one], role, limit), case.numbers, case.open, role.port_is_silent),
         "tls": (lambda one, limit: shake_hands(one, case.open[one], role, case.config, case.tls, limit), case.open, case.open, FROZEN),
     }
-    look, before, passed, way_out = looks[step]
+    look, before, passed, silent = looks[step]
     told: set[Finding] = set()
     for address, seen in side_by_side(look, [one for one in addresses if one in before], seconds).items():
         if seen is None:
             about = address[0] if step == "names" else shown_address(address)
-            seen = Seen(Finding(step, about, Outcome.WRONG, "does not respond", f"nothing in {seconds:.1f} s", way_out))
+            seen = Seen(Finding(step, about, Outcome.WRONG, "does not respond", f"nothing in {seconds:.1f} s", silent))
         if seen.passed is None:
             passed.pop(address, None)
             case.told.add(address)
@@ -137,11 +127,8 @@ def _refusal(address: Address, error: str, seconds: float) -> Finding:
     about = shown_address(address)
     why = error.removeprefix(f"{about}: ")
     if not why or any(words in why for words in SILENT):
-        return Finding(
-            "login", about, Outcome.WRONG, "accepts connections, but does not respond", why or f"nothing in {seconds:.1f} s", FROZEN
-        )
-    way = next((way for words, way in WAYS_IN if words in why), UNKNOWN_WAY)
-    return Finding("login", about, Outcome.WRONG, "does not let this client in", why, way)
+        return frozen("login", about, why or f"nothing in {seconds:.1f} s")
+    return Finding("login", about, Outcome.WRONG, "does not let this client in", why, way_out(why, UNKNOWN_WAY))
 
 
 def _as_whom(case: Case) -> str:

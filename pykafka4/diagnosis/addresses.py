@@ -30,11 +30,13 @@ __all__ = [
     "Address",
     "Role",
     "connect",
+    "frozen",
     "look_up",
     "shake_hands",
     "shown_address",
     "side_by_side",
     "wall_s",
+    "way_out",
 ]
 
 T = TypeVar("T")
@@ -81,13 +83,22 @@ PROXY: Final = Role(*["check proxy_url, and whether the proxy runs and can be re
 FROZEN: Final = (
     "the process is stopped, starved of CPU, or in a long garbage collection: see its log, and restart it if it does not come back"
 )
-WAYS: Final = (  # what a failed handshake says, and what to do; a certificate for another name is of the role
+CERTIFICATE: Final = "set ssl_certfile and ssl_keyfile to a certificate that the broker trusts"
+WAYS: Final = (  # words of an error, of a handshake or of a client, and what to do
     ("authority is not trusted", "set ssl_cafile to the certificate of the authority that signed the broker's"),
     ("self-signed", "set ssl_cafile to this certificate, or to the certificate of the authority that should have signed it"),
     ("has expired", "renew the broker's certificate; or set the clock of this machine"),
     ("not yet valid", "set the clock of this machine"),
+    ("speaks TLS", "set security_protocol to SSL, or to SASL_SSL if the listener wants a login, too"),
     ("does not speak TLS", "set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or use the port of the TLS listener"),
-    ("certificate that it trusts", "set ssl_certfile and ssl_keyfile to a certificate that the broker trusts"),
+    ("certificate that it trusts", CERTIFICATE),
+    ("demands a certificate", CERTIFICATE),
+    ("the client's certificate", "renew the certificate in ssl_certfile"),
+    ("may demand SASL", "set security_protocol, sasl_mechanism and credentials as the listener demands; or use another listener's port"),
+    ("refused the credentials", "check sasl_username and sasl_password, and that the user exists in this cluster"),
+    ("does not support this mechanism", "set sasl_mechanism to one that the broker offers"),
+    ("ILLEGAL_SASL_STATE", "the listener wants no login: set security_protocol to PLAINTEXT or SSL, or use the port of the SASL listener"),
+    ("HTTP", "the port belongs to a web server: use the port of a listener of Kafka"),
 )
 RENEW: Final = "renew the broker's certificate: from then on no client connects"
 SHORT: Final = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU"}
@@ -105,6 +116,16 @@ def shown_address(address: Address) -> str:
     """`host:port`, as in bootstrap_servers."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def way_out(error: str, otherwise: str) -> str:
+    """What to do about an error of a handshake or of a client."""
+    return next((way for words, way in WAYS if words in error), otherwise)
+
+
+def frozen(step: str, about: str, evidence: str) -> Finding:
+    """The finding for a process that has accepted a connection, and no more."""
+    return Finding(step, about, Outcome.WRONG, "accepts connections, but does not respond", evidence, FROZEN)
 
 
 def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
@@ -140,8 +161,8 @@ def look_up(address: Address, _: float, role: Role) -> Seen[list[Number]]:
     try:
         rows = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        way_out = SILENT_NAMES if getattr(error, "errno", None) == socket.EAI_AGAIN else role.name_fails
-        return Seen(Finding("names", host, Outcome.WRONG, "the name does not resolve", explain(error), way_out))
+        way = SILENT_NAMES if getattr(error, "errno", None) == socket.EAI_AGAIN else role.name_fails
+        return Seen(Finding("names", host, Outcome.WRONG, "the name does not resolve", explain(error), way))
     found = list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in rows))
     numbers = ", ".join(dict.fromkeys(str(sockaddr[0]) for _, sockaddr in found))
     what, evidence = ("an address, no name", "") if numbers == host else ("name found", numbers)
@@ -164,8 +185,8 @@ def connect(address: Address, numbers: list[Number], role: Role, seconds: float)
         took = f"{(monotonic() - began) * 1000:.1f} ms"
         return Seen(Finding("ports", about, Outcome.FINE, "port open", "; ".join([*tried, took])), number)
     refused = all("refused" in why for why in tried)
-    what, way_out = ("refuses connections", role.port_refuses) if refused else ("cannot be reached", role.port_is_silent)
-    return Seen(Finding("ports", about, Outcome.WRONG, what, "; ".join(tried), way_out))
+    what, way = ("refuses connections", role.port_refuses) if refused else ("cannot be reached", role.port_is_silent)
+    return Seen(Finding("ports", about, Outcome.WRONG, what, "; ".join(tried), way))
 
 
 def _dial(number: Number, seconds: float) -> socket.socket:
@@ -192,23 +213,13 @@ def shake_hands(
         with _dial(number, seconds) as sock, context.wrap_socket(sock, server_hostname=address[0]) as tls:
             certificate, version = tls.getpeercert() or {}, tls.version()
     except TimeoutError:
-        return Seen(
-            Finding("tls", about, Outcome.WRONG, "accepts connections, but does not respond", f"no handshake in {seconds:.1f} s", FROZEN)
-        )
+        return Seen(frozen("tls", about, f"no handshake in {seconds:.1f} s"))
     except (OSError, ValueError) as error:
         why = [str(explain_handshake(about, error, b"")).removeprefix(f"{about}: ")]
         if isinstance(error, ssl.SSLCertVerificationError):
             why += _refused(config, address[0], number, seconds)
-        return Seen(
-            Finding(
-                "tls",
-                about,
-                Outcome.WRONG,
-                "the TLS handshake fails",
-                "; ".join(why),
-                next((way for words, way in WAYS if words in why[0]), role.name_differs),
-            )
-        )
+        way = way_out(why[0], role.name_differs)
+        return Seen(Finding("tls", about, Outcome.WRONG, "the TLS handshake fails", "; ".join(why), way))
     ends = certificate.get("notAfter")
     left = ssl.cert_time_to_seconds(str(ends)) - wall_s() if ends else SOON_S
     evidence = f"{version}, {_described(certificate)}"

@@ -36,7 +36,7 @@ def look_at_brokers(case: Case, seconds: float) -> Iterator[Finding]:
     for broker in fenced:
         what, evidence = "is down, or cut off from the controllers", "registered, but fenced: it sends no heartbeats"
         yield Finding("brokers", _named(broker), Outcome.WRONG, what, evidence, START)
-    up = [broker for broker in cluster.brokers if not broker.is_fenced]
+    up = _up(case)
     evidence = f"cluster {cluster.cluster_id}: {listed(up, _named)}"
     yield Finding("brokers", "", Outcome.FINE, f"{len(up)} broker{'s are' if len(up) != 1 else ' is'} up", evidence)
 

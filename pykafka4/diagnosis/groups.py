@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from pykafka4.admin.values import GroupLag, PartitionLag
 from pykafka4.client.targets import coordinator
@@ -50,17 +50,16 @@ def _without_offsets(case: Case, name: str, error: KafkaError, seconds: float) -
 def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Finding]:
     from pykafka4.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest  # declaring all messages takes time
 
-    about = f"group {group.group_id}"
     if group.type not in (CLASSIC, CONSUMER):
         return
-    name, where = group.group_id, coordinator(group.group_id)
+    name, about = group.group_id, f"group {group.group_id}"
+    message: Any = (  # the responses of both name the rights alike
+        ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=True)
+        if group.type == CONSUMER
+        else DescribeGroupsRequest(groups=[name], include_authorized_operations=True)
+    )
     try:
-        if group.type == CONSUMER:
-            message = ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=True)
-            bits = case.client.request(where, message, seconds).groups[0].authorized_operations
-        else:
-            older = DescribeGroupsRequest(groups=[name], include_authorized_operations=True)
-            bits = case.client.request(where, older, seconds).groups[0].authorized_operations
+        bits = case.client.request(coordinator(name), message, seconds).groups[0].authorized_operations
     except UnsupportedVersion:
         return
     except KafkaError as error:
