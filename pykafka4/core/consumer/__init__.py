@@ -1,17 +1,18 @@
-"""The consumer's machine. Rule: fetched data counts only for the assignment and the position for which it was requested.
+"""Runs the loop's side of a consumer: positions, Fetches, offset look-ups. Rule: fetched data counts only for the assignment and the
+position for which it was requested.
 
 Modules; each line imports only from lines below it:
-    machine        polls all parts of one consumer that run on the loop, `group` included
-    fetcher        what is read, which broker gets the next Fetch, and how much room there is
-    fetch_answers  what a Fetch response does: data, truncated logs, error codes
+    machine        the machine of one consumer: polls its membership, fetcher, offsets and coordinator
+    fetcher        claims that are read, the choice of the next Fetch, the room for its response
+    fetch_answers  the effects of Fetch responses: data, truncated logs, error codes
     tails          ends of partitions that are read up to an offset: gaps of compaction before it, logs that end before it
     sources        the source of each partition
     followers      the followers that leaders chose for reading (KIP-392)
-    source         one broker: its partitions, its Fetch in flight, requests and responses
-    fetch_session  what one broker knows from its fetch session (KIP-227)
-    start_offsets  where positions begin: committed offsets, resets, recreated topics
+    source         one broker: its partitions, its Fetches in flight, requests and responses
+    fetch_session  the state of one fetch session, as the broker has it (KIP-227)
+    start_offsets  the first offsets of positions: committed offsets, resets, recreated topics
     losses         offsets that the log lost before they were read
-    positions      all positions of a consumer, and what is passed on to the application
+    positions      all positions of a consumer; the hand-over of chunks and events to the application
     searches       earliest and latest offsets of partitions (ListOffsets)
 
 The side of a consumer on the thread that polls is `pykafka4.consumer.reading`. The machine knows it as `PollingSide`.

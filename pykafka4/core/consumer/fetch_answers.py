@@ -1,4 +1,4 @@
-"""Fetch responses. Rule: a response counts only for a position that is still read, at the offset that was requested.
+"""Applies Fetch responses to positions. Invariant: a response counts only for a position that is still read, at the requested offset.
 
 Data of a claim that has ended is dropped, and two brokers that both believe to lead a partition cannot cause duplicates. Data goes to the
 application undecoded. After an error a partition waits for a new leader or a back-off; errors that neither can cure are raised as well. A
@@ -37,7 +37,9 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["MOST_CUT_OFF", "FetchAnswers"]
 
-MOST_CUT_OFF: Final = 3  # responses in a row without one complete batch, until the partition is fetched alone
+# Responses in a row without one complete batch, until the partition is fetched alone. A few may be innocent, as other partitions of a Fetch
+# can take the batch's room; alone, brokers return the first batch whole (KIP-74), so the next one proves a broker that never will.
+MOST_CUT_OFF: Final = 3
 
 
 class FetchAnswers:
@@ -61,7 +63,7 @@ class FetchAnswers:
         self._followers, self._losses = followers, losses
 
     def apply(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
-        """`fetch`, sent to `source`, has this outcome."""
+        """Apply the outcome of `fetch`, which went to `source`."""
         if source.conclude(now, fetch, outcome):
             return
         if isinstance(outcome, Failed):
@@ -77,7 +79,8 @@ class FetchAnswers:
             return
         endpoints = {e.node_id: (e.host, e.port) for e in response.node_endpoints}
         if not fetch.incremental:
-            self._positions.move_to_end(next(iter(fetch.asked)))  # the broker would have returned a whole batch of it, whatever its size
+            # The first partition of a full Fetch has had its chance: a broker returns its first batch whole, however large.
+            self._positions.move_to_end(next(iter(fetch.asked)))
         for position, offset, answer in source.read(fetch, response):
             if answer.records:
                 self._positions.move_to_end(position.tp)
@@ -90,7 +93,7 @@ class FetchAnswers:
             self._tails.answered(fetch, response)
 
     def _note_end(self, position: Position, answer: Answer) -> None:
-        """Note up to where the isolation level reads. Kafka up to 0.10 has no last stable offset, and no transactions."""
+        """Note the offset up to which the isolation level reads. Kafka up to 0.10 has no last stable offset, and no transactions."""
         if position.is_unconfirmed:
             self._positions.touch(position.tp)
         stable = answer.last_stable_offset

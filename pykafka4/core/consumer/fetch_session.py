@@ -1,10 +1,11 @@
-"""Fetch sessions (KIP-227). Rule: `asked` is what was sent to the broker; whatever makes that uncertain ends the session.
+"""Keeps the state of a fetch session with one broker (KIP-227). Invariant: `asked` has the partitions of the broker's session; an event
+after which the client cannot know them ends the session.
 
 A session belongs to one consumer and one broker, from Fetch 7 (Kafka 1.1) on. A full Fetch (epoch 0) names all partitions and opens it.
-The Fetches that follow, one at a time, name what differs from `asked`: partitions that are new, changed, or not to be read now. A response
+The Fetches that follow, one at a time, name differences from `asked`: partitions that are new, changed, or not to be read now. A response
 leaves out partitions without news, so an idle round costs nothing per partition.
 
-What brokers do in a session (Kafka's `FetchSession`):
+Behaviour of brokers in a session (Kafka's `FetchSession`):
 
 * A response contains a partition that has records, an error, a new high watermark, a new log start offset, or a truncated log; also one
   that is new to the session, and one whose error is over.
@@ -50,22 +51,22 @@ class OtherVersion(KafkaError):
 
 
 class Asked(NamedTuple):
-    """What a Fetch requests of one partition."""
+    """The part of a Fetch for one partition."""
 
     position: Position
     topic_id: UUID | None
     offset: int
-    epoch: int  # of the record before `offset`
+    epoch: int  # leader epoch of the record before `offset`
     leader_epoch: int
     limit: int
 
 
 @attrs.define(eq=False)
 class FetchSession:
-    """The session with one broker, and what was sent in it."""
+    """The session with one broker, and the partitions that were sent in it."""
 
-    number: int = 0  # session id; before it is open, that of the previous session
-    epoch: int = FULL  # of the next Fetch
+    number: int = 0  # session id; before the session is open, the id of the previous session
+    epoch: int = FULL  # session epoch of the next Fetch
     by_id: bool = False
     asked: dict[TopicPartition, Asked] = attrs.Factory(dict)
     limit: int = 0  # sum of the bytes requested per partition
@@ -77,11 +78,11 @@ class FetchSession:
         return self.epoch != FULL
 
     def clear(self) -> None:
-        """Forget what was sent, for a full Fetch. A Fetch in flight keeps the `asked` that it was sent with."""
+        """Delete all partitions, for a full Fetch. A Fetch in flight keeps its own `asked`."""
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
     def note(self, tp: TopicPartition, now: Asked | None) -> Asked | None:
-        """The next Fetch requests `now` of `tp`, or removes it (None). Returns what was sent before."""
+        """Note that the next Fetch requests `now`, or removes `tp` (None). Returns the request that was sent for `tp` before."""
         before = self.asked.get(tp)
         if before is not None:
             self.limit -= before.limit
@@ -95,7 +96,7 @@ class FetchSession:
         return before
 
     def answered(self, number: int, version: int) -> None:
-        """The Fetch in flight was executed, in that version; `number` is the session id in the response."""
+        """Note the response to the Fetch in flight: its version, and `number`, its session id."""
         if self.is_open and number == self.number:
             self.epoch = self.epoch + 1 if self.epoch < MAX_INT32 else 1
         elif self.is_open or not number:
@@ -104,7 +105,7 @@ class FetchSession:
             self.number, self.epoch, self.by_id = number, 1, version >= BY_ID_FROM
 
     def end(self) -> None:
-        """What the broker knows is uncertain: the next Fetch is full and ends the session."""
+        """End the session, as the broker's state of it is uncertain: the next Fetch is full."""
         self.epoch = FULL
 
     def check(self, version: int) -> None:

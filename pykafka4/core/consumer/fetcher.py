@@ -1,4 +1,5 @@
-"""Fetcher. Rule: each broker gets its next Fetch as soon as it has responded, and never for more data than there is room for.
+"""Decides which broker gets the next Fetch, for which partitions and bytes. Invariant: a broker gets its next Fetch as soon as it has
+responded, and never for more data than there is room for.
 
 The next Fetch is sent before the response is decoded, for the partitions that have room: each may have its share of `prefetch_bytes`
 waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch that is larger
@@ -8,7 +9,7 @@ Brokers fill a response in the order of the request. A partition that had data, 
 nothing else changes the order: each partition is read in turn however often others are paused, sought or offline. Within a session brokers
 keep the order (`fetch_session`).
 
-A turn costs what changed (`Positions.touched`, `TopicChanges`), not what is read.
+The cost of a turn depends on changes (`Positions.touched`, `TopicChanges`), not on the number of partitions.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["Fetcher"]
 
 PAUSE_BESIDE_S: Final = 0.05  # between two Fetches without records beside a held one
-SHORT_WAIT: Final = 0.05  # seconds; while a partition without room is left out: it may have room soon
+SHORT_WAIT: Final = 0.05  # seconds of a Fetch that leaves out a partition without room: it may have room soon, and must not wait longer
 
 
 class Fetcher:
@@ -80,12 +81,12 @@ class Fetcher:
         self._reserved = 0  # bytes of room for the responses of Fetches in flight
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
 
-    # ---------------------------------------------------------------- what is read
+    # ---------------------------------------------------------------- claims
 
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy] | None = None) -> None:
-        """Begin to read `claims` at `start`; `fallback(tp)` says where without a committed offset, instead of auto_offset_reset.
+        """Begin to read `claims` at `start`; without a committed offset, at `fallback(tp)` instead of auto_offset_reset.
 
-        Those that are read already continue: after Ctrl-C the call is repeated.
+        Claims that are read already continue: after Ctrl-C the application repeats the call.
         """
         for claim in claims:
             if self.positions.of_assignment(claim) is not None:
@@ -157,7 +158,7 @@ class Fetcher:
         self._look_at_all()
 
     def status(self, position: Position) -> dict[str, Any]:
-        """The state of `position`, and what it waits for."""
+        """The state of `position`, and the reason for which it waits."""
         tp = position.tp
         leader = self._recovery.leader(tp)
         offline, source = self._recovery.offline.get(tp), self._sources.of(tp)
@@ -192,7 +193,7 @@ class Fetcher:
     # ---------------------------------------------------------------- polling
 
     def poll(self, now: float) -> float:
-        """Send what can be sent; returns when to be polled again."""
+        """Send the requests that can be sent; return the time of the next poll."""
         self._timers.run(now + self._slack)
         self._take_changes()
         self._start_offsets.poll(now)
@@ -268,7 +269,7 @@ class Fetcher:
         if source.has_work():
             wait = min(source.next_wait, SHORT_WAIT) if source.full or source.nears_end else source.next_wait
             if wait > source.usual_wait:
-                budget = min(budget, worth)  # what it reserves is kept from the other sources for that long
+                budget = min(budget, worth)  # other sources cannot use reserved room for as long as the broker holds this Fetch back
             fetch = source.fetch(now, budget, wait, self.positions.last_turn, self)
             self._reserved += fetch.reserved
             self._outbox.send(fetch)
@@ -315,7 +316,7 @@ class Fetcher:
 
 
 def _waits_for(position: Position) -> str | None:
-    """What keeps a partition with a leader from being read."""
+    """The reason why a partition with a leader is not read; None if it is read."""
     if position.refusal is not None:
         return str(position.refusal)
     held = position.behind_open

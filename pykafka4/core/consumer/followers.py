@@ -1,4 +1,5 @@
-"""Follower fetching (KIP-392). Invariant: a choice ends with the leader epoch that made it, and only leaders decide errors.
+"""Chooses the follower from which a partition is read (KIP-392). Invariant: a choice ends with the leader epoch that made it, and only
+leaders decide errors.
 
 With `client_rack`, a leader may answer a Fetch with the follower to read from, and without records. The partition is then read from that
 follower for `metadata_max_age_ms`. After any error of the follower, the leader is read: a follower lags behind, so neither an offset out of
@@ -29,7 +30,9 @@ __all__ = ["BOUND_S", "Follower", "Followers"]
 
 log = get_log("pykafka4.fetcher")
 
-BOUND_S: Final = 5.0  # how long a partition is read from its leader after an error of the follower
+# The time for which a partition is read from its leader after an error of its follower. Without it, the leader would choose the same
+# follower in its next response.
+BOUND_S: Final = 5.0
 
 
 @attrs.frozen(eq=False)

@@ -20,15 +20,15 @@ log = get_log("pykafka4.consumer")
 
 @attrs.frozen
 class Gap:
-    """A loss whose end is known when reading continues, or now."""
+    """A range of lost offsets, whose end may be unknown until reading continues."""
 
     first: int
     reason: LossReason
-    until: int | None = None  # None: where reading continues
+    until: int | None = None  # None: the offset at which reading continues
 
 
 class Losses:
-    """What one consumer has lost."""
+    """The lost offsets of one consumer: counts and reports them."""
 
     __slots__ = ("_config", "_events", "count")
 

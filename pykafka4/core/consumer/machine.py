@@ -1,4 +1,5 @@
-"""Consumer machine. Rule: everything of a consumer that runs on the loop is polled here, its parts in the order of their dependencies."""
+"""Polls all parts of one consumer on the loop: membership, fetcher, auto-commit, offsets, coordinator. Rule: each turn polls the parts in
+the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ class ConsumerMachine:
         was_busy = self.offsets.busy
         wake_at = min(wake_at, self.offsets.poll(now))
         if was_busy and not self.offsets.busy:
-            wake_at = now  # a member that leaves or rejoins waits for that
+            wake_at = now  # a member that leaves or rejoins waits for the end of its commits: poll it again at once
         wake_at = min(wake_at, self.coordinator.poll(now))
         if self._rewinds is not None:
             wake_at = min(wake_at, self._rewinds.expire(now))
@@ -121,7 +122,7 @@ class ConsumerMachine:
         return ()
 
     def leave(self, now: float, timeout: float, then: Callable[[], None], reason: str = CLOSING) -> None:
-        """Send the commits, then leave the group; `then` is called when that is done, or after `timeout` seconds.
+        """Send the commits, then leave the group; call `then` afterwards, after `timeout` seconds at the latest.
 
         Both are sent, in this order, even if there is no time to wait for responses.
         """
@@ -148,7 +149,7 @@ class ConsumerMachine:
         *,
         only_new: bool = False,
     ) -> None:
-        """Commit `offsets`, as a member of the group if topics are subscribed to; `only_new`: without what is stored by then."""
+        """Commit `offsets`, as a member of the group if topics are subscribed to; `only_new`: without offsets that are stored by then."""
         identity, lost = None, ""
         if self.membership.subscription.active:
             identity, losses = self.membership.protocol.identity, self.membership.losses()
@@ -169,12 +170,15 @@ class ConsumerMachine:
         self.commit(fresh, deadline, tell, only_new=True)
 
     def rewind(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """Have the group, which is a classic one, rewound. Returns what withdraws that."""
+        """Ask for a rewind of the group, which is a classic one. Returns a callable that withdraws the request."""
         assert self._rewinds is not None
         return self._rewinds.ask(rewind, deadline, done)
 
     def _auto_commit(self, now: float) -> float:
-        """Commit what the application has finished since the last time. Only the application's thread writes what is read here."""
+        """Commit the offsets of records that the application has finished since the last time.
+
+        Only the application's thread writes `progress`, so the loop reads it without a lock.
+        """
         if now < self._next_auto:
             return self._next_auto
         self._next_auto = now + self._config.auto_commit_interval_ms / 1000
@@ -206,7 +210,7 @@ class ConsumerMachine:
         return self.membership.protocol.error or self.coordinator.last_error
 
     def status(self, now: float) -> dict[str, Any]:
-        """The member's state, and what each partition waits for."""
+        """The member's state, and for each partition its state and the reason for which it waits."""
         membership, coordinator, protocol = self.membership, self.coordinator, self.membership.protocol
         trouble = self.trouble
         return {

@@ -1,4 +1,5 @@
-"""Positions. Rule: everything that the application gets of a position is passed on here, in order of occurrence.
+"""Holds the positions of a consumer, and hands their chunks and events to the application. Invariant: the application gets the items of a
+position in the order in which they occurred.
 
 Every change that may affect whether, where or how a position is fetched has to call `touch`: the next poll looks at touched positions only.
 """
@@ -16,7 +17,7 @@ __all__ = ["Intake", "Positions"]
 
 
 class Intake(Protocol):
-    """Where fetched data goes: to the thread that polls."""
+    """The receiver of fetched data: the thread that polls."""
 
     resume_at: float  # set here: wake the loop when `consumed` reaches this
 
@@ -99,7 +100,7 @@ class Positions(dict[TopicPartition, Position]):
         self._intake.put(Located(position.claim, offset, epoch, position.claim.recreated))
 
     def pass_over(self, position: Position) -> None:
-        """Nothing is left between the position and `Claim.until`: the application has reached that when it has read what came before."""
+        """Move to `Claim.until`, as no record lies before it: the application is there when it has read the earlier items."""
         position.offset = position.claim.until
         self.touch(position.tp)
         self._intake.put(Located(position.claim, position.offset, position.epoch, position.claim.recreated))
@@ -121,7 +122,7 @@ class Positions(dict[TopicPartition, Position]):
         self.delivered += chunk.size
         self.touch(position.tp)
         self._intake.put(chunk)
-        if stays:  # what the chunk raises itself comes first: its first batch has an invalid header
+        if stays:  # after the chunk, which raises its own error first if its first batch has an invalid header
             tp = position.tp
             error = CorruptRecord(tp.topic, tp.partition, position.offset, "the broker returned only records before that offset")
             self._intake.put(Trouble(position.claim, error))

@@ -1,4 +1,5 @@
-"""Searches. Rule: offsets of ends and times are requested from the partition's leader, until there is a result or nobody wants it."""
+"""Looks up offsets of log ends and times with ListOffsets. Rule: a look-up is repeated at the partition's leader until it has a result or
+nobody wants it any more."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ CONSUMER: Final = -1  # the replica id of clients
 
 
 class Search(ABC):
-    """A look-up of one offset. Subclasses say what to do with the result. Compared by identity."""
+    """A look-up of one offset. Subclasses use the result. Compared by identity."""
 
     __slots__ = ("in_flight", "leader_epoch", "target", "tp")
 

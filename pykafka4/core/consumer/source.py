@@ -1,14 +1,16 @@
-"""Source. Rule: one Fetch per broker is in flight, and at most one older Fetch was left behind; each has a connection of its own.
+"""Fetches partitions from one broker. Invariant: one Fetch is in flight, and at most one older Fetch was left behind; each has a connection
+of its own.
 
 A broker holds a Fetch back until there is data. If a position that the Fetch does not include is sought or located meanwhile, the Fetch is
-left behind, and another is sent beside it, on the other lane, for what it does not include. Searches (ListOffsets) use the lane on which
-they wait least.
+left behind, and another is sent beside it, on the other lane, for the positions that it does not include. Searches (ListOffsets) use the
+lane on which they wait least.
 
 While a broker has no records, each Fetch may be held back twice as long as the last one, up to `LONGEST` times fetch_max_wait_ms: an idle
 consumer sends few requests. Records are returned as soon as before. (If fetch_min_bytes is over 1, the wait delays records: never longer.)
 
 A Fetch belongs to the broker's session (`fetch_session`), except while another one of the session is in flight, for a single partition, and
-for a while after the broker has rejected the session several times. In an open session, a Fetch names only what changed since the last one.
+for a while after the broker has rejected the session several times. In an open session, a Fetch names only the partitions that have changed
+since the last one.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ __all__ = ["Answer", "InFlightFetch", "Source"]
 BY_NAME_ONLY: Final = 12  # from Fetch 13 on topics go by id
 EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker detects that its log was truncated
 NO_SESSION: Final = -1
-REFUSALS: Final = 3  # rejected sessions in a row
-WITHOUT_SESSIONS: Final = 60.0  # seconds after that
+# A broker that rejects this many sessions in a row gets Fetches without a session for WITHOUT_SESSIONS seconds: each rejection costs a
+# round trip.
+REFUSALS: Final = 3
+WITHOUT_SESSIONS: Final = 60.0
 LONGEST: Final = 10  # times fetch_max_wait_ms: how long a broker without records may hold a Fetch back
 MOST: Final = 30.0  # seconds: in any case less than brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
@@ -55,7 +59,7 @@ class FetchOwner(Protocol):
 
 @attrs.define(eq=False)
 class InFlightFetch(Request):
-    """A Fetch without a response: what it requests, by itself or through its session, and the bytes reserved for the response."""
+    """A Fetch without a response: the partitions that it or its session requests, and the bytes reserved for the response."""
 
     fetcher: FetchOwner = attrs.field(kw_only=True)
     source: Source = attrs.field(kw_only=True)
@@ -67,7 +71,7 @@ class InFlightFetch(Request):
     session: FetchSession | None = attrs.field(kw_only=True)
     incremental: bool = attrs.field(kw_only=True)  # names only changes
     alone: bool = attrs.field(kw_only=True)  # for a single partition, after a response that was too large
-    beside: bool = attrs.field(kw_only=True)  # only for what the Fetch that was left behind does not include
+    beside: bool = attrs.field(kw_only=True)  # only for positions that the Fetch that was left behind does not include
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
         """See `Request`."""
@@ -86,10 +90,10 @@ class Source:
         self.node = node
         self._lanes, self._config, self._cluster, self._recovery = lanes, config, cluster, recovery
         self.line: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
-        self.full: dict[TopicPartition, None] = {}  # those of `line` that had used up their share of the room when last checked
-        self._bound: dict[TopicPartition, None] = {}  # those of `line` for which a leader must not choose a follower
-        self.bounded: dict[TopicPartition, Position] = {}  # those of `line` that are read up to an offset
-        self.alone: dict[TopicPartition, None] = {}  # those of `line` to be fetched once by themselves
+        self.full: dict[TopicPartition, None] = {}  # partitions in `line` without room: they had used up their share at the last check
+        self._bound: dict[TopicPartition, None] = {}  # partitions in `line` for which a leader must not choose a follower
+        self.bounded: dict[TopicPartition, Position] = {}  # partitions in `line` that are read up to an offset
+        self.alone: dict[TopicPartition, None] = {}  # partitions in `line` to fetch once by themselves
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
@@ -100,8 +104,8 @@ class Source:
         self.wait = self.usual_wait  # seconds for which the broker may hold the next Fetch back
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
-        self._holding: dict[TopicPartition, None] = {}  # those of `line` with data that the application has not read
-        self._news: dict[TopicPartition, None] = {}  # partitions that may differ from what was sent in the session
+        self._holding: dict[TopicPartition, None] = {}  # partitions in `line` with data that the application has not read
+        self._news: dict[TopicPartition, None] = {}  # partitions that may differ from their last request in the session
         self._refusals = 0
         self._no_session_before = -INFINITY
 
@@ -123,7 +127,7 @@ class Source:
         """The connection for the next request."""
         return via(self.lane, self.node)
 
-    # ---------------------------------------------------------------- what can be fetched
+    # ---------------------------------------------------------------- the line
 
     def put(self, position: Position) -> None:
         """Add `position` to the line, or note that it changed."""
@@ -184,7 +188,7 @@ class Source:
 
     @property
     def _held(self) -> InFlightFetch | None:
-        """The Fetch that was left behind, if the next one is for what it does not include."""
+        """The Fetch that was left behind, if the next one is for positions that it does not include."""
         return self.left_behind if self.left_behind is not None and not self.left_behind.beside else None
 
     def has_work(self) -> bool:
@@ -284,7 +288,8 @@ class Source:
         return list(used.asked.values())
 
     def _changes(self, last_turn: int) -> tuple[list[Asked], list[Asked]] | None:
-        """(what to name, what to forget) in the session; None if it ended, because a partition that has waited long would come last."""
+        """(partitions to name, partitions to forget) in the session; None if it ended, because a partition that has waited long would come
+        last."""
         session = self.session
         if not self._news:
             return [], []
@@ -299,7 +304,7 @@ class Source:
             now = None if position is None else self._wish(position)
             before = session.note(tp, now)
             known = now is None or now.position.is_unconfirmed or now.position.claim.end >= 0
-            if before is not None and now is not None and not known:  # after a seek: the broker returns only what changed
+            if before is not None and now is not None and not known:  # after a seek: the broker returns the end only if it has changed
                 now.position.claim.end = before.position.claim.end
             if before is not None and (now is None or (session.by_id and now.topic_id != before.topic_id)):
                 forgotten.append(before)

@@ -1,4 +1,5 @@
-"""Start offsets. Rule: a position begins at its committed offset, otherwise by the reset policy; offsets of a deleted topic never count.
+"""Finds the offsets at which positions begin. Invariant: a position begins at its committed offset, otherwise by the reset policy; offsets
+of a deleted topic never count.
 
 Look-ups are repeated until there is an offset or the position is no longer read. A look-up that was running when its topic was recreated
 starts again.
@@ -66,7 +67,7 @@ class StartSearch(PositionSearch):
 
 
 class RewindSearch(StartSearch):
-    """For the beginning of the log after a rewind: what the application has got is read again, as far as the log still has it."""
+    """Looks up the beginning of the log after a rewind: records that the application has got are read again, as far as the log has them."""
 
     __slots__ = ("_first",)
 
@@ -184,7 +185,7 @@ class StartOffsets:
         self._search(position, first)
 
     def continue_at(self, position: Position, offset: int) -> None:
-        """Read from `offset`, the result of a look-up; what was to be read before it is lost."""
+        """Read from `offset`, the result of a look-up; report the gap before it as lost."""
         gap, position.gap, position.search = position.gap, None, None
         self.positions.locate(position, offset, -1)
         if gap is not None:
@@ -197,7 +198,7 @@ class StartOffsets:
             return
         first, position.otherwise = position.otherwise, None
         if position.claim.delivered:
-            first = None  # what was to be read again has been found
+            first = None  # reading has found the records of the rewind already
         target = self.policy if first is None else Start.EARLIEST
         log.warning(
             "%s: %s: offset %d is out of range; continuing at the %s offset",
@@ -291,7 +292,7 @@ class StartOffsets:
     # ---------------------------------------------------------------- topics that are created or recreated
 
     def topic_changed(self, positions: Iterable[Position]) -> None:
-        """The metadata of their topics changed. In a recreated topic, old offsets are those of other records."""
+        """Handle changed metadata of the positions' topics. In a recreated topic, old offsets belong to other records."""
         for position in positions:
             error = self._cluster.topic_error(position.tp.topic)
             if (refusal := self._cluster.refusal(position.tp.topic, position.asked)) is not None:
@@ -306,7 +307,7 @@ class StartOffsets:
                 self._search_again(position)
 
     def notice(self, position: Position) -> bool:
-        """Whether the topic was recreated since the last call: what was read before is not committed any more."""
+        """Whether the topic was recreated since the last call: offsets of the former topic are not committed any more."""
         known, before = self._cluster.topic_id(position.tp.topic), position.topic_id
         if known is None or known == before:
             return False
@@ -324,7 +325,7 @@ class StartOffsets:
         return True
 
     def end(self, position: Position, deleted: Collection[str] = ()) -> None:
-        """It is read no more. The metadata may have news of its topic that no poll has seen; `deleted` are topics known to be gone."""
+        """End `position`. The metadata may have news of its topic that no poll has seen; `deleted` are topics known to be gone."""
         if self.notice(position):
             return
         missing = self._cluster.was_missing(position.tp.topic, MISSING_SECONDS)
@@ -348,7 +349,7 @@ class StartOffsets:
         if self.policy is Start.NONE:
             self.positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))
         else:
-            # The whole topic is newer than the subscription, so it is read from its beginning, whatever the policy.
+            # The whole topic is newer than the subscription, so it is read from its beginning with every policy.
             self.reset(position, Start.EARLIEST)
 
     def _search_again(self, position: Position) -> None:

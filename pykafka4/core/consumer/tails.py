@@ -1,8 +1,9 @@
-"""Tails. Rule: a read up to an offset ends there although no record may lie before it, and never waits for a log that ends before it.
+"""Ends bounded reads whose last offsets have no record. Rule: a read up to an offset ends there even if no record lies before it, and never
+waits for a log that ends before it.
 
 Compaction may have removed all records between a position and its bound, `Claim.until`, when nothing lies behind the bound. Then no
-response ever moves the position. A response proves the gap if it has no byte of any partition (a first batch is returned whatever its
-size, KIP-74), was not throttled (a throttled response is empty), chose no follower, and the end of the log is not before the bound. One
+response ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole, of any
+size: KIP-74), was not throttled (a throttled response is empty), chose no follower, and the end of the log is not before the bound. One
 more look-up makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
 
 If the end of the log is before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A
