@@ -134,7 +134,7 @@ def test_forms_of_columns_that_nobody_has_are_forgotten(harness: ReaderHarness) 
         (["vaule"], "did you mean 'value'"),
         ([["value"]], "there is no column"),
         ([], "name at least one"),
-        (["key", "key"], "is there 2 times"),
+        (["key", "key"], "is listed 2 times"),
     ],
 )
 def test_columns_that_do_not_exist_are_refused(columns: Any, message: str) -> None:
