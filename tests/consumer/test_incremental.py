@@ -22,7 +22,7 @@ JOINED = JoinRequest("m", None, "c", "consumer", (), 600.0, 600.0, needs_id_firs
 
 @pytest.fixture
 def incrementally(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.core.consumer.machine.ClassicProtocol", incremental)
+    monkeypatch.setattr("pykafka4.core.group.membership.classic.ClassicProtocol", incremental)
 
 
 def beginning(server: ModelServer, consumer: Consumer, *partitions: int) -> Become:

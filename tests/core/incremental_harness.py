@@ -94,5 +94,5 @@ class IncrementalProtocol:
 def incremental(
     config: Any, coordinator: Any, cluster: Any, assignee: Assignee, random: Any, outbox: Any, commits: Any
 ) -> IncrementalProtocol:
-    """Takes the place of `ClassicProtocol` in `core.consumer.machine`."""
+    """Takes the place of `ClassicProtocol` for `core.consumer.machine`."""
     return IncrementalProtocol(assignee)

@@ -63,7 +63,7 @@ class Member(ConsumerHarness):
 
 @pytest.fixture
 def member(monkeypatch: pytest.MonkeyPatch) -> Member:
-    monkeypatch.setattr("pykafka4.core.consumer.machine.ClassicProtocol", incremental)
+    monkeypatch.setattr("pykafka4.core.group.membership.classic.ClassicProtocol", incremental)
     return Member()
 
 
