@@ -17,7 +17,6 @@ Modules; each line imports only from lines below it:
     users       the commands about users that log in with SCRAM
     quotas      the commands about client quotas
     tokens      the commands about delegation tokens
-    listing     rows of a list, and options that these four share
     cluster     the commands about the cluster: brokers, quorum, features, log directories
     topics      the commands about topics
     settings    the commands about settings
@@ -36,6 +35,7 @@ Modules; each line imports only from lines below it:
     invocation  which cluster: options, variables, profiles; clients for commands; exit codes
     profiles    names for clusters, in a file of the user
     streams     standard streams that are closed, full, or without a reader
+    listing     the options --json and --execute, and lists
     show        results as tables and as JSON
     tables      columns that fit a terminal
 """

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from pykafka4.admin import AdminClient
 from pykafka4.cli.frame import Seconds
 from pykafka4.cli.invocation import DONE, Invocation, complain, note
-from pykafka4.cli.show import as_json, console, table
+from pykafka4.cli.show import console, print_json, table
 from pykafka4.cli.tables import Table
 from pykafka4.core.admin.topics import NewTopic
 from pykafka4.errors import KafkaError
@@ -177,7 +177,7 @@ def bench(
             for figures in _phases(invocation, work, rate, latency_seconds):
                 found.append(figures)
                 if json_:
-                    click.echo(as_json(figures.json()))
+                    print_json(figures.json())
         finally:
             code = _delete(admin, work.topic, invocation.timeout)
     if not json_:

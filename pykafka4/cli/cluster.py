@@ -11,9 +11,10 @@ from rich.filesize import decimal
 
 from pykafka4.cli.arguments import targets
 from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
+from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.local import down, status, up
-from pykafka4.cli.replicas import as_json_option, elect_leaders, execute_option, reassign
-from pykafka4.cli.show import as_json, at_time, console, error_json, table
+from pykafka4.cli.replicas import elect_leaders, reassign
+from pykafka4.cli.show import at_time, console, error_json, print_json, table
 from pykafka4.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def describe(invocation: Invocation, json_: bool) -> int:
     with invocation.admin() as admin:
         found = admin.describe_cluster(invocation.timeout)
     if json_:
-        click.echo(as_json(attrs.asdict(found)))
+        print_json(attrs.asdict(found))
         return DONE
     states = {True: "fenced", False: "up", None: "up"}
     rows = [(one.id, one.host, one.port, one.rack, states[one.is_fenced]) for one in found.brokers]
@@ -73,7 +74,7 @@ def quorum(invocation: Invocation, json_: bool) -> int:
     with invocation.admin() as admin:
         found = admin.describe_quorum(invocation.timeout)
     if json_:
-        click.echo(as_json(attrs.asdict(found, value_serializer=_texts) | {"max_lag": found.max_lag}))
+        print_json(attrs.asdict(found, value_serializer=_texts) | {"max_lag": found.max_lag})
         return DONE
     title = f"leader {found.leader}, epoch {found.leader_epoch}, high watermark {found.high_watermark}, highest lag {found.max_lag}"
     console().print(table(("node", "role", "end", "lag", "last fetch", "caught up", "directory"), _replica_rows(found), title))
@@ -135,7 +136,7 @@ def _show_features(found: Features, wanted: Mapping[str, int], json_: bool) -> N
     chosen = [one for one in found.features.values() if not wanted or one.name in wanted]
     if json_:
         for one in chosen:
-            click.echo(as_json({**attrs.asdict(one), **({"new": wanted[one.name]} if wanted else {})}))
+            print_json({**attrs.asdict(one), **({"new": wanted[one.name]} if wanted else {})})
         return
     columns = ("feature", "level", *(["new"] if wanted else []), "lowest", "highest")
     rows = [(one.name, one.level, *([wanted[one.name]] if wanted else []), one.lowest, one.highest) for one in chosen]
@@ -185,7 +186,7 @@ def _replica(node: int, directory: LogDir, tp: TopicPartition) -> dict[str, Any]
 def _show_replicas(replicas: list[dict[str, Any]], json_: bool) -> None:
     if json_:
         for row in replicas:
-            click.echo(as_json(row))
+            print_json(row)
         return
     columns = ("topic", "partition", "broker", "size", "lag", "directory")
     places = {True: " (to come)", False: ""}
@@ -201,7 +202,7 @@ def _show_directories(directories: list[tuple[int, LogDir]], json_: bool) -> Non
         for node, one in directories:
             row = {"broker": node, "path": one.path, "replicas": len(one.replicas), "size": one.size}
             error = error_json(one.error) if one.error is not None else {}
-            click.echo(as_json({**row, "usable_bytes": one.usable_bytes, "total_bytes": one.total_bytes, **error}))
+            print_json({**row, "usable_bytes": one.usable_bytes, "total_bytes": one.total_bytes, **error})
         return
     rows = [
         (node, one.path, len(one.replicas), decimal(one.size), _bytes(one.usable_bytes), _bytes(one.total_bytes), one.error or "ok")
@@ -238,7 +239,7 @@ def unregister(invocation: Invocation, broker: int, execute: bool, json_: bool) 
             admin.unregister_broker(broker, invocation.timeout)
     state = "not listed" if one is None else "fenced"  # brokers before 4.0 do not list fenced ones: the controllers know
     if json_:
-        click.echo(as_json({"broker": broker, "state": state, "executed": execute}))
+        print_json({"broker": broker, "state": state, "executed": execute})
     else:
         console().print(table(("broker", "host", "state"), [(broker, None if one is None else one.host, state)]))
     note(f"broker {broker} is unregistered" if execute else "nothing has been changed; --execute unregisters it")

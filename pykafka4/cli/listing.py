@@ -1,4 +1,4 @@
-"""What the commands about rights, users, quotas and tokens share. Rule: a list is a table, or one JSON object a line."""
+"""The options `--json` and `--execute`, and lists. Rule: a list is a table, or one JSON object a line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pykafka4.cli.show import as_json, console, table
+from pykafka4.cli.show import console, print_json, table
 
 __all__ = ["as_json_option", "execute_option", "print_rows"]
 
@@ -19,7 +19,6 @@ def print_rows(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], json_:
     """Rows on standard output; in a table only these columns, under `names` if they have others."""
     chosen = tuple(columns)
     if json_:
-        for row in rows:
-            click.echo(as_json(dict(row)))
+        print_json(*map(dict, rows))
     else:
         console().print(table(names or chosen, [[row[column] for column in chosen] for row in rows]))

@@ -13,9 +13,8 @@ from pykafka4.assignors.builtin import ASSIGNORS
 from pykafka4.assignors.interface import Assignor
 from pykafka4.cli.invocation import Invocation
 from pykafka4.core.admin.values import CLASSIC
-from pykafka4.core.group.leading.rewinds import strangers_refusal
+from pykafka4.core.group.leading.rewinds import member_title, strangers_refusal
 from pykafka4.errors import KafkaError
-from pykafka4.errors.words import visible
 from pykafka4.misuse import api_timeout
 
 __all__ = ["live_obstacle", "rewind_live"]
@@ -47,7 +46,7 @@ def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
     if found.type != CLASSIC:
         return KafkaError(f"group {plan.group_id} is of the consumer protocol (KIP-848), which knows no rewind: stop its members")
     strangers = [member for member in found.members if member.can_rewind is False]
-    if refusal := strangers_refusal([f"member {visible(m.member_id)} (client {visible(m.client_id)}, host {m.host})" for m in strangers]):
+    if refusal := strangers_refusal([member_title(m.member_id, m.client_id, m.host) for m in strangers]):
         return KafkaError(f"group {plan.group_id} is not rewound, and nothing has changed: {refusal}")
     return None
 

@@ -27,7 +27,7 @@ from rich.markup import escape
 from pykafka4.admin import AdminClient
 from pykafka4.cli.invocation import DONE, FAILED, note
 from pykafka4.cli.kafka import VERSION, cache, fetch, fetched, jars_of, java
-from pykafka4.cli.show import as_json, console, table
+from pykafka4.cli.show import console, print_json, table
 from pykafka4.errors import KafkaError
 
 __all__ = ["down", "status", "up"]
@@ -331,7 +331,7 @@ def down(delete: bool, json_: bool) -> int:
     if delete:
         shutil.rmtree(here.folder, ignore_errors=True)
     if json_:
-        click.echo(as_json({"ended": [each.id for each in found], "deleted": delete}))
+        print_json({"ended": [each.id for each in found], "deleted": delete})
     else:
         note(
             f"{len(found)} broker{'s'[: len(found) != 1]} ended{', data deleted' if delete else ''}"
@@ -362,7 +362,7 @@ def _show(here: Local, json_: bool) -> int:
         {"broker": each.id, "address": f"localhost:{each.port}", "pid": each.pid(), "log": str(each.log)} for each in here.brokers()
     ]
     if json_:
-        click.echo(as_json({"bootstrap": here.bootstrap, "folder": str(here.folder), "brokers": rows}))
+        print_json({"bootstrap": here.bootstrap, "folder": str(here.folder), "brokers": rows})
         return DONE
     console().print(table(("broker", "address", "pid", "log"), [tuple(row.values()) for row in rows]))
     note(f"export PYKAFKA4_BOOTSTRAP={here.bootstrap}")

@@ -132,10 +132,10 @@ def _invoke(arguments: Sequence[str]) -> int:
 def _failed(error: KafkaError, arguments: Sequence[str]) -> int:
     code = complain(error)
     if "--json" in arguments:  # a program that reads the result gets an object in any case
-        from pykafka4.cli.show import as_json, error_json
+        from pykafka4.cli.show import error_json, print_json
 
         try:
-            click.echo(as_json(error_json(error)))
+            print_json(error_json(error))
         except OSError as lost:
             lose(sys.stdout)
             if not isinstance(lost, BrokenPipeError):

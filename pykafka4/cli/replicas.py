@@ -18,8 +18,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from pykafka4.cli.arguments import targets
 from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
+from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.partitions import find_partitions
-from pykafka4.cli.show import as_json, console, error_json, table
+from pykafka4.cli.show import console, error_json, print_json, table
 from pykafka4.errors import KafkaError, PartialFailure, short_name
 from pykafka4.records import TopicPartition
 
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
     from pykafka4.admin.replicas import ReassignmentProgress
     from pykafka4.core.admin.topic_looks import PartitionDescription
 
-__all__ = ["as_json_option", "elect_leaders", "execute_option", "reassign"]
+__all__ = ["elect_leaders", "reassign"]
 
-execute_option = click.option("--execute", is_flag=True, help="Execute the plan. Without this option the command only shows the plan.")
-as_json_option = click.option("--json", "json_", is_flag=True, help="JSON, one object a line, instead of a table.")
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
 LOOK_S: Final = 0.5
@@ -183,7 +182,7 @@ def _show_plan(plan: Sequence[Planned], errors: Mapping[Any, KafkaError], wantin
         for row in plan:
             error = error_json(errors[row.partition]) if row.partition in errors else {}
             shown = {"topic": row.partition.topic, "partition": row.partition.partition, "replicas": row.current, "new": row.new}
-            click.echo(as_json({**shown, "bytes": row.bytes, "executed": wanting.execute and not error, **error}))
+            print_json({**shown, "bytes": row.bytes, "executed": wanting.execute and not error, **error})
     elif plan:
         outcomes = {False: ("would begin", "would be cancelled"), True: ("begun", "cancelled")}[wanting.execute]
         done = {row.partition: outcomes[row.new is None] for row in plan} | {tp: short_name(error) for tp, error in errors.items()}
@@ -207,7 +206,7 @@ def _under_way(admin: AdminClient, invocation: Invocation, wait: bool, json_: bo
     if json_:
         for tp, one in found.items():
             shown = {"topic": tp.topic, "partition": tp.partition, **attrs.asdict(one.reassignment)}
-            click.echo(as_json({**shown, "copied_bytes": one.copied_bytes, "total_bytes": one.total_bytes}))
+            print_json({**shown, "copied_bytes": one.copied_bytes, "total_bytes": one.total_bytes})
     elif found:
         rows = [(*tp, *_move_cells(one)) for tp, one in found.items()]
         console().print(table(("topic", "partition", "brokers", "adding", "removing", "copied", "size"), rows))
@@ -306,7 +305,7 @@ def _show_elections(
         for tp, part in needed.items():
             error = error_json(errors[tp]) if tp in errors else {}
             shown = {"topic": tp.topic, "partition": tp.partition, "leader": part.leader, "preferred": part.replicas[0], "isr": part.isr}
-            click.echo(as_json({**shown, "executed": execute and not error, **error}))
+            print_json({**shown, "executed": execute and not error, **error})
         return
     done = "elected" if execute else "would be elected"
     rows = [

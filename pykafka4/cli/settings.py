@@ -11,7 +11,8 @@ import click
 from pykafka4.admin.topic_arguments import as_resource
 from pykafka4.cli.arguments import settings_of
 from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
-from pykafka4.cli.show import as_json, console, error_json, table
+from pykafka4.cli.listing import as_json_option
+from pykafka4.cli.show import console, error_json, print_json, table
 from pykafka4.core.admin.configs import ANY_BROKER, KINDS, Append, ConfigEntry, Operation, Resource, Subtract
 from pykafka4.errors import ConfigError, KafkaError
 
@@ -36,7 +37,6 @@ class ResourceType(click.ParamType):  # type: ignore[type-arg]  # click before 8
 
 
 resource_argument = click.argument("resource", type=ResourceType(), metavar="KIND:NAME")
-as_json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of a table, an object a line.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers check it; nothing is changed.")
 
 
@@ -73,7 +73,7 @@ def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
         found = admin.list_config_resources(kinds, timeout=invocation.timeout)
     if json_:
         for kind, name in found:
-            click.echo(as_json({"kind": kind, "name": name}))
+            print_json({"kind": kind, "name": name})
     else:
         console().print(table(("kind", "name"), found))
     return DONE
@@ -106,9 +106,9 @@ def get(invocation: Invocation, resource: tuple[Resource, ...], names: tuple[str
     rows = [(key, entry) for key, one in found.items() if not isinstance(one, KafkaError) for entry in one.values() if wanted(entry)]
     if json_:
         for key, entry in rows:
-            click.echo(as_json({"kind": key[0], "name": key[1], "setting": entry.name, **_entry(entry)}))
+            print_json({"kind": key[0], "name": key[1], "setting": entry.name, **_entry(entry)})
         for key, error in errors.items():
-            click.echo(as_json({"kind": key[0], "name": key[1], **error_json(error)}))
+            print_json({"kind": key[0], "name": key[1], **error_json(error)})
     else:
         columns = ("resource", "setting", "value", "source", *(["documentation"] if docs else []))
         shown = [(written(key), one.name, _value(one), one.source, *([one.documentation] if docs else [])) for key, one in rows]
@@ -169,6 +169,6 @@ def _alter(invocation: Invocation, resource: Resource, changes: dict[str, Operat
     with invocation.admin() as admin:
         admin.alter_configs({resource: changes}, validate_only=dry_run, timeout=invocation.timeout)
     if json_:
-        click.echo(as_json({"kind": resource[0], "name": resource[1], "settings": list(changes), "changed": not dry_run}))
+        print_json({"kind": resource[0], "name": resource[1], "settings": list(changes), "changed": not dry_run})
     note(f"{written(resource)}: {', '.join(changes)} {'would be changed' if dry_run else 'changed'}")
     return DONE

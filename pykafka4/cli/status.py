@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pykafka4.cli.invocation import DONE, FAILED, Invocation
-from pykafka4.cli.show import as_json, console, plain
+from pykafka4.cli.show import console, plain, print_json
 from pykafka4.diagnosis.steps import NOT_LOOKED, diagnose
 from pykafka4.diagnosis.values import Finding, Outcome
 from pykafka4.errors import listed
@@ -62,7 +62,7 @@ def _merged(source: Properties, **given: Any) -> dict[str, Any]:
 def _as_lines(findings: Iterable[Finding]) -> int:
     code = DONE
     for finding in findings:
-        click.echo(as_json({**attrs.asdict(finding), "outcome": finding.outcome.value}))
+        print_json({**attrs.asdict(finding), "outcome": finding.outcome.value})
         code = max(code, _code(finding))
     return code
 

@@ -13,7 +13,8 @@ import click
 from pykafka4.admin import AdminClient
 from pykafka4.cli.arguments import settings_of
 from pykafka4.cli.invocation import DONE, Invocation, complain_of, note, outcomes
-from pykafka4.cli.show import as_json, console, error_json, table
+from pykafka4.cli.listing import as_json_option, execute_option
+from pykafka4.cli.show import console, error_json, print_json, table
 from pykafka4.core.admin.topic_looks import PartitionDescription, TopicDescription, TopicListing
 from pykafka4.core.admin.topics import CreatedTopic, NewPartitions, NewTopic
 from pykafka4.core.admin.values import EARLIEST, LATEST
@@ -34,7 +35,6 @@ def topics() -> None:
     """
 
 
-as_json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of a table, an object a line.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers check it; nothing is changed.")
 replicas_option = click.option(
     "--replicas",
@@ -58,7 +58,7 @@ def list_(invocation: Invocation, internal: bool, json_: bool) -> int:
         found = admin.list_topics(internal=internal, timeout=invocation.timeout)
     if json_:
         for topic in found.values():
-            click.echo(as_json(_listing(topic)))
+            print_json(_listing(topic))
     else:
         rows = [(one.name, one.partitions, one.replication_factor) for one in found.values()]
         console().print(table(("topic", "partitions", "replication"), rows))
@@ -93,7 +93,7 @@ def describe(invocation: Invocation, topic: tuple[str, ...], under_replicated: b
     if json_:
         for key, one in found.items():
             if isinstance(one, KafkaError) or one.partitions or not under_replicated:
-                click.echo(as_json({"name": str(key), **error_json(one)} if isinstance(one, KafkaError) else _description(one)))
+                print_json({"name": str(key), **error_json(one)} if isinstance(one, KafkaError) else _description(one))
     else:
         columns = ("topic", "partition", "leader", "epoch", "replicas", "in sync", "offline")
         console().print(table(columns, [row for one in found.values() if isinstance(one, TopicDescription) for row in _rows(one)]))
@@ -170,7 +170,7 @@ def create(
     if json_:
         for name, one in found.items():
             made = {} if isinstance(one, KafkaError) else {**attrs.asdict(rows[name]), "topic_id": _text(rows[name].topic_id)}
-            click.echo(as_json({"name": name, **made, "created": bool(made) and not dry_run, **_error(one)}))
+            print_json({"name": name, **made, "created": bool(made) and not dry_run, **_error(one)})
     else:
         columns = ("topic", "partitions", "replication", "id")
         console().print(table(columns, [(one.name, one.partitions, one.replication_factor, one.topic_id) for one in rows.values()]))
@@ -210,7 +210,7 @@ def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, place
     done = "would be changed" if dry_run else "changed"
     if json_:
         for name, one in found.items():
-            click.echo(as_json({"name": name, "partitions": partitions, "changed": not _error(one) and not dry_run, **_error(one)}))
+            print_json({"name": name, "partitions": partitions, "changed": not _error(one) and not dry_run, **_error(one)})
     else:
         rows = [(name, partitions, done) for name, one in found.items() if not isinstance(one, KafkaError)]
         console().print(table(("topic", "partitions", "outcome"), rows))
@@ -219,7 +219,7 @@ def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, place
 
 @topics.command()
 @click.argument("topic", nargs=-1, required=True)
-@click.option("--execute", is_flag=True, help="Execute the plan. Without this option the command only shows the plan.")
+@execute_option
 @as_json_option
 @click.pass_obj
 def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_: bool) -> int:
@@ -240,7 +240,7 @@ def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_:
         for key, one in found.items():
             shown = {**_description(one), "records": records[key]} if isinstance(one, TopicDescription) else {"name": str(key)}
             shown.pop("partitions", None)
-            click.echo(as_json({**shown, "deleted": execute and not _error(outcome[key]), **_error(outcome[key])}))
+            print_json({**shown, "deleted": execute and not _error(outcome[key]), **_error(outcome[key])})
     else:
         done = "deleted" if execute else "would be deleted"
         rows = [

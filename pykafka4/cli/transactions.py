@@ -10,9 +10,9 @@ import click
 
 from pykafka4.cli.arguments import targets
 from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
+from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.partitions import find_partitions
-from pykafka4.cli.replicas import as_json_option, execute_option
-from pykafka4.cli.show import as_json, at_time, console, error_json, table
+from pykafka4.cli.show import at_time, console, error_json, print_json, table
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
@@ -73,7 +73,7 @@ def list_(
         )
     if json_:
         for one in found:
-            click.echo(as_json(attrs.asdict(one)))
+            print_json(attrs.asdict(one))
     else:
         rows = [(one.transactional_id, one.producer_id, one.state, one.coordinator) for one in found]
         console().print(table(("transactional id", "producer", "state", "coordinator"), rows))
@@ -96,7 +96,7 @@ def describe(invocation: Invocation, transactional_ids: tuple[str, ...], json_: 
         found = admin.describe_transactions(transactional_ids, invocation.timeout)
     if json_:
         for name, one in found.items():
-            click.echo(as_json({"transactional_id": name, **(error_json(one) if isinstance(one, KafkaError) else _description(one))}))
+            print_json({"transactional_id": name, **(error_json(one) if isinstance(one, KafkaError) else _description(one))})
     else:
         rows = [
             (one.transactional_id, one.state, one.producer_id, one.producer_epoch, one.timeout_ms / 1000, at_time(one.started_ms),
@@ -138,7 +138,7 @@ def producers(invocation: Invocation, topics: tuple[str, ...], json_: bool) -> i
 def _show_producers(rows: Iterable[tuple[str, int, ActiveProducer]], json_: bool) -> None:
     if json_:
         for topic, partition, one in rows:
-            click.echo(as_json({"topic": topic, "partition": partition, **attrs.asdict(one)}))
+            print_json({"topic": topic, "partition": partition, **attrs.asdict(one)})
         return
     cells = [
         (topic, partition, one.producer_id, one.epoch, one.last_sequence, at_time(one.last_timestamp_ms), one.transaction_start)
@@ -179,7 +179,7 @@ def _show_hanging(found: Iterable[HangingTransaction], json_: bool, **more: obje
     if json_:
         for one in found:
             place = {**one.partition._asdict(), "transactional_id": one.transactional_id}
-            click.echo(as_json({**place, **attrs.asdict(one.producer), **more}))
+            print_json({**place, **attrs.asdict(one.producer), **more})
         return
     rows = [
         (*one.partition, one.producer.producer_id, one.producer.epoch, one.transactional_id, at_time(one.producer.last_timestamp_ms),

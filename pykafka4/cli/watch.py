@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pykafka4.cli.invocation import DONE, FAILED, complain, note
-from pykafka4.cli.show import as_json, console, plain, table
+from pykafka4.cli.show import console, plain, print_json, table
 from pykafka4.net.transport import explain
 from pykafka4.pages.processes import Process, folder, serving
 
@@ -117,7 +117,7 @@ def _list(is_json: bool) -> int:
     found = serving()
     if is_json:
         for process in found:
-            click.echo(as_json({"pid": process.pid, "program": process.program, "since": process.since, "pages": list(process.pages)}))
+            print_json({"pid": process.pid, "program": process.program, "since": process.since, "pages": list(process.pages)})
         return DONE
     if not found:
         note("No process of yours serves a status page. In the program: client.serve_status()")
@@ -133,7 +133,7 @@ def _rows_of(process: Process) -> list[tuple[object, ...]]:
 
 def _print_json(page: Page, once: bool) -> int:
     while True:
-        click.echo(as_json(page.read(100)))
+        print_json(page.read(100))
         if once:
             return DONE
         time.sleep(EVERY_S)

@@ -19,7 +19,7 @@ from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import JoinGroupResponse
 
-__all__ = ["Wish", "strangers_refusal", "wish_of", "with_rewind"]
+__all__ = ["Wish", "member_title", "strangers_refusal", "wish_of", "with_rewind"]
 
 log = get_log("pykafka4.group")
 
@@ -32,6 +32,11 @@ class Wish:
     rewind: Rewind
     refusal: str
     done: frozenset[TopicPartition]
+
+
+def member_title(member_id: str, client_id: str, host: str) -> str:
+    """How messages name a member."""
+    return f"member {visible(member_id)} (client {visible(client_id)}, host {visible(host)})"
 
 
 def strangers_refusal(names: list[str]) -> str:

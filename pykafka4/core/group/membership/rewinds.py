@@ -16,14 +16,13 @@ import attrs
 
 from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.group.committing.offsets import Commit, names_of
-from pykafka4.core.group.leading.rewinds import strangers_refusal
+from pykafka4.core.group.leading.rewinds import member_title, strangers_refusal
 from pykafka4.core.group.membership.protocol import CommitsInFlight
 from pykafka4.core.group.notes import WITHOUT_NOTES, Note, Rewind, carries_note, note_bytes, read_note
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error, listed
 from pykafka4.errors.codes import error_code
-from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -130,7 +129,9 @@ class Rewinds:
             return
         group = groups[0]
         if group.group_state == STABLE or (group.group_state in (EMPTY, DEAD) and not is_member):
-            refusal = strangers_refusal([_named(member) for member in group.members if not carries_note(member.member_metadata)])
+            refusal = strangers_refusal(
+                [member_title(m.member_id, m.client_id, m.client_host) for m in group.members if not carries_note(m.member_metadata)]
+            )
             if refusal:
                 self._refuse(refusal)
             else:
@@ -228,7 +229,3 @@ class Rewinds:
 
         places = {tp: OffsetAndMetadata(offset) for tp, offset in starts.items()}
         self._commits.commit(Commit(places, identity, now + COMMITTED_IN, done))
-
-
-def _named(member: DescribeGroupsResponse.Group.Member) -> str:
-    return f"member {visible(member.member_id)} (client {visible(member.client_id)}, host {visible(member.client_host)})"
