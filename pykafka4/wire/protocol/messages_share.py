@@ -108,7 +108,7 @@ class ShareFetchResponse(Response):
 
 @request(api_key=78, versions="1-2", flexible="0+", since="4.1")
 class ShareFetchRequest(Request[ShareFetchResponse]):
-    """Acknowledge records, then acquire more. In an open session it names only what changed, and what is acknowledged."""
+    """Acknowledge records, then acquire more. In an open session the request names only changed partitions and acknowledged records."""
 
     @struct
     class Topic:
