@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 
 ALONE = "-n 0 --last-failed --last-failed-no-failures none"
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$|^(\S+::.+): (?:setup|call|teardown) failed$")  # in the summary, and at once
-WHOLE = "-n 0"  # a crashed process leaves tests that have not run
+WHOLE = ""  # a crashed process leaves tests that have not run
 CRASHED = re.compile(r"crashed while running|crashed workers reached")
-LIMIT_S = 4200  # a target that hangs ends, and fails; on a slow machine `integration` takes twice the usual time
+LIMIT_S = 4200  # of a target that hangs; on a slow machine `integration` takes twice the usual time
+AGAIN_S = 900  # of its second run; CI ends everything after 5,400 s, and then there is no report
 OUTPUT = threading.Lock()
 
 
@@ -36,9 +37,9 @@ class Run:
     seconds: float = 0.0
     failed: list[str] = field(default_factory=list)
 
-    def __call__(self, prefix: str, more: str = "") -> bool:
+    def __call__(self, prefix: str, limit_s: int = LIMIT_S, more: str = "") -> bool:
         began = time.monotonic()
-        command = ["timeout", "--kill-after=30", str(LIMIT_S), "make", "--no-print-directory", self.target, f"MORE={more}"]
+        command = ["timeout", "--kill-after=30", str(limit_s), "make", "--no-print-directory", self.target, f"MORE={more}"]
         done = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         )
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
     second = [Run(run.target) for run in failed]
     for before, run in zip(failed, second):
         print(f"\n== {run.target}: {'all' if before.crashed else 'its failed'} tests run again, alone", flush=True)
-        run(run.target.ljust(width), WHOLE if before.crashed else ALONE)
+        run(run.target.ljust(width), AGAIN_S, WHOLE if before.crashed else ALONE)
     report(first, second, time.monotonic() - began)
     return 0 if all(run.passed for run in second) else 1
 

@@ -17,6 +17,7 @@ first: ; @touch first
 second: ; @test -e first
 bad: ; @echo "tests/test_a.py::test_b: call failed"; echo "FAILED tests/test_a.py::test_b - assert 1 == 2"; false
 busy: ; @case "$(MORE)" in *--last-failed*) echo 1 passed ;; *) echo "FAILED tests/test_c.py::test_d[x y] - TimeoutError"; false ;; esac
+crashing: ; @test -e crashed || { touch crashed; echo "worker 'gw0' crashed while running 'tests/test_g.py::test_h'"; exit 1; }; echo more: $(MORE).
 endless: ; @echo "tests/test_e.py::test_f: call failed"; sleep 60
 """
 
@@ -56,6 +57,12 @@ def test_a_test_that_fails_beside_others_only_is_named_but_does_not_fail_the_run
     assert "FAILED  busy" in report
     assert "    tests/test_c.py::test_d[x y]\n" in report
     assert "passed  busy, 0 s: alone, after the others" in report
+
+
+def test_a_target_whose_process_crashed_runs_again_whole(lanes) -> None:
+    code, out = lanes("crashing")
+    assert code == 0
+    assert "== crashing: all tests run again, alone\ncrashing | more: .\n" in out
 
 
 def test_a_run_that_is_ended_from_outside_names_the_tests_that_failed_until_then(tmp_path: Path) -> None:
