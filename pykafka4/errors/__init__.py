@@ -1,4 +1,6 @@
-"""Exceptions. Rule: a message says what happened, with which value, and what to do; an unknown error code is kept, never lost.
+"""Defines the exceptions of this package. A message names the failed thing and its value first, the way out last.
+
+Invariant: an error code that this version does not know is kept as a number.
 
 Modules; each line imports only from lines below it:
     codes   the table of Kafka's error codes: retries, refreshed metadata, outcome of a Produce
@@ -56,8 +58,9 @@ E = TypeVar("E", bound="KafkaError")
 T = TypeVar("T")
 
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
-DUMP = "Request Request("  # how the text of a controller begins that refuses a request: that is all in it
-SHOWN_MEMBERS = 10  # members of a group, and partitions of each, that a message lists
+# The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
+DUMP = "Request Request("
+SHOWN_MEMBERS = 10  # a message lists so many members of a group, and so many partitions of each member
 
 
 def shown(value: object) -> str:
@@ -70,14 +73,14 @@ def shown(value: object) -> str:
 
 
 def shown_unless_secret(value: object) -> str:
-    """The same for a value that is no option at all: a dict of options, or a URL with a password, is named by its type."""
+    """The same for a value whose option is unknown. A dict of options or a URL may hold a password, so the text names only their type."""
     return shown(value) if isinstance(value, str) and "@" not in value else with_article(type(value).__name__)
 
 
 def listed(
     items: Sequence[T], text: Callable[[T], str] = str, between: str = ", ", before_more: str = " ", most: int = SHOWN_MEMBERS
 ) -> str:
-    """The first `most` of `items` for a message, and how many more there are: `orders-0, orders-1 and 4 more`."""
+    """The first `most` of `items` for a message, and the number of the others: `orders-0, orders-1 and 4 more`."""
     more = f"{before_more}and {len(items) - most} more" if len(items) > most else ""
     return between.join(map(text, items[:most])) + more
 
@@ -98,9 +101,9 @@ class KafkaError(Exception):
         return self
 
     def again(self) -> Self:
-        """A copy of this error to raise: raising one instance repeatedly would make its traceback grow."""
+        """A copy of this error to raise. Each raise of one instance adds frames to its traceback, so a stored error would grow forever."""
         other = _restored(type(self), self.args, self._state())
-        other.__cause__ = self.__cause__  # of any class, as nothing is pickled here
+        other.__cause__ = self.__cause__  # of any class: `_state` leaves causes of other packages out, but no pickle is made here
         return other
 
     def __reduce__(self) -> Any:
@@ -124,7 +127,7 @@ def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) ->
 
 
 class ConfigError(KafkaError, ValueError):
-    """An option or argument is invalid; the message names it, its value and what is allowed."""
+    """An option or argument is invalid; the message names it, its value and the allowed values."""
 
 
 class ConnectionLost(KafkaError, ConnectionError):
@@ -144,7 +147,7 @@ class AuthenticationError(ConnectionLost):
 
     The message names the broker, the mechanism and the reason. The client tries again, with a back-off: credentials may be corrected.
     `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
-    application's callable for the credentials failed, so that no broker was asked. `is_of_client` is True if the broker refused the
+    application's callable for the credentials failed, so that no broker saw credentials. `is_of_client` is True if the broker refused the
     client's credentials or its certificate.
     """
 
@@ -152,22 +155,22 @@ class AuthenticationError(ConnectionLost):
     certain = True
     is_local = False
     is_of_client = False
-    suspicion = ""  # what the guess is
+    suspicion = ""  # the guessed reason; guesses count as one only if they are equal
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """The timeout expired before the operation finished; the message says what it was waiting for."""
+    """The timeout expired before the operation finished; the message names the event that did not come."""
 
     code = "TIMED_OUT"
 
 
 class BufferFull(KafkaError, BufferError):
-    """`buffer_memory` or `max_partition_bytes` is used up, and no room became free within `max_block_ms` (or blocking is not allowed)."""
+    """`buffer_memory` or `max_partition_bytes` is used up, and no room became free within `max_block_ms`, or `send` may not wait."""
 
     code = "BUFFER_FULL"
 
     def __str__(self) -> str:
-        """With on_full=raise the message is made when it is read, as an overload raises many: `args` are its parts."""
+        """The message. With on_full=raise, `args` are its parts: an overload raises many errors, and most messages are never read."""
         if len(self.args) != 5:
             return super().__str__()
         limits, in_use, topic, partition, size = self.args
@@ -183,8 +186,7 @@ def _place(topic: str, partition: int, offset: int, reason: str, next_offset: in
 class RecordTooLarge(KafkaError, ValueError):
     """A record is larger than `max_request_size`, or a fetched batch larger than `max_decompressed_bytes` or `receive_message_max_bytes`.
 
-    For a fetched batch, `topic`, `partition` and `offset` say where it is, and `next_offset` is the offset to `seek` to skip it
-    (None: unknown).
+    For a fetched batch, `topic`, `partition` and `offset` are its place, and `seek` to `next_offset` skips it (None: unknown).
     """
 
     topic: str | None = None
@@ -194,7 +196,7 @@ class RecordTooLarge(KafkaError, ValueError):
 
     @classmethod
     def fetched(cls, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> RecordTooLarge:
-        """The error for a batch that `offset` lies in."""
+        """The error for the batch with `offset`."""
         message = _place(topic, partition, offset, reason, next_offset)
         return cls(message)._with(topic=topic, partition=partition, offset=offset, next_offset=next_offset)
 
@@ -206,9 +208,9 @@ class DecodeError(KafkaError, ValueError):
 
 
 class CorruptRecord(KafkaError):
-    """A fetched batch is corrupt. `topic`, `partition` and `offset` say where it is; `next_offset` is the offset to `seek` to skip it.
+    """A fetched batch is corrupt. `topic`, `partition` and `offset` are its place; `seek` to `next_offset` skips it.
 
-    `next_offset` is None if even the batch's header is invalid, so that its end is unknown.
+    `next_offset` is None if the batch's header is invalid, too, so that its end is unknown.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> None:
@@ -219,8 +221,8 @@ class CorruptRecord(KafkaError):
 class DeserializationError(KafkaError):
     """A deserializer refused a record; `__cause__` is the exception that it raised, `part` is "key" or "value".
 
-    `record` is the record as fetched, with key and value as bytes; `topic`, `partition` and `offset` are the record's; `next_offset` is the
-    offset to `seek` to pass it.
+    `record` is the record as fetched, with key and value as bytes; `topic`, `partition` and `offset` are its place; `seek` to
+    `next_offset` skips it.
     """
 
     def __init__(self, record: Any, part: str, reason: str) -> None:
@@ -266,8 +268,8 @@ class BrokerError(KafkaError):
 class InvalidOffset(KafkaError):
     """There is no offset to continue from, and auto_offset_reset=none forbids choosing one.
 
-    `topic` and `partition` say where, `offset` is the consumer's position (None: it had none yet). Every poll raises it until
-    `seek((error.topic, error.partition), …)` sets a position.
+    `topic` and `partition` name the partition, `offset` is the consumer's position (None: it had none yet). Every poll raises this error
+    until `seek((error.topic, error.partition), …)` sets a position.
     """
 
     topic: str
@@ -287,7 +289,7 @@ class NoOffsetForPartition(InvalidOffset):
 
 
 class OffsetOutOfRange(InvalidOffset, BrokerError):
-    """The offset is no longer in the log, or not yet. `earliest` and `latest` are the current ends of the log."""
+    """The log does not have the offset any more, or not yet. `earliest` and `latest` are the current ends of the log."""
 
     earliest: int
     latest: int
@@ -300,7 +302,7 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
 
     @classmethod
     def deleted(cls, topic: str, partition: int, offset: int, earliest: int, latest: int, way_out: str) -> OffsetOutOfRange:
-        """The error for records that a bounded read needs and that are deleted: from `offset` up to `earliest`."""
+        """The error for records that a bounded read needs and that are deleted: from `offset`, before `earliest`."""
         detail = f"offsets {offset} to {earliest - 1} were deleted before they were read; the log begins at {earliest}; {way_out}"
         return cls._of(topic, partition, offset, earliest, latest, detail)
 
@@ -324,16 +326,16 @@ class LogTruncated(InvalidOffset):
 
     @classmethod
     def before(cls, topic: str, partition: int, until: int, end: int) -> LogTruncated:
-        """The error for a log that ends at `end`, before `until`, up to which it is read."""
+        """The error for a log that ends at `end`, before `until`, the end of the read."""
         reason = f"the log ends at {end}: an unclean leader election removed offsets {end} to {until - 1}, which were to be read"
         return cls.at(topic, partition, reason, end)._with(truncated_to=end)
 
 
 class AuthorizationError(BrokerError, PermissionError):
-    """The user of this client lacks a right. The client asks again while it needs it: the right may be granted at any time.
+    """The user of this client lacks a right. The client repeats its request while it needs the right, which may be granted at any time.
 
-    `operation`, `resource` and `resource_name` say which: `WRITE`, `topic`, `orders`. They are None if the broker's response does not show
-    it. `DESCRIBE or CREATE`: of a topic that would have been created, if it does not exist.
+    `operation`, `resource` and `resource_name` name the right: `WRITE`, `topic`, `orders`. They are None if the broker's response does not
+    show it. `DESCRIBE or CREATE` stands for a topic that brokers would have created if it does not exist.
     """
 
     operation: str | None = None
@@ -351,7 +353,7 @@ class AuthorizationError(BrokerError, PermissionError):
 
     @property
     def subject(self) -> tuple[str, ...]:
-        """What the error is about: all partitions of a topic get the same, and the application needs it once."""
+        """The key by which equal errors are found: all partitions of a topic lack the same right, and the application needs one error."""
         return (self.code.name, self.resource, self.resource_name or "") if self.resource else (self.code.name, self.what)
 
 
@@ -370,7 +372,7 @@ class GroupNotEmpty(GroupError):
 
     @classmethod
     def with_members(cls, group: str, members: Sequence[MemberDescription], what: str) -> Self:
-        """The error for `what`, which was refused because of these members."""
+        """The error for `what`, a call that brokers refused because of these members."""
         way_out = "stop them first, or let a member call `rewind_group` (`groups rewind --live`)"
         detail = f"{len(members)} active: {listed(members, _named, '; ', '; ')}; {way_out}"
         return cls(BY_NAME["NON_EMPTY_GROUP"], what, detail)._with(group=group, members=tuple(members))
@@ -383,9 +385,9 @@ def _named(member: MemberDescription) -> str:
 
 
 class RecordLockLost(KafkaError):
-    """Records of a share group are no longer locked for this consumer: they are delivered again, or were archived.
+    """Records of a share group are no longer locked for this consumer: the group delivers them again, or has archived them.
 
-    `topic`, `partition` and `offsets` say which. The lock has expired, or the session with the partition's leader has ended.
+    `topic`, `partition` and `offsets` name the records. The lock has expired, or the session with the partition's leader has ended.
     """
 
     code = "LOCK_LOST"
@@ -400,7 +402,7 @@ class RecordLockLost(KafkaError):
 
 
 class PartialFailure(KafkaError):
-    """Some of several things failed, or all. `errors` has the error of each, `done` the result of each that did not fail."""
+    """Some or all parts of a call failed. `errors` has the error of each failed part, `done` the result of each other part."""
 
     code = "PARTIAL_FAILURE"
     errors: dict[Any, KafkaError]
@@ -408,8 +410,8 @@ class PartialFailure(KafkaError):
 
     @classmethod
     def of(cls, what: str, errors: Mapping[Any, KafkaError], done: Mapping[Any, Any] | None = None) -> Self:
-        """The error for `what`, with the errors of partitions, topics or other things."""
-        texts = list(dict.fromkeys(map(str, errors.values())))  # one about the group is the same for many partitions
+        """The error for the call `what`, with the errors of partitions, topics or other things."""
+        texts = list(dict.fromkeys(map(str, errors.values())))  # an error of the group repeats itself for each of its partitions
         return cls(f"{what}: {listed(texts, str, '; ', '; ')}")._with(errors=dict(errors), done=dict(done or {}))
 
 
@@ -418,7 +420,7 @@ class ProducerFencedError(BrokerError):
 
     @classmethod
     def of_id(cls, transactional_id: str, hint: str = "") -> Self:
-        """The error for a transactional id that another producer uses now. `hint`: what may have happened instead."""
+        """The error for a transactional id that another producer uses now. `hint`: another possible cause."""
         error = cls(BY_NAME["PRODUCER_FENCED"], transactional_id)
         error.args = (f"{transactional_id}: another producer with this transactional_id has been started{hint}",)
         return error
@@ -431,9 +433,9 @@ class TransactionError(KafkaError):
 
 
 class TransactionAborted(TransactionError):
-    """The transaction can only be aborted, or was; the message says why. No read_committed consumer reads its records.
+    """The transaction can only be aborted, or was aborted; the message gives the reason. No read_committed consumer reads its records.
 
-    The exception: the commit was sent, and answered with an error or not at all. Then the message says that it may have been committed.
+    One exception: the client sent the commit, and got an error or no response. Then the message says that the transaction may be committed.
     """
 
     code: ErrorCode | str = "TRANSACTION_ABORTED"
@@ -442,7 +444,7 @@ class TransactionAborted(TransactionError):
 class DeliveryFailed(KafkaError):
     """A record could not be delivered.
 
-    `code` is the reason's short name, `written` says whether it may be in the log, `cause` is the last error seen,
+    `code` is the reason's short name, `written` says whether the log may have the record, `cause` is the last error before the failure,
     `record` is the record itself (`ProducerRecord`).
     """
 
@@ -475,7 +477,7 @@ _CLASSES: dict[str, type[BrokerError]] = {"PRODUCER_FENCED": ProducerFencedError
 
 
 def caused_by(reason: E, error: BaseException) -> E:
-    """`reason` with `error` as its cause, without tracebacks, which would keep the response and the client alive in a failed `Delivery`."""
+    """`reason` with `error` as its cause, without tracebacks, whose frames would keep response and client alive in a failed `Delivery`."""
     reason.__cause__ = error
     seen: set[int] = set()  # an application's exception may be its own cause
     inner: BaseException | None = error
@@ -497,10 +499,10 @@ def broker_error(
     transactional_id: str = "",
     creating: bool = False,
 ) -> BrokerError:
-    """The exception for `code`, of the class that belongs to it.
+    """The exception for `code`, of the class that belongs to it. `what` names the failed call or thing, `detail` is the broker's text.
 
-    `request` is Kafka's name of the refused request; `topic`, `group` and `transactional_id` are what it was about; with `creating`
-    brokers would have created the topic: this tells which right is missing, if it is one.
+    The other arguments find the missing right of an AuthorizationError: `request` is Kafka's name of the refused request; `topic`, `group`
+    and `transactional_id` are the resources in it; with `creating`, brokers would have created the topic.
     """
     row = error_code(code)
     if row.denied:

@@ -1,8 +1,8 @@
-"""Kafka's error codes. Rule: one row per code says whether to retry, what to refresh and what Produce does.
+"""Has the table of Kafka's error codes: one row per code decides the retry, the refresh before it and the fate of a produced batch.
 
 No code stands anywhere else as a number.
 
-A new column or row does not change what these modules of `core` decide by a code's name:
+These modules of `core` decide by the name of a code, so a new row or column does not reach them. Each line names the decision:
 
     admin.acls               brokers without an authorizer: hints in messages
     admin.calls              changes that are refused because the group has members
@@ -21,12 +21,12 @@ A new column or row does not change what these modules of `core` decide by a cod
     admin.work               topics and partitions that do not exist
     consumer.fetch_answers   damaged batches, offsets out of range, and UNKNOWN_SERVER_ERROR of Fetch
     consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets
-    consumer.fetch_session   what ends a fetch session
+    consumer.fetch_session   ends of fetch sessions
     consumer.start_offsets   a topic that does not exist
-    group.membership.classic    what ends a member
+    group.membership.classic    the end of a member
     group.membership.consumer_protocol  a static member whose place is taken; brokers without the protocol
     group.membership.rewinds    a group that is unknown to the classic protocol
-    group.reactions          what a member does about each code of its coordinator
+    group.reactions          the reaction of a member to each code of its coordinator
     group.committing.offsets    commits of a deleted topic, and of a member whose group was deleted
     group.topics.subscribed  a subscribed topic that does not exist
     metadata.cluster         topics that do not exist; starting again from the bootstrap servers
@@ -34,25 +34,25 @@ A new column or row does not change what these modules of `core` decide by a cod
     metadata.topic           topics that do not exist yet
     network.authentication   a mechanism that the broker lacks, and credentials that it refuses
     network.connection       a version of ApiVersions that the broker lacks (and `wire.protocol.frame`)
-    network.troubles         what is usually wrong when an error is retried without end
+    network.troubles         the usual cause of an error that is retried without end
     producer.produce.responses    REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
     producer.sequences.identity   errors of InitProducerId that are transient
     producer.topics.missing       a topic that no longer exists
-    producer.transactions.requests    what the error of a coordinator means to a transaction
+    producer.transactions.requests    the reaction of a transaction to each error of its coordinator
     producer.transactions.machine     answers of coordinators: fenced, refused time-outs, transactions that are over or still ending
     sasl.mechanism           the codes of refusals
     share.member             brokers without share groups
-    share.source             what ends a share session; records that are not acquired; UNKNOWN_SERVER_ERROR of ShareFetch
-    telemetry.machine        what follows when metrics were not taken
+    share.source             ends of share sessions; records that are not acquired; UNKNOWN_SERVER_ERROR of ShareFetch
+    telemetry.machine        the next push after a broker refused one
 
-Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and
-whether the broker may have written the batch although it returned this error. `FATAL` has those that end a transactional producer.
+Columns: code, name, retriable, the refresh before a retry, the fate of the batch in a produce response with this error, and whether the
+broker may have written the batch although it returned this error. `FATAL` has the codes that end a transactional producer.
 Source: `org.apache.kafka.common.protocol.Errors`, though some codes refresh more. The produce column derives from Dory's Resend, Discard
 and Pause, with pauses of one partition only and codes 19 and 20 resent.
 
-`written` is NO only for errors that the broker raises before the append. With acks=all the response is made after the append, when the
-followers have the batch or the wait for them has ended (`DelayedProduce`); a code that can end that wait is MAYBE, although it may also be
-returned before an append. A code that Kafka does not use for Produce says nothing about the log: MAYBE.
+`written` is NO only for errors that the broker raises before the append. With acks=all the broker responds after the append, when the
+followers have the batch or the wait for them has ended (`DelayedProduce`); a code that can end that wait is MAYBE, although brokers may
+also return it before an append. A code that Kafka does not use for Produce says nothing about the log: MAYBE.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = ["BY_NAME", "CODES", "ErrorCode", "Produce", "Refresh", "error_code"]
 
 
 class Refresh(enum.Enum):
-    """What the client refreshes before it retries."""
+    """The knowledge that the client refreshes before a retry."""
 
     NOTHING = "nothing"
     METADATA = "metadata"
@@ -76,7 +76,7 @@ class Refresh(enum.Enum):
 
 
 class Produce(enum.Enum):
-    """What happens to a batch whose produce response has this code."""
+    """The fate of a batch whose produce response has this code."""
 
     ACK = "ack"
     DUPLICATE = "duplicate"  # the broker already has it: acknowledged, offset unknown
@@ -90,7 +90,7 @@ class Produce(enum.Enum):
 
 @attrs.frozen
 class ErrorCode:
-    """One row of the table."""
+    """One row of the table of error codes."""
 
     code: int
     name: str
@@ -104,12 +104,12 @@ class ErrorCode:
 
     @property
     def fatal(self) -> bool:
-        """Whether a produce response with this error ends a transactional producer; any other that fails a record ends its transaction."""
+        """Whether a produce response with this error ends a transactional producer. Other errors that fail a record end its transaction."""
         return self.name in FATAL
 
     @property
     def denied(self) -> bool:
-        """Whether a right is missing. Kafka does not call that retriable, but the right may be granted at any time."""
+        """Whether a right is missing. Kafka does not call such an error retriable, but the right may be granted at any time."""
         return self.name.endswith("_AUTHORIZATION_FAILED")
 
 
@@ -183,7 +183,7 @@ _ROWS = (
     (123, "INVALID_SHARE_SESSION_EPOCH", Y, NOTHING, FAIL, MAYBE),
     (133, "SHARE_SESSION_LIMIT_REACHED", Y, NOTHING, FAIL, MAYBE),
 )
-# The other codes: no retry; Kafka does not use them for Produce, so nothing is known of the log.
+# The other codes: no retry. Kafka does not use them for Produce, so they say nothing about the log: MAYBE.
 _OTHERS = {
     1: "OFFSET_OUT_OF_RANGE", 4: "INVALID_FETCH_SIZE", 11: "STALE_CONTROLLER_EPOCH", 12: "OFFSET_METADATA_TOO_LARGE",
     22: "ILLEGAL_GENERATION", 23: "INCONSISTENT_GROUP_PROTOCOL", 24: "INVALID_GROUP_ID", 25: "UNKNOWN_MEMBER_ID",

@@ -1,7 +1,8 @@
-"""Frames. Rule: an error that is logged or leaves this package shows where it was raised, but keeps no local variable of that place.
+"""Empties the frames of errors. Invariant: an error that is logged or leaves this package shows where it was raised, but keeps no local
+variable of this package.
 
-Tools that report errors show the local variables of each frame. Those of this package hold options, the contents of key files, and messages
-to brokers. So they are emptied; file, line and function stay.
+Tools that report errors show the local variables of each frame. The frames of this package hold options, the contents of key files, and
+messages to brokers. File, line and function stay.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ T = TypeVar("T")
 
 
 def empty_frames(error: BaseException) -> None:
-    """Delete the local variables of this package's frames that have ended, and of what they called; also of causes and contexts."""
-    seen: list[BaseException] = []
+    """Delete the local variables of this package's ended frames, and of the frames that they called; also in causes and contexts."""
+    seen: list[BaseException] = []  # an application's exception may be its own cause
     waiting = [error]
     while waiting:
         found = waiting.pop()
@@ -33,23 +34,23 @@ def empty_frames(error: BaseException) -> None:
 
 
 def _empty(trace: TracebackType | None) -> None:
-    is_ours = False  # the frames before belong to the application, and so does what it handles
+    is_ours = False  # frames above the first of this package belong to the application, which may still use their variables
     for frame, _ in traceback.walk_tb(trace):
         is_ours = is_ours or str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE
         if is_ours:
-            with contextlib.suppress(RuntimeError):  # it has not ended
+            with contextlib.suppress(RuntimeError):  # a frame that has not ended cannot be cleared
                 frame.clear()
 
 
 def guarded(function: Callable[P, T]) -> Callable[P, T]:
-    """`function`, whose errors keep no argument and no local variable."""
+    """Decorate a public function: its errors keep no argument and no local variable of this package."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            del args, kwargs  # of this frame, which has not ended
+            del args, kwargs  # `empty_frames` cannot clear this frame, which has not ended
             empty_frames(error)
             raise
 
@@ -57,7 +58,7 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def place_of(error: BaseException) -> str:
-    """` (file, line 3, in name)`: where it was raised, for an error whose message may hold a secret. Empty if that is unknown."""
+    """` (file, line 3, in name)`: the place of the raise, in place of a message that may hold a secret. Empty if the place is unknown."""
     trace = error.__traceback__
     if trace is None:
         return ""

@@ -1,6 +1,6 @@
-"""Rights. Rule: one row per request says which operation on each kind of resource brokers check, so that an error can name what is missing.
+"""Knows the right that brokers check for each request and kind of resource, so that an error can name the missing one.
 
-A response says only which kind of resource was denied; what was needed of it follows from the request. From KafkaApis.
+A response names only the kind of the denied resource; the operation follows from the request. Source: Kafka's KafkaApis.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ CLUSTER: Final = "kafka-cluster"  # Kafka's name of the cluster as a resource
 class Right:
     """An operation on a resource: `WRITE` on the topic `orders`."""
 
-    operation: str  # Kafka's name; two where the response does not say which one is missing: `DESCRIBE or CREATE`
+    operation: str  # Kafka's name; two names if the response does not show which one is missing: `DESCRIBE or CREATE`
     resource: str  # topic, group, cluster, transactional id or user
-    name: str  # empty for every topic that `besides` tells
-    besides: str = ""  # what else helps
+    name: str  # empty: every topic, as limited by `besides`
+    besides: str = ""  # text behind the name: another right that is enough, or a limit to the topics
 
     def __str__(self) -> str:
         named = f"{self.resource} {self.name!r}" if self.name or self.resource != "topic" else "every topic"
@@ -31,7 +31,7 @@ class Right:
 
     @property
     def way_out(self) -> str:
-        """What to do, as the end of a message."""
+        """The end of a message: the right, and the command that grants it."""
         operation = "".join(part.capitalize() for part in self.operation.split(" or ")[0].split("_"))
         named = "" if self.resource == "cluster" else f" {self.name or '<name>'}"
         granting = (
@@ -108,9 +108,9 @@ _RESOURCES: Final[Mapping[str, str]] = {
 def needed(
     error: str, request: str, *, topic: str = "", group: str = "", transactional_id: str = "", creating: bool = False
 ) -> Right | None:
-    """The right that `request` (Kafka's name of it) lacked if it got `error` (a code's name); None if that is not known.
+    """The right that the refused `request` lacked, by the names of request and error code in Kafka; None if the table has none.
 
-    `creating`: brokers would also have created the topic, which is another right, denied with the same code.
+    `creating`: brokers would also have created the topic, which needs another right and is denied with the same code.
     """
     resource = _RESOURCES.get(error, "")
     operation = _OPERATIONS.get(request, {}).get(resource)
@@ -120,7 +120,7 @@ def needed(
         return Right("WRITE", "topic", topic, " (with brokers before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
     if (request, resource) == ("CreateTopics", "topic"):
         return Right(operation, "topic", topic, " (or on the cluster)")
-    if request in ("ConsumerGroupDescribe", "ShareGroupDescribe") and resource == "topic":  # the response does not say which topic
+    if request in ("ConsumerGroupDescribe", "ShareGroupDescribe") and resource == "topic":  # the response names no topic
         return Right(operation, "topic", topic, " of the members of the group")
     if (request, resource) == ("Metadata", "topic") and creating:
         return Right("DESCRIBE or CREATE", "topic", topic, " (CREATE, also on the cluster, if it does not exist)")

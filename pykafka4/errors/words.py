@@ -13,7 +13,7 @@ __all__ = ["HIDDEN", "LONGEST_HOST", "SHOWN", "TELLING", "UNSHOWN", "escaped", "
 
 SHOWN: Final = 200  # characters of a text that a message repeats
 LONGEST_HOST: Final = 255  # characters of a host name (RFC 1035)
-TELLING: Final = 12  # characters in a row that a secret and a remote text must not share
+TELLING: Final = 12  # characters in a row; a remote text that shares so many with a secret is not shown
 HIDDEN: Final = "<hidden>"
 UNSHOWN: Final = "(its words are not shown, as they repeat a secret)"
 
@@ -36,7 +36,8 @@ def repeats(text: str, secrets: Iterable[str]) -> bool:
 
 def filtered(text: str, secrets: Iterable[str], user: str = "") -> str:
     """`text` for a message: UNSHOWN if it repeats a secret; `user`, a SASL user name, is replaced by HIDDEN."""
-    start = text[: SHOWN + TELLING]  # a secret must not be recognizable by its part before the cut
+    # `visible` cuts the text at SHOWN. A secret across the cut is found by its next TELLING characters, or its first part would be shown.
+    start = text[: SHOWN + TELLING]
     if repeats(start, secrets):
         return UNSHOWN
     if user and user in text:
