@@ -1,4 +1,4 @@
-"""Administration: topics, groups, rights, users, … Rule: nothing is changed by a look or a plan; each of several items has an outcome.
+"""Defines `AdminClient`. Invariant: a look or a plan changes nothing, and a call about several things has an outcome for each.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
@@ -83,8 +83,8 @@ class AdminClient(
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
 
     A call that looks at several things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
-    KafkaTimeoutError, BrokerError); a call about one thing raises. A call that changes raises unless all is done: the error that all
-    have in common, or PartialFailure with `errors` and `done`. Different brokers are asked at the same time.
+    KafkaTimeoutError, BrokerError); a call about one thing raises. A change raises unless all of it is done: the error that all things have
+    in common, or PartialFailure with `errors` and `done`. A call sends its requests to different brokers at the same time.
     """
 
     _name = "AdminClient"
@@ -123,10 +123,10 @@ class AdminClient(
         protocol_types: Collection[str] = (),
         timeout: float | None = None,
     ) -> GroupList:
-        """All groups, or those of some `states` (Stable, Empty, …), `types` (classic, consumer, …) and `protocol_types` (consumer, …).
+        """All groups, or the groups of some `states` (Stable, Empty, …), `types` (classic, consumer, …), `protocol_types` (consumer, …).
 
-        Every broker is asked. The errors of brokers that could not be asked are in `errors` of the result. Without the right to DESCRIBE a
-        group, brokers leave it out.
+        Each broker lists the groups that it coordinates. `errors` of the result has the brokers that gave no list. Brokers leave out a
+        group that this user may not DESCRIBE.
         """
         wanted = _words("states", states), _words("types", types), _words("protocol_types", protocol_types)
         return self._groups.listed(*wanted, self._begin(timeout))
@@ -146,16 +146,16 @@ class AdminClient(
     def group_offsets(
         self, groups: Collection[str], timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
-        """The committed offsets of each group; an empty dict for one that does not exist.
+        """The committed offsets of each group; an empty dict for a group that does not exist.
 
-        Offsets in a transaction that has not ended are left out: the ones before are returned.
+        Offsets in a transaction that has not ended do not count: the result has the offsets before it.
         """
         return self._groups.offsets(as_groups(groups), self._begin(timeout), stable=False)
 
     def group_lag(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupLag | KafkaError]:
-        """Each group's partitions: committed offset, end of the log, lag, owner. Partitions are those committed, or that a member has.
+        """Each group's partitions, with a committed offset or an owner: committed offset, end of the log, lag, owner.
 
-        The end is that of read_uncommitted, as for Kafka's tools. A partition whose end could not be found out has an error.
+        The end is the high watermark, as in Kafka's tools. A partition whose end the brokers did not tell has an error.
         """
         return self._groups.lag(as_groups(groups), self._begin(timeout))
 
@@ -170,7 +170,7 @@ class AdminClient(
         shift: int | None = None,
         timeout: float | None = None,
     ) -> OffsetPlan:
-        """What `set_offsets` would do; changes nothing. `topics` are names or (topic, partition) pairs; None: all that is committed.
+        """Plan new offsets for `set_offsets`; changes nothing. `topics` are names or (topic, partition) pairs; None: all committed.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
         (then the default of `topics` is its partitions, and each of `topics` needs one). `shift`: so many records forward, or back
@@ -178,7 +178,7 @@ class AdminClient(
         --reset-offsets`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
-        An offset in a transaction that has not ended is waited for: it would replace the new one.
+        The call waits for the end of a transaction with offsets of the group: its offsets would replace the new ones.
         """
         goal, targets = as_goal(to, shift), None if topics is None else as_targets(topics)
         return self._rewinding.plan(check_group(group), targets, goal, self._begin(timeout))
@@ -188,9 +188,9 @@ class AdminClient(
 
         A group that does not exist is created.
 
-        Raises GroupNotEmpty with the members if the group has some: stop them, or have the owner of a partition call `seek`. PartialFailure
-        if it failed for some partitions, with the others in `done`; GroupNotEmpty for those that were refused because members joined
-        meanwhile. After KafkaTimeoutError, or a note or message that says so, the outcome is unknown. The call may be repeated.
+        Raises GroupNotEmpty with the members if the group has some: stop them, or have the owner of a partition call `seek`. Raises
+        PartialFailure if some partitions failed, with the others in `done`; their error is GroupNotEmpty if members joined meanwhile. After
+        KafkaTimeoutError, or an error with a note about it, the outcome is unknown. The call may be repeated.
         """
         name = check_group_to_set(group)
         if isinstance(offsets, OffsetPlan) and offsets.group_id != name:
@@ -203,10 +203,10 @@ class AdminClient(
     def create_group(
         self, group: str, topics: Targets | None = None, *, start: Destination = "earliest", timeout: float | None = None
     ) -> OffsetPlan:
-        """Create a group by committing where its members will begin: `start` is as `to` of `plan_offsets`. Returns what was committed.
+        """Create a group by committing its first offsets: `start` is as `to` of `plan_offsets`. Returns the committed plan.
 
-        `topics` may be None if `start` is a mapping. Brokers delete a group that is not used within
-        `offsets.retention.minutes` (7 days). Raises KafkaError if the group exists.
+        `topics` may be None if `start` is a mapping. Brokers delete a group that no member uses within `offsets.retention.minutes` (7
+        days). Raises KafkaError if the group exists.
         """
         goal, targets, name = as_goal(start, None), None if topics is None else as_targets(topics), check_group_to_set(group)
         if targets is None and goal.offsets is None:
@@ -222,15 +222,15 @@ class AdminClient(
         """Delete groups of any type, with their offsets.
 
         Raises GroupNotEmpty, with the members, for a group that has some; BrokerError GROUP_ID_NOT_FOUND, AuthorizationError (DELETE),
-        KafkaTimeoutError; PartialFailure with the groups that were deleted in `done`. Source: KIP-229, Kafka 1.1.
+        KafkaTimeoutError; PartialFailure with the deleted groups in `done`. Source: KIP-229, Kafka 1.1.
         """
         self._groups.delete(as_groups(groups), self._begin(timeout))
 
     def delete_offsets(self, group: str, topics: Targets, timeout: float | None = None) -> list[TopicPartition]:
-        """Delete the committed offsets of whole topics or single partitions; returns the partitions. Others of the group stay.
+        """Delete the committed offsets of whole topics or single partitions; returns the partitions. The group's other offsets stay.
 
-        Raises GroupNotEmpty if members subscribe to all of the topics, PartialFailure with the errors of partitions (GroupNotEmpty where
-        members subscribe to the topic) and the deleted ones in `done`, BrokerError GROUP_ID_NOT_FOUND.
+        Raises GroupNotEmpty if members subscribe to all of the topics, PartialFailure with the errors of partitions (GroupNotEmpty if
+        members subscribe to the topic) and the other partitions in `done`, BrokerError GROUP_ID_NOT_FOUND.
         """
         (names, single), name = as_targets(topics), check_group(group)
         deadline = self._begin(timeout)
@@ -266,4 +266,4 @@ class AdminClient(
 def _words(name: str, value: object) -> list[str]:
     if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(item, str) for item in value):
         raise ConfigError(f"{name}={value!r}: takes a list of names")
-    return [str.__str__(item) for item in value]  # as the loop compares them
+    return [str.__str__(item) for item in value]  # the loop compares values: methods of a subclass must not run there

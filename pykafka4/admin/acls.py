@@ -1,4 +1,4 @@
-"""Access control lists. Rule: a wrong word is refused before any broker is asked."""
+"""Describes, creates and deletes access control lists. Invariant: a wrong argument is refused before a request is sent."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class AclCalls(AdminCalls):
     """The calls of an `AdminClient` about access control lists."""
 
     def describe_acls(self, wanted: AclFilter | None = None, *, timeout: float | None = None) -> tuple[Acl, ...]:
-        """The ACLs that a filter finds, in order; without one, all.
+        """The ACLs that match a filter, in order; without a filter, all.
 
-        One broker is asked, which may learn of a change a moment after the call that made it. Needs DESCRIBE on the cluster. Raises
+        Any one broker answers, which may learn of a change a moment after the call that made it. Needs DESCRIBE on the cluster. Raises
         BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.
         """
         key = AclFilter() if wanted is None else _filter(wanted)
         return raised(self._of_anyone(DescribeAcls(), [key], self._begin(timeout))[key])
 
     def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
-        """Create `acls`; one that exists already stays. Needs ALTER on the cluster.
+        """Create `acls`; an ACL that exists already stays. Needs ALTER on the cluster.
 
         Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError, PartialFailure with the ACL of each error.
         Source: KIP-140.
@@ -34,10 +34,10 @@ class AclCalls(AdminCalls):
         all_done("ACLs cannot be created", found)
 
     def delete_acls(self, wanted: Iterable[AclFilter | Acl], *, timeout: float | None = None) -> dict[AclFilter | Acl, tuple[Acl, ...]]:
-        """Delete the ACLs that each filter finds, or just those named; returns those that were deleted. Needs ALTER on the cluster.
+        """Delete single ACLs, or all that match a filter; returns the deleted ACLs of each. Needs ALTER on the cluster.
 
-        `AclFilter()` finds all. If a response was lost, the request is repeated: then an ACL that the first one deleted is not in the
-        result. Raises as `create_acls`. Source: KIP-140.
+        `AclFilter()` matches all. If a response is lost, the request is repeated: the result then lacks the ACLs that the first request
+        deleted. Raises as `create_acls`. Source: KIP-140.
         """
         keys = _listed("wanted", wanted, (Acl, AclFilter))
         found: dict[AclFilter | Acl, tuple[Acl, ...] | KafkaError] = self._of_controller(DeleteAcls(), keys, self._begin(timeout))

@@ -1,4 +1,5 @@
-"""Arguments. Rule: a wrong argument is rejected before any broker is asked, with its value and the correct use."""
+"""Checks arguments about groups and their offsets. Invariant: a wrong argument is refused before a request is sent, and its error shows the
+correct use."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def as_groups(groups: object) -> list[str]:
-    """Group ids, without duplicates."""
+    """Check group ids, and drop duplicates."""
     if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
         raise ConfigError(f"groups={shown(groups)}: takes a list of group ids")
     return list(dict.fromkeys(map(check_group, groups)))
 
 
 def as_targets(topics: object) -> tuple[list[str], list[TopicPartition]]:
-    """Whole topics, and single partitions."""
+    """Divide `topics` into whole topics and single partitions."""
     if isinstance(topics, (str, bytes, TopicPartition)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={shown(topics)}: takes a list of topic names, or of (topic, partition) pairs")
     items = list(topics)
@@ -41,7 +42,7 @@ def as_targets(topics: object) -> tuple[list[str], list[TopicPartition]]:
 
 @attrs.frozen
 class Goal:
-    """Where offsets are to be moved: exactly one of the fields is set."""
+    """The goal of a plan of offsets: exactly one of the fields is set."""
 
     word: str | None = None  # one of WORDS
     offset: int | None = None
@@ -72,7 +73,7 @@ def as_goal(to: object, shift: object) -> Goal:
 
 
 def _timestamp(to: datetime | timedelta) -> int:
-    """Milliseconds since the epoch, of a time or of so long ago."""
+    """Milliseconds since the epoch: of a time, or of a time before now."""
     if isinstance(to, timedelta):
         if to < timedelta():
             raise ConfigError(f"to={to!r}: a timedelta is the time before now, so it must not be negative")

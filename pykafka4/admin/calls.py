@@ -1,4 +1,4 @@
-"""The base of an admin client's calls by subject. Rule: a call that changes something raises unless all of it is done."""
+"""Gives the calls of an admin client their common parts. Invariant: a change raises unless all of it is done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 class AdminCalls:
-    """Some calls of an `AdminClient`, which inherits from a class of each subject."""
+    """The base of the calls of one subject; `AdminClient` inherits from a class for each subject."""
 
     _session: AdminSession
 
@@ -30,7 +30,7 @@ class AdminCalls:
         return Deadline(limit)
 
     def _of_controller(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
-        """Ask the controller, or the broker that stands for it."""
+        """Ask the controller, or from Kafka 3.3 on a broker, which passes the request on."""
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
             place: Place[Any] = Controller(machine.cluster)
@@ -49,7 +49,7 @@ class AdminCalls:
 
 
 def all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """The results of a change, if there is no error. Raises the error that all have in common, or PartialFailure with those there are."""
+    """The results of a change without errors. Raises the error that all things have in common, or PartialFailure with all errors."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError)}
     done = {key: one for key, one in found.items() if not isinstance(one, KafkaError)}
     if not done and len(set(map(cause_of, errors.values()))) == 1:
@@ -60,19 +60,19 @@ def all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
 
 
 def are_too_old(errors: Mapping[Any, KafkaError]) -> bool:
-    """Whether there are errors, and all for one reason: brokers lack the request. The texts differ, as each names its broker."""
+    """Whether all errors, at least one, say that brokers lack the request. Their texts cannot be compared: each names its broker."""
     return bool(errors) and all(isinstance(one, UnsupportedVersion) for one in errors.values())
 
 
 def cause_of(error: KafkaError) -> object:
-    """Equal for errors of which one tells all: brokers that lack the request, a right that is missing for several partitions."""
+    """The key of an error's cause. Errors with equal keys need one message: brokers lack the request, or partitions lack the same right."""
     if isinstance(error, UnsupportedVersion):
         return UnsupportedVersion
     return error.subject if isinstance(error, AuthorizationError) else str(error)
 
 
 def raised(found: V | KafkaError) -> V:
-    """`found`, unless it is an error, which is raised."""
+    """Return `found`, or raise it if it is an error."""
     if isinstance(found, KafkaError):
         raise found.again()
     return found

@@ -1,4 +1,4 @@
-"""The cluster as a whole: brokers, the quorum, features. Rule: a change is carried out by the controller, whichever broker is asked."""
+"""Describes and changes brokers, the quorum of controllers and features. Invariant: only the controller carries out a change."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ __all__ = ["ClusterCalls"]
 
 V = TypeVar("V")
 DOWNGRADES: Final = {"no": Downgrade.NO, "safe": Downgrade.SAFE, "unsafe": Downgrade.UNSAFE}
-MOST_LEVEL: Final = 2**15 - 1
-MOST_BROKER: Final = 2**31 - 1
+MOST_LEVEL: Final = 2**15 - 1  # an int16 of UpdateFeatures
+MOST_BROKER: Final = 2**31 - 1  # an int32, as all ids of brokers
 
 
 class ClusterCalls(AdminCalls):
     """The calls of an `AdminClient` about the cluster as a whole."""
 
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
-        """The cluster's id, its controller, and its brokers with host, port and rack; fenced ones too, from Kafka 4.0 on.
+        """The cluster's id, its controller, and its brokers with host, port and rack; from Kafka 4.0 on fenced brokers, too.
 
         Needs no right. Source: KIP-700, KIP-1073.
         """
         deadline = self._begin(timeout)
         found = self._one(DescribeCluster(), deadline)
-        if isinstance(found, UnsupportedVersion):  # before Kafka 2.8
+        if isinstance(found, UnsupportedVersion):  # brokers before Kafka 2.8 have no DescribeCluster
             found = self._one(AskBrokers(), deadline)
         return raised(found)
 
     def describe_quorum(self, timeout: float | None = None) -> QuorumDescription:
-        """The controllers that vote and the brokers that observe: leader, epoch, high watermark, lag, times of fetches.
+        """The quorum of the metadata log: leader, epoch, high watermark, and lag and fetch times of each voter and observer.
 
         Raises UnsupportedVersion for a cluster with ZooKeeper, or before Kafka 3.3. Source: KIP-836.
         """
         return raised(self._of_controller(DescribeQuorum(), [THE_CLUSTER], self._begin(timeout))[THE_CLUSTER])
 
     def describe_features(self, timeout: float | None = None) -> Features:
-        """The levels of the cluster's features, and the levels that one broker supports. Needs no right. Source: KIP-584."""
+        """The levels of the cluster's features, and the levels that the responding broker supports. Needs no right. Source: KIP-584."""
         found: Features | KafkaError = self._one(DescribeFeatures(), self._begin(timeout))
         return raised(found)
 
@@ -66,11 +66,11 @@ class ClusterCalls(AdminCalls):
         validate_only: bool = False,
         timeout: float | None = None,
     ) -> dict[str, int]:
-        """Set the levels of features: `{"metadata.version": 25}`; level 0 removes one. Returns the levels.
+        """Set the levels of features: `{"metadata.version": 25}`; level 0 removes a feature. Returns the levels.
 
-        A lower level needs `downgrade`: "safe" is refused if metadata would be lost, "unsafe" is not. `validate_only` changes nothing.
-        Kafka from 4.0 on changes all or none. Raises the common error, or PartialFailure with the errors of features.
-        Source: KIP-584, KIP-778.
+        A lower level needs `downgrade`: the controller refuses "safe" if metadata would be lost, but not "unsafe". `validate_only` changes
+        nothing. Kafka from 4.0 on changes all or none. Raises the common error, or PartialFailure with the errors of features. Source:
+        KIP-584, KIP-778.
         """
         if downgrade not in DOWNGRADES:
             raise ConfigError(f"downgrade={shown(downgrade)}: must be one of {', '.join(DOWNGRADES)}")
@@ -83,9 +83,9 @@ class ClusterCalls(AdminCalls):
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
         """Have the controllers forget a broker that was removed for good.
 
-        One that is up is forgotten as well: its replicas are offline at once, until it is restarted and registers again.
+        A running broker is forgotten, too: its replicas are offline at once, until a restart registers it again.
 
-        Raises BrokerError BROKER_ID_NOT_REGISTERED if there is none. Needs KRaft. Source: KIP-631.
+        Raises BrokerError BROKER_ID_NOT_REGISTERED if no such broker is registered. Needs KRaft. Source: KIP-631.
         """
         number = check_count(broker, "broker", MOST_BROKER)
         raised(self._of_controller(UnregisterBroker(), [number], self._begin(timeout))[number])

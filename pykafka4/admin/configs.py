@@ -1,4 +1,5 @@
-"""Settings of topics, brokers, groups and client metrics. Rule: a change names single settings, and leaves all others as they are."""
+"""Describes and changes settings of topics, brokers, groups and client metrics. Invariant: a change leaves all settings alone that it does
+not name."""
 
 from __future__ import annotations
 
@@ -33,9 +34,10 @@ class ConfigCalls(AdminCalls):
     ) -> dict[Resource, dict[str, ConfigEntry] | KafkaError]:
         """All settings of each of `resources`: value, source, synonyms; `documentation` is Kafka's own text (Kafka 2.6).
 
-        A resource is a kind and a name: `("topic", "orders")`, `("broker", 1)`, `("broker", None)` (what is set for all brokers),
-        `("broker-logger", 1)` (Kafka 2.4), `("group", "billing")` (3.8), `("client-metrics", "subscription")` (3.7). A broker answers for
-        its own settings. Without DESCRIBE_CONFIGS on a resource it has an AuthorizationError. Sources: KIP-133, KIP-226, KIP-569, KIP-848.
+        A resource is a kind and a name: `("topic", "orders")`, `("broker", 1)`, `("broker", None)` (settings for all brokers),
+        `("broker-logger", 1)` (Kafka 2.4), `("group", "billing")` (3.8), `("client-metrics", "subscription")` (3.7). Each broker describes
+        its own settings. A resource without the right DESCRIBE_CONFIGS has an AuthorizationError. Sources: KIP-133, KIP-226, KIP-569,
+        KIP-848.
         """
         wanted = as_resources(resources)
         return self._of_resources(DescribeConfigs(documentation=documentation), OfResource, wanted, self._begin(timeout))
@@ -57,10 +59,10 @@ class ConfigCalls(AdminCalls):
         """Change single settings: `{("topic", "orders"): {"retention.ms": 7200000, "cleanup.policy": Append("compact")}}`.
 
         None takes a setting back to its default; `Append` and `Subtract` change lists. Resources are as for `describe_configs`.
-        `validate_only`: nothing is changed. Needs Kafka 2.3 (KIP-339).
+        `validate_only` changes nothing. Needs Kafka 2.3 (KIP-339).
 
         Raises BrokerError INVALID_CONFIG, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, …, AuthorizationError (ALTER_CONFIGS),
-        UnsupportedVersion, KafkaTimeoutError; PartialFailure with the resources that were changed in `done`.
+        UnsupportedVersion, KafkaTimeoutError; PartialFailure with the changed resources in `done`.
         """
         wanted = as_changes(changes)
         question = AlterConfigs(wanted, validate_only=validate_only)

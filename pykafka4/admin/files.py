@@ -1,7 +1,9 @@
-"""Files of offsets: the CSV of `kafka-consumer-groups --export` and `--from-file`, and JSON. Rule: a line that is not understood is named.
+"""Reads and writes files of offsets: the CSV of `kafka-consumer-groups --export` and `--from-file`, and JSON. Invariant: an error names the
+line or item that cannot be read.
 
 CSV: `topic,partition,offset` for one group, `group,topic,partition,offset` for several, without a header. JSON: a list of objects with
-these keys. Both formats are read whatever their name. A group id may be any text, so spaces around it and line ends in it belong to it.
+these keys. The text shows its format; the name of the file does not count. A group id may be any text, so spaces around it and line ends in
+it belong to it.
 """
 
 from __future__ import annotations
@@ -24,13 +26,16 @@ Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 
 
 def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
-    """The CSV of Kafka's tool: with the group's id in each line if `named`, as it is when several groups were asked for."""
+    """The CSV of Kafka's tool. `named` puts the group's id in each line, as the tool does for several groups."""
     lines = (row if named else row[1:] for row in _rows(groups))
     return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
 
 
 def _cell(value: object) -> str:
-    """A cell. Python's `csv` before 3.13 writes a carriage return without quotes; a byte order mark would be taken for that of the file."""
+    """A cell, with quotes if it needs them. Python's `csv` before 3.13 writes a carriage return without quotes, and reads it as a line end.
+
+    A byte order mark at the start of the first cell would be read as the file's own, and dropped.
+    """
     text = str(value)
     needs_quotes = any(c in text for c in ',"\r\n') or text != text.strip() or text.startswith(BYTE_ORDER_MARK)
     return '"' + text.replace('"', '""') + '"' if needs_quotes else text
@@ -50,7 +55,7 @@ def _rows(groups: Mapping[str, Offsets]) -> Iterator[tuple[str, str, int, int]]:
 def from_text(text: str, group: str, where: str) -> dict[TopicPartition, int]:
     """The offsets of `group` in a file's text. `where` is the file's name, for messages.
 
-    Raises ConfigError for a line that is none of these formats, for a partition that is listed twice, and if nothing is for the group.
+    Raises ConfigError for a line in another format, for a partition that is listed twice, and for a file without offsets of the group.
     """
     rows = _rows_of(text, where)
     found: dict[TopicPartition, int] = {}
@@ -77,7 +82,7 @@ Row = tuple[str, Any, Any, Any, Any]  # place, group or None, topic, partition, 
 
 
 def _rows_of(text: str, where: str) -> Iterable[Row]:
-    """The rows of JSON, or of CSV. A group id may begin with `[`, too: so what is no valid JSON is read as CSV if it is valid CSV."""
+    """The rows of JSON, or of CSV. A group id may begin with `[`, too, so a text that is no valid JSON may still be valid CSV."""
     if not text.lstrip().startswith("["):
         return _of_csv(text, where)
     try:

@@ -1,4 +1,5 @@
-"""Groups. Rule: a group is changed without its members only while it has none; an error of one group never hides the others."""
+"""Lists, describes and deletes groups, and sets their offsets. Invariant: the error of one group hides no other outcome. Coordinators
+refuse to change offsets that members use."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Groups:
-    """What an admin client does with groups, as sequences of questions."""
+    """The calls of an admin client about groups, as sequences of questions."""
 
     def __init__(self, session: AdminSession) -> None:
         self._session = session
@@ -39,12 +40,12 @@ class Groups:
         def wanted(group: GroupListing) -> bool:
             return _among(group.type, types) and _among(group.protocol_type, protocol_types)
 
-        self._session.refresh_brokers(deadline)
+        self._session.refresh_brokers(deadline)  # the groups of a broker that the metadata lacks would be missing without an error
         answers = self._session.ask(calls.listed(wanted), deadline).wait()
         lists: dict[int, Any] = {node: found for node, found in answers.items() if isinstance(node, int)}
         errors: dict[int, KafkaError] = {node: found for node, found in lists.items() if isinstance(found, KafkaError)}
         rows = [group for node, found in lists.items() if node not in errors for group in found if wanted(group)]
-        unique = {group.group_id: group for group in rows}.values()  # one that moved meanwhile may be in two lists
+        unique = {group.group_id: group for group in rows}.values()  # two lists may have a group that moves meanwhile
         stated = [group if group.state else attrs.evolve(group, state=_state(answers[group.group_id])) for group in unique]
         chosen = [group for group in stated if _among(group.state, states)]
         return GroupList(tuple(sorted(chosen, key=lambda group: group.group_id)), errors)
@@ -70,21 +71,21 @@ class Groups:
     # -- changing
 
     def require_empty(self, group: str, what: str, deadline: Deadline) -> GroupDescription | None:
-        """The description of a group without members, None if it does not exist; GroupNotEmpty for `what` if it has some."""
+        """Describe a group without members; None if it does not exist. Raises GroupNotEmpty for the call `what` if it has members."""
         found = self.find(group, deadline)
         if found is not None and found.is_active:
             raise GroupNotEmpty.with_members(group, found.members, what)
         return found
 
     def find(self, group: str, deadline: Deadline) -> GroupDescription | None:
-        """The description of a group of consumers, None if it does not exist."""
+        """Describe a group of consumers; None if it does not exist."""
         found: GroupDescription | KafkaError = self._session.ask(calls.described([group]), deadline).wait()[group]
         if isinstance(found, BrokerError) and found.code.name == "GROUP_ID_NOT_FOUND":
             return None
         return raised(found)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        """See AdminClient.set_offsets."""
+        """See AdminClient.set_offsets. The coordinator refuses the commit while the group has members; the look before names them."""
         self.require_empty(group, f"offsets of group {group} cannot be set", deadline)
         found = self._session.of_group(CommitOffsets(group, offsets), group, offsets, deadline).wait()
         self._require_done(group, found, "set", deadline)
@@ -111,7 +112,7 @@ class Groups:
     def _occupied(
         self, group: str, errors: Mapping[TopicPartition, KafkaError], done: str, deadline: Deadline
     ) -> dict[TopicPartition, KafkaError]:
-        """In place of `errors` of partitions that members have: the same with the members, who may have joined after the look."""
+        """The errors of partitions that the coordinator refused because of members, with the names of the members if they can be found."""
         refused = {tp: error for tp, error in errors.items() if is_occupied(error)}
         if not refused:
             return {}
@@ -122,7 +123,7 @@ class Groups:
             self.require_empty(group, what, deadline)
         except GroupNotEmpty as error:
             return dict.fromkeys(refused, error)
-        except KafkaError:  # those of the coordinator say enough
+        except KafkaError:  # the coordinator's errors say enough without the names
             pass
         return refused
 

@@ -1,4 +1,4 @@
-"""Client quotas. Rule: a change names single quotas, and leaves all others as they are."""
+"""Describes and changes client quotas. Invariant: a change leaves all quotas alone that it does not name."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class QuotaCalls(AdminCalls):
     """The calls of an `AdminClient` about client quotas. Source of all: KIP-546."""
 
     def describe_quotas(self, wanted: QuotaFilter | None = None, *, timeout: float | None = None) -> dict[QuotaEntity, dict[str, float]]:
-        """The quotas that are set, by whom they are for: those that a filter finds, without one all.
+        """The quotas of each entity that a filter matches; without a filter, all quotas that are set.
 
-        Defaults apply where an entity has no quota of its own; the result has them as entities with `QuotaScope.DEFAULT`. One broker is
-        asked, which may learn of a change a moment after the call that made it. Needs DESCRIBE_CONFIGS on the cluster. Kafka 2.6.
+        Defaults apply to entities without a quota of their own; the result has them as entities with `QuotaScope.DEFAULT`. Any one broker
+        answers, which may learn of a change a moment after the call that made it. Needs DESCRIBE_CONFIGS on the cluster. Kafka 2.6.
         """
         key = QuotaFilter() if wanted is None else wanted
         if not isinstance(key, QuotaFilter):
@@ -36,7 +36,7 @@ class QuotaCalls(AdminCalls):
 
         Users and client ids have `producer_byte_rate` and `consumer_byte_rate` (bytes per second), `request_percentage` (of a thread's
         time) and `controller_mutation_rate` (partitions created or deleted per second); IP addresses `connection_creation_rate`.
-        `validate_only`: nothing is changed. Needs ALTER_CONFIGS on the cluster. Kafka 2.6.
+        `validate_only` changes nothing. Needs ALTER_CONFIGS on the cluster. Kafka 2.6.
 
         Raises BrokerError INVALID_REQUEST for a name or value that brokers refuse, AuthorizationError, PartialFailure.
         """

@@ -1,4 +1,4 @@
-"""Records and offsets of logs. Rule: the leader of a partition is asked, and each partition has its own outcome."""
+"""Deletes records, and lists offsets of logs. Each partition has its own outcome, from its leader."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class RecordCalls(AdminCalls):
     """The calls of an `AdminClient` about records, and about offsets of logs."""
 
     def delete_records(self, offsets: Mapping[Any, int | OffsetSpec], *, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Delete the records before an offset: `{("orders", 0): 1000}`; LATEST deletes all that are committed. Returns the first ones left.
+        """Delete the records before an offset: `{("orders", 0): 1000}`. Returns the first remaining offset of each log.
 
-        A log never grows back: an offset before its first one changes nothing. Raises BrokerError OFFSET_OUT_OF_RANGE (beyond the end),
-        POLICY_VIOLATION (the topic is compacted, and nothing else), UNKNOWN_TOPIC_OR_PARTITION; AuthorizationError (DELETE),
-        KafkaTimeoutError; PartialFailure with the partitions that are done in `done`. Source: KIP-107, Kafka 0.11.
+        LATEST deletes all records up to the high watermark. A log never grows back: an offset before its first one changes nothing. Raises
+        BrokerError OFFSET_OUT_OF_RANGE (beyond the end), POLICY_VIOLATION (cleanup.policy is compact, without delete),
+        UNKNOWN_TOPIC_OR_PARTITION; AuthorizationError (DELETE), KafkaTimeoutError; PartialFailure with the other partitions in `done`.
+        Source: KIP-107, Kafka 0.11.
         """
         if not isinstance(offsets, Mapping):
             raise ConfigError(f"offsets={shown(offsets)}: takes a mapping of partitions to offsets, or to LATEST")

@@ -1,4 +1,4 @@
-"""Replicas and leaders: log directories, moves, elections. Rule: a call returns when a change has begun; a look at it shows its end."""
+"""Describes log directories, moves replicas and elects leaders. A move returns when it has begun; a look at it shows its end."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["ReassignmentProgress", "ReplicaCalls", "as_partitions"]
 
-MOST_BROKER: Final = 2**31 - 1
+MOST_BROKER: Final = 2**31 - 1  # an int32, as all ids of brokers
 
 
 @attrs.frozen
 class ReassignmentProgress:
-    """How far a move is: bytes of the new replicas, and how many they will have. None if the brokers' log directories are not known."""
+    """The progress of a move: bytes in the new replicas, now and at its end. None if no log directory shows the size of a full replica."""
 
     reassignment: Reassignment
     copied_bytes: int | None
@@ -48,7 +48,7 @@ class ReplicaCalls(AdminCalls):
     def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, timeout: float | None = None
     ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
-        """The log directories of each broker (None: of all that are up): path, error, bytes of the volume, size and lag of each replica.
+        """The log directories of each broker (None: all that are up): path, error, bytes of the volume, size and lag of each replica.
 
         Source: KIP-113, KIP-827.
         """
@@ -86,15 +86,15 @@ class ReplicaCalls(AdminCalls):
     def list_reassignments(
         self, partitions: Iterable[Any] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves that are under way, of some partitions or of all: replicas, those that are added, those that are removed."""
+        """The moves under way, of some partitions or of all (None): replicas, added replicas, removed replicas. Source: KIP-455."""
         return self._reassignments(None if partitions is None else as_partitions(partitions), self._begin(timeout))
 
     def reassignment_progress(
         self, partitions: Iterable[Any] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, ReassignmentProgress]:
-        """The same with bytes: those of the new replicas so far, and those of the largest replica for each of them.
+        """The moves under way with their progress in bytes; the largest old replica stands for the size of a full one.
 
-        Needs two questions, the second one to the brokers with replicas of these partitions.
+        After ListPartitionReassignments, the brokers with replicas of these partitions describe their log directories.
         """
         deadline = self._begin(timeout)
         moves = self._reassignments(None if partitions is None else as_partitions(partitions), deadline)
@@ -107,10 +107,10 @@ class ReplicaCalls(AdminCalls):
     def elect_leaders(
         self, partitions: Iterable[Any] | None = None, *, unclean: bool = False, timeout: float | None = None
     ) -> dict[TopicPartition, bool]:
-        """Have the preferred replicas lead: of some partitions, or of all that need it (None). True for each that changed its leader.
+        """Have the preferred replicas lead some partitions, or all that need it (None). Returns True for each changed leader.
 
-        False for one whose leader was right already. `unclean`: any replica that is up may lead a partition without a leader; records
-        may be lost. Raises the common error, or PartialFailure with the errors of partitions: PREFERRED_LEADER_NOT_AVAILABLE, ….
+        False stands for a partition that had the right leader already. `unclean`: any replica that is up may lead a leaderless partition;
+        records may be lost. Raises the common error, or PartialFailure with the errors of partitions: PREFERRED_LEADER_NOT_AVAILABLE, ….
         Source: KIP-183, KIP-460.
         """
         election = Election.UNCLEAN if unclean else Election.PREFERRED
@@ -130,7 +130,7 @@ class ReplicaCalls(AdminCalls):
     def _log_dirs(
         self, brokers: list[int] | None, partitions: Collection[TopicPartition] | None, deadline: Deadline
     ) -> dict[int, tuple[LogDir, ...] | KafkaError]:
-        if brokers is None:
+        if brokers is None:  # a new broker is not in the metadata yet
             self._session.refresh_brokers(deadline)
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
@@ -141,7 +141,7 @@ class ReplicaCalls(AdminCalls):
 
 
 def as_partitions(partitions: object) -> list[TopicPartition]:
-    """Partitions, without duplicates."""
+    """Check partitions, and drop duplicates."""
     if isinstance(partitions, (str, bytes, TopicPartition)) or not isinstance(partitions, Iterable):
         raise ConfigError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
     return list(dict.fromkeys(map(topic_partition, partitions)))
@@ -175,13 +175,13 @@ def _sizes(found: Mapping[int, tuple[LogDir, ...] | KafkaError]) -> Sizes:
     for broker, directories in found.items():
         for directory in () if isinstance(directories, KafkaError) else directories:
             for tp, replica in directory.replicas.items():
-                if not replica.is_future:
+                if not replica.is_future:  # a second copy on the same broker, which moves to another directory
                     sizes.setdefault(tp, {})[broker] = replica.size
     return sizes
 
 
 def _progress(tp: TopicPartition, move: Reassignment, sizes: Sizes) -> ReassignmentProgress:
-    """A replica may be larger than the leader's for a moment: segments are deleted at different times."""
+    """The progress of one move. Replicas delete segments at different times, so a new one may be larger than `whole` for a moment."""
     known = sizes.get(tp, {})
     whole = max((size for broker, size in known.items() if broker not in move.adding), default=None)
     if whole is None:

@@ -1,4 +1,4 @@
-"""Rewinding. Rule: a plan changes nothing, names every offset, and has none outside the log."""
+"""Plans new offsets for groups. Invariant: a plan changes nothing, names every offset, and has no offset outside the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Rewinding"]
 
 @attrs.frozen
 class Log:
-    """Both ends of a partition's log, and the first offset at the time that was asked for."""
+    """Both ends of a partition's log, and the first offset at the wanted time or later."""
 
     start: int
     end: int
@@ -50,7 +50,7 @@ class Rewinding:
         return OffsetPlan(group, tuple(rows), self._groups.find(group, deadline), bool(committed))
 
     def resolve(self, targets: tuple[list[str], list[TopicPartition]], deadline: Deadline) -> list[TopicPartition]:
-        """All partitions of whole topics, and single ones."""
+        """List all partitions of whole topics, and the single partitions."""
         names, single = targets
         found = set(single)
         for name, count in self._groups.partitions(names, deadline).items():
@@ -70,10 +70,11 @@ class Rewinding:
 
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
+        # All three are in flight at once, so the call takes the time of one look-up.
         asked = [self._session.of_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
         try:
             starts, ends, times = (answers.wait() for answers in asked)
-        finally:  # also of those that an interrupt kept from being waited for
+        finally:  # a Ctrl-C in one `wait` would leave the later questions open
             for answers in asked:
                 answers.end()
         logs, errors = {}, dict[TopicPartition, KafkaError]()
@@ -88,14 +89,14 @@ class Rewinding:
 
 
 def _end(found: ListedOffset | KafkaError) -> int:
-    """The offset of an end, which every log has."""
+    """The offset of an end of the log, which is never None."""
     offset = raised(found).offset
     assert offset is not None
     return offset
 
 
 def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[TopicPartition]) -> list[TopicPartition]:
-    """The partitions in `offsets` that were asked for. Each topic and each single partition must have an offset there."""
+    """The partitions of `offsets` that `topics` names. Each topic and each single partition must have an offset there."""
     names, single = set(topics[0]), set(topics[1])
     given = {tp.topic for tp in offsets}
     if without := [*sorted(names - given), *map(str, sorted(single.difference(offsets)))]:
@@ -107,7 +108,7 @@ def _among(topics: tuple[list[str], list[TopicPartition]], offsets: Collection[T
 
 
 def _require(group: str, errors: Mapping[TopicPartition, KafkaError]) -> None:
-    if are_too_old(errors):
+    if are_too_old(errors):  # no partition can be planned, and one error says so
         raise next(iter(errors.values())).again()
     if errors:
         raise PartialFailure.of(f"offsets of group {group} cannot be planned", errors)
@@ -123,7 +124,7 @@ def _planned(group: str, tp: TopicPartition, goal: Goal, committed: OffsetAndMet
 
 
 def _wanted(group: str, tp: TopicPartition, goal: Goal, current: int | None, log: Log) -> tuple[int, str]:
-    """The offset that was asked for, and a note if that is another one than could be expected."""
+    """The wanted offset, and a note if the plan takes the end in place of an offset that does not exist."""
     if goal.offset is not None:
         return goal.offset, ""
     if goal.offsets is not None:

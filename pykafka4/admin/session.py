@@ -1,4 +1,4 @@
-"""Calls of an admin client. Rule: each call ends with the admin client at the latest."""
+"""Begins the questions of an admin client on its loop. Invariant: no call outlives the admin client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLOSED: Final = "this admin client is closed; create a new one"
 
 
 class CallScope:
-    """The questions of one call that another thread may end, because nobody waits for its result any more."""
+    """The questions of one call of `aio.AdminClient`, whose task may end the call while its thread still waits."""
 
     current: Final[ContextVar[CallScope | None]] = ContextVar("pykafka4_admin_call", default=None)
 
@@ -37,20 +37,22 @@ class CallScope:
         self._over = False
 
     def add(self, promise: Promise[Any]) -> None:
-        """A question of this call; one that comes after the end fails at once."""
+        """Add a question to this call. After `end` it fails at once."""
         self._promises.append(promise)
-        if self._over:  # after it is in the list: otherwise an end at this moment would overlook it
+        # `_over` is read after the append. In the other order, this thread could read False, `end` set True and walk the list, and the
+        # question then join a list that nobody walks again.
+        if self._over:
             promise.set_exception(CALLER_GONE)
 
     def end(self) -> None:
-        """Fail the questions, and those to come."""
+        """Fail the questions, and each question that comes later."""
         self._over = True
         for promise in list(self._promises):
             promise.set_exception(CALLER_GONE)
 
 
 class AdminSession(Attachment[AdminMachine]):
-    """Everything of an admin client but its handle."""
+    """The state of an admin client without its handle, so that the collector can find the handle unused."""
 
     def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
         self.config = read_config(ClientConfig, client, None, options)
@@ -77,13 +79,15 @@ class AdminSession(Attachment[AdminMachine]):
     # -- asking
 
     def ask(self, begin: Begin, deadline: Deadline) -> Answers[dict[Any, Any]]:
-        """Begin one of `core.admin.calls`."""
+        """Begin one of `core.admin.calls` on the loop; the caller waits on the returned `Answers`."""
         answers = Answers(self, begin, deadline.left, dict)
         self.open[answers.promise] = None
         answers.promise.add_done_callback(lambda promise: self.open.pop(promise, None))
         if (scope := CallScope.current.get()) is not None:
             scope.add(answers.promise)
-        if self.closed:  # after it is in `open`: otherwise a close at this moment would overlook it
+        # `closed` is read after the entry in `open`. In the other order, `close` could set it and fail all of `open` between the two steps,
+        # and this call would wait for a machine that is gone.
+        if self.closed:
             answers.promise.set_exception(ClosedError(CLOSED))
         return answers
 
@@ -104,12 +108,12 @@ class AdminSession(Attachment[AdminMachine]):
     def _asked(
         self, question: Question[K, V], place: Callable[[], Place[K]], keys: Iterable[K], deadline: Deadline
     ) -> Answers[dict[K, V | KafkaError]]:
-        """`place` is called on the loop."""
+        """Ask `question` at the place that `place` makes. Only the loop calls `place`, as the machine belongs to it."""
         kept = list(keys)
         return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, place(), kept, seconds, done), deadline)
 
     def refresh_brokers(self, deadline: Deadline) -> None:
-        """Learn of new brokers."""
+        """Refresh the metadata, so that the list of brokers has the newest ones."""
         self.runtime.refresh_metadata([], deadline.left)
 
     # -- the end
@@ -124,7 +128,7 @@ class AdminSession(Attachment[AdminMachine]):
         self.disconnect()
 
     def drain(self, timeout: float) -> None:
-        """The interpreter exits."""
+        """Close at the exit of the interpreter."""
         self.close(timeout)
 
     @staticmethod

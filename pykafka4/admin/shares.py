@@ -1,4 +1,4 @@
-"""Start offsets of share groups (KIP-932). Rule: they are changed only while the group has no members."""
+"""Reads and changes the start offsets of share groups (KIP-932). Coordinators change them only while the group has no members."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ShareCalls(AdminCalls):
     def share_group_offsets(
         self, groups: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, ShareGroupOffset] | KafkaError]:
-        """Where each share group stands: the first offset that is not done, and the lag, of each partition.
+        """Each share group's partitions, with the first offset that is not done, and the lag.
 
-        An empty dict for a group that does not exist; UnsupportedVersion from brokers without share groups.
+        A group that does not exist has an empty dict. Brokers without share groups cause UnsupportedVersion.
         """
         names, deadline = as_groups(groups), self._begin(timeout)
 
@@ -34,7 +34,7 @@ class ShareCalls(AdminCalls):
         return self._session.ask(begin, deadline).wait()
 
     def alter_share_group_offsets(self, group: str, offsets: Mapping[Any, int], *, timeout: float | None = None) -> None:
-        """Set where a share group goes on: `{("orders", 0): 1000}`. A group that does not exist is created.
+        """Set the start offsets of a share group: `{("orders", 0): 1000}`. Creates a group that does not exist.
 
         Raises BrokerError NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND; AuthorizationError, UnsupportedVersion,
         KafkaTimeoutError; PartialFailure with the errors of partitions.
@@ -45,7 +45,7 @@ class ShareCalls(AdminCalls):
         all_done(f"offsets of share group {name} cannot be set", found)
 
     def delete_share_group_offsets(self, group: str, topics: Iterable[str], *, timeout: float | None = None) -> None:
-        """Forget where a share group stands in whole topics. Raises as `alter_share_group_offsets`."""
+        """Delete the start offsets of a share group in whole topics. Raises as `alter_share_group_offsets`."""
         names, name, deadline = as_topic_names(topics), check_group(group), self._begin(timeout)
         found = self._session.of_group(DeleteShareOffsets(name), name, names, deadline).wait()
         all_done(f"offsets of share group {name} cannot be deleted", found)

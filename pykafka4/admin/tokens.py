@@ -1,4 +1,4 @@
-"""Delegation tokens. Rule: a token's secret is in no error, log line or `repr`."""
+"""Creates, describes, renews and expires delegation tokens. Invariant: no error, log line or `repr` has the secret of a token."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pykafka4.errors.frames import guarded
 __all__ = ["TokenCalls"]
 
 V = TypeVar("V")
-USUAL: Final = -1  # a lifetime or period: that of the brokers
-NOW: Final = -1  # an expiry
+USUAL: Final = -1  # as a lifetime or period: the brokers' own
+NOW: Final = -1  # as a time of expiry: at once
 
 
 class TokenCalls(AdminCalls):
@@ -35,20 +35,21 @@ class TokenCalls(AdminCalls):
         max_lifetime: float | None = None,
         timeout: float | None = None,
     ) -> DelegationToken:
-        """A new token of the caller, or of `owner` (`User:alice`), for whom that needs CREATE_TOKENS on the user (KIP-373, Kafka 3.3).
+        """A new token of the caller, or of `owner` (`User:alice`), which needs CREATE_TOKENS on that user (KIP-373, Kafka 3.3).
 
-        `renewers` may renew and expire it, too. `max_lifetime`: seconds up to which it can be renewed; None: that of the brokers (7 days).
-        Not repeated: after a lost response there may be a token that nobody knows; it expires by itself.
+        `renewers` may renew and expire it, too. `max_lifetime` in seconds bounds all renewals; None: the brokers' maximum (7 days). The
+        request is sent once, as a repetition would create a second token. After a lost response there may be a token that nobody knows,
+        which expires by itself.
         """
         names = [as_principal(one) for one in _principals("renewers", renewers)]
         question = CreateToken(None if owner is None else as_principal(owner), names, _ms("max_lifetime", max_lifetime, USUAL))
         return self._of_token(question, self._begin(timeout))
 
     def describe_tokens(self, owners: Iterable[str] | None = None, *, timeout: float | None = None) -> tuple[DelegationToken, ...]:
-        """The tokens of some owners, without any of all, with their secrets.
+        """The tokens of some owners, or of all (None), with their secrets.
 
-        Those of others are left out without DESCRIBE on the token or DESCRIBE_TOKENS on its owner. One broker is asked, which may learn of
-        a change a moment after the call that made it.
+        Tokens of other users need DESCRIBE on the token or DESCRIBE_TOKENS on its owner, and are left out otherwise. Any one broker
+        answers, which may learn of a change a moment after the call that made it.
         """
         names = None if owners is None else [as_principal(one) for one in _principals("owners", owners)]
         found = self._of_anyone(DescribeTokens(names), [TOKEN], self._begin(timeout))
@@ -56,11 +57,10 @@ class TokenCalls(AdminCalls):
 
     @guarded
     def renew_token(self, token: DelegationToken | bytes, *, period: float | None = None, timeout: float | None = None) -> int:
-        """Have a token, or the one with this `hmac`, expire so many seconds from now; None: after the period of the brokers (a day).
+        """Have a token, given itself or as its `hmac`, expire `period` seconds from now; None: the brokers' period (a day).
 
-        Returns when it expires, in milliseconds since 1970, at most its `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND (also a
-        moment after the token was created),
-        DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.
+        Returns the time of expiry in milliseconds since 1970, at most the token's `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND
+        (also a moment after the token was created), DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.
         """
         found = self._of_token(RenewToken(_hmac(token), _ms("period", period, USUAL)), self._begin(timeout))
         assert found is not None
@@ -68,9 +68,9 @@ class TokenCalls(AdminCalls):
 
     @guarded
     def expire_token(self, token: DelegationToken | bytes, *, after: float | None = None, timeout: float | None = None) -> int | None:
-        """Have a token, or the one with this `hmac`, expire so many seconds from now; None: at once, and it is deleted.
+        """Have a token, given itself or as its `hmac`, expire `after` seconds from now; None: delete it at once.
 
-        Returns when it expires, in milliseconds since 1970; None if a repeated request found it deleted. Raises as `renew_token`.
+        Returns the time of expiry in milliseconds since 1970; None if a repeated request found the token deleted. Raises as `renew_token`.
         """
         return self._of_token(ExpireToken(_hmac(token), _ms("after", after, NOW)), self._begin(timeout))
 

@@ -1,4 +1,5 @@
-"""Arguments about topics and settings. Rule: a wrong one is rejected before any broker is asked, with its value and the correct use."""
+"""Checks arguments about topics and settings. Invariant: a wrong argument is refused before a request is sent, and its error shows the
+correct use."""
 
 from __future__ import annotations
 
@@ -13,25 +14,25 @@ from pykafka4.misuse import check_count, check_topic
 
 __all__ = ["as_changes", "as_kinds", "as_new_partitions", "as_new_topics", "as_resources", "as_topic_names", "as_topics"]
 
-MOST: Final = 2**31 - 1
-MOST_REPLICAS: Final = 2**15 - 1
-NUMBERED: Final = ("broker", "broker-logger")
+MOST: Final = 2**31 - 1  # an int32: numbers of partitions, ids of brokers
+MOST_REPLICAS: Final = 2**15 - 1  # an int16 of CreateTopics
+NUMBERED: Final = ("broker", "broker-logger")  # kinds of resources that a broker's number names
 
 
 def as_topics(topics: object) -> list[str | UUID]:
-    """Names and ids of topics, without duplicates."""
+    """Check names and ids of topics, and drop duplicates."""
     if isinstance(topics, (str, bytes, UUID)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={shown(topics)}: takes a list of topic names or ids")
     return list(dict.fromkeys(topic if isinstance(topic, UUID) else check_topic(topic) for topic in topics))
 
 
 def as_topic_names(topics: object) -> list[str]:
-    """Names of topics, without duplicates."""
+    """Check names of topics, and drop duplicates."""
     return [check_topic(topic) for topic in as_topics(topics)]
 
 
 def as_new_topics(topics: object, replication_factor: object, configs: object) -> dict[str, NewTopic]:
-    """Topics to create, by name."""
+    """Check the topics of `create_topics`; `replication_factor` and `configs` are for topics without a `NewTopic`."""
     if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={shown(topics)}: takes a mapping of topic names to numbers of partitions, or to NewTopic")
     given = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, -1)
@@ -70,7 +71,7 @@ def _brokers(nodes: object) -> list[int]:
 
 
 def as_new_partitions(topics: object) -> dict[str, NewPartitions]:
-    """The new number of partitions of each topic."""
+    """Check the new number of partitions of each topic."""
     if not isinstance(topics, Mapping):
         raise ConfigError(f"topics={shown(topics)}: takes a mapping of topic names to their new number of partitions, or to NewPartitions")
     found = {}
@@ -82,7 +83,7 @@ def as_new_partitions(topics: object) -> dict[str, NewPartitions]:
 
 
 def as_resource(resource: object) -> Resource:
-    """`("topic", "orders")`, `("broker", 1)`; `("broker", None)` stands for all brokers."""
+    """Check a resource: `("topic", "orders")`, `("broker", 1)`; `("broker", None)` stands for all brokers."""
     if not isinstance(resource, tuple) or len(resource) != 2 or resource[0] not in KINDS:
         raise ConfigError(f"{shown(resource)}: takes a pair of a kind ({', '.join(KINDS)}) and a name, such as ('topic', 'orders')")
     kind, name = resource
@@ -98,14 +99,14 @@ def as_resource(resource: object) -> Resource:
 
 
 def as_resources(resources: object) -> list[Resource]:
-    """Things with settings, without duplicates."""
+    """Check resources, and drop duplicates."""
     if isinstance(resources, (str, bytes, tuple)) or not isinstance(resources, Iterable):
         raise ConfigError(f"resources={shown(resources)}: takes a list of pairs such as ('topic', 'orders') and ('broker', 1)")
     return list(dict.fromkeys(map(as_resource, resources)))
 
 
 def as_kinds(kinds: object) -> list[str]:
-    """Kinds of things with settings."""
+    """Check kinds of resources."""
     if isinstance(kinds, (str, bytes)) or not isinstance(kinds, Iterable):
         raise ConfigError(f"kinds={shown(kinds)}: takes a list of {', '.join(KINDS)}")
     found = list(kinds)
@@ -115,7 +116,7 @@ def as_kinds(kinds: object) -> list[str]:
 
 
 def as_changes(changes: object) -> dict[Resource, dict[str, Operation]]:
-    """The settings to change of each thing: a value, None for the default, `Append` or `Subtract`."""
+    """Check the changes of each resource's settings: a value, None for the default, `Append` or `Subtract`."""
     if not isinstance(changes, Mapping):
         raise ConfigError(f"changes={shown(changes)}: takes a mapping such as {{('topic', 'orders'): {{'retention.ms': '7200000'}}}}")
     found = {}

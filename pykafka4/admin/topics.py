@@ -1,4 +1,4 @@
-"""Topics: create, describe, extend, delete, list. Rule: with `wait`, a call returns when every broker that is up knows of the change."""
+"""Creates, describes, extends, deletes and lists topics. With `wait`, a change returns when every broker that is up knows of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, l
 
 __all__ = ["TopicCalls"]
 
-LOOK_S: Final = 3.0  # after which it is looked up again which brokers are up
+# Seconds until the metadata is asked again for the brokers that are up. A broker that has crashed stays in the metadata until its session
+# is over, and would be waited for.
+LOOK_S: Final = 3.0
 
 
 class TopicCalls(AdminCalls):
@@ -42,13 +44,13 @@ class TopicCalls(AdminCalls):
         wait: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Create topics: `{"orders": 6}` with so many partitions, `{"orders": NewTopic(…)}` with more of its own, or names alone.
+        """Create topics: `{"orders": 6}` with so many partitions, `{"orders": NewTopic(…)}` with settings of its own, or a list of names.
 
         `replication_factor` and `configs` (`{"retention.ms": "3600000"}`) are for topics given by a number or a name; -1 is the brokers'
-        default (Kafka 2.4). `validate_only`: nothing is created. `wait`: until every broker that is up has all the leaders.
+        default (Kafka 2.4). `validate_only` creates nothing. `wait` returns when every broker that is up knows all the leaders.
 
         Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
-        AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and `done` if others were created. Source: CreateTopics of the
+        AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. Source: CreateTopics of the
         protocol guide, KIP-4.
         """
         wanted, deadline = as_new_topics(topics, replication_factor, configs), self._begin(timeout)
@@ -64,9 +66,9 @@ class TopicCalls(AdminCalls):
     def create_partitions(
         self, topics: Mapping[str, int | NewPartitions], *, validate_only: bool = False, wait: bool = False, timeout: float | None = None
     ) -> None:
-        """Give topics more partitions: `{"orders": 12}` is the new total; `NewPartitions` also places the new ones.
+        """Give topics more partitions: `{"orders": 12}` is the new total; `NewPartitions` also gives the brokers of the new ones.
 
-        Keys of records go to other partitions than before. `validate_only` and `wait` are as for `create_topics`.
+        Records of a key may go to another partition than before. `validate_only` and `wait` are as for `create_topics`.
 
         Raises BrokerError INVALID_PARTITIONS (not more than now), UNKNOWN_TOPIC_OR_PARTITION, REASSIGNMENT_IN_PROGRESS, …,
         AuthorizationError, KafkaTimeoutError; PartialFailure. Source: KIP-195.
@@ -81,15 +83,15 @@ class TopicCalls(AdminCalls):
         all_done("partitions cannot be added", found)
 
     def delete_topics(self, topics: Iterable[str | UUID], *, wait: bool = False, timeout: float | None = None) -> None:
-        """Delete topics, by their names or ids (Kafka 2.8), with all their records. `wait`: until no broker that is up knows them.
+        """Delete topics, by their names or ids (Kafka 2.8), with all their records. `wait` returns when no broker that is up knows them.
 
         Raises BrokerError UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, AuthorizationError, KafkaTimeoutError;
-        PartialFailure with the topics that were deleted in `done`. Sources: KIP-4, KIP-516.
+        PartialFailure with the deleted topics in `done`. Sources: KIP-4, KIP-516.
         """
         wanted, deadline = as_topics(topics), self._begin(timeout)
         parts = [names for names in ([t for t in wanted if isinstance(t, str)], [t for t in wanted if not isinstance(t, str)]) if names]
         found: dict[Any, Any] = {}
-        for part in parts:  # an old broker refuses ids, and the names beside them
+        for part in parts:  # one request with both would fail for the names, too, at a broker that does not know ids
             found |= self._of_controller(DeleteTopics(self._broker_ms(deadline)), part, deadline)
         if wait:
             gone = [one for one in found.values() if not isinstance(one, KafkaError)]
@@ -101,10 +103,10 @@ class TopicCalls(AdminCalls):
     def describe_topics(
         self, topics: Iterable[str | UUID], *, timeout: float | None = None
     ) -> dict[str | UUID, TopicDescription | KafkaError]:
-        """Id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and what this user may do with it.
+        """Id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations that this user may do with it.
 
-        A topic that brokers do not know for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID); no topic is
-        created. Sources: KIP-966 with Kafka 3.8, otherwise Metadata of the protocol guide.
+        A topic that brokers do not know for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The call
+        creates no topic. Sources: KIP-966 with Kafka 3.8, otherwise Metadata of the protocol guide.
         """
         return self._described(as_topics(topics), self._begin(timeout))
 
@@ -114,14 +116,14 @@ class TopicCalls(AdminCalls):
         return raised(self._described([key], self._begin(timeout))[key])
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
-        """The topics that this user may describe, by name, in order. `internal`: also those of Kafka itself, as `__consumer_offsets`."""
+        """The topics that this user may describe, by name, in order. `internal` adds Kafka's own topics, such as `__consumer_offsets`."""
         found = raised(self._of_anyone(ListTopics(), [ALL_TOPICS], self._begin(timeout))[ALL_TOPICS])
         return {name: topic for name, topic in found.items() if internal or not topic.is_internal}
 
     # -- parts of calls
 
     def _broker_ms(self, deadline: Deadline) -> int:
-        """How long a broker may hold the response back."""
+        """The milliseconds for which a broker may hold the response back: after request_timeout_ms the client closes the connection."""
         return int(min(deadline.left * 1000, self._session.config.request_timeout_ms))
 
     def _described(self, topics: list[str | UUID], deadline: Deadline) -> dict[str | UUID, TopicDescription | KafkaError]:
@@ -133,7 +135,7 @@ class TopicCalls(AdminCalls):
         return {topic: found[topic] for topic in topics}
 
     def _look_after(self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline) -> None:
-        """Settle the topics in `found` about which a request was `Repeated`: done, if they have the partitions that were wanted."""
+        """Settle the topics in `found` whose request was `Repeated`: a topic with the wanted number of partitions counts as done."""
         doubtful = {name: one.refusal for name, one in found.items() if isinstance(one, Repeated)}
         looks = self._described(list(doubtful), deadline)
         for name, refusal in doubtful.items():
@@ -145,7 +147,7 @@ class TopicCalls(AdminCalls):
                 found[name].add_note(DOUBT)
 
     def _await_known(self, changes: Mapping[str, Change], done: str, deadline: Deadline) -> None:
-        """Return when every broker that is up knows of `changes`."""
+        """Wait until every broker that is up knows of `changes`."""
         if not changes:
             return
         what = f"topics {listed(sorted(changes))} are {done}, but not known to every broker"
@@ -162,6 +164,7 @@ class TopicCalls(AdminCalls):
             lagging = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
             if not lagging:
                 return
+            # A KafkaTimeoutError is the end of LOOK_S: the next look asks the brokers that are still up. Any other error ends the call.
             for refused in (one for one in lagging.values() if not isinstance(one, KafkaTimeoutError)):
                 refused.add_note(what)
                 raise refused

@@ -1,4 +1,4 @@
-"""Producers of partitions, and transactions. Rule: a transaction is aborted past its coordinator only for one producer in one partition."""
+"""Describes producers and transactions. A transaction is aborted past its coordinator only for one producer in one partition."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["HangingTransaction", "TransactionCalls", "TransactionList"]
 
-LONGEST_S: Final = 900.0  # `transaction.max.timeout.ms` of brokers by default
+LONGEST_S: Final = 900.0  # the brokers' default of `transaction.max.timeout.ms`: no transaction lives longer
 NOT_FOUND: Final = "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 @attrs.frozen
 class TransactionList:
-    """The transactional ids of a cluster, in order. `errors`: the brokers that could not be asked, so some ids may be missing."""
+    """The transactional ids of a cluster, in order. `errors` has the brokers that gave no list, so some ids may be missing."""
 
     transactions: tuple[TransactionListing, ...]
     errors: Mapping[int, KafkaError]
@@ -49,7 +49,7 @@ class TransactionList:
 
 @attrs.frozen
 class HangingTransaction:
-    """A transaction that is open in a partition, while its coordinator knows nothing of it there: read_committed consumers wait behind it.
+    """A transaction that is open in a partition, but not in its coordinator's state: read_committed consumers wait behind it for ever.
 
     `transactional_id` is None if no coordinator knows the producer.
     """
@@ -67,7 +67,7 @@ class TransactionCalls(AdminCalls):
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
         """The producers that the leader of each partition knows: ids, epochs, the last record, the start of an open transaction.
 
-        Idempotent producers are remembered for `producer.id.expiration.ms` (a day). Kafka 2.8. Source: KIP-664.
+        Leaders remember idempotent producers for `producer.id.expiration.ms` (a day). Kafka 2.8. Source: KIP-664.
         """
         chosen = as_partitions(partitions)
         return self._session.of_leaders(DescribeProducers(), chosen, self._begin(timeout)).wait()
@@ -81,10 +81,11 @@ class TransactionCalls(AdminCalls):
         pattern: str | None = None,
         timeout: float | None = None,
     ) -> TransactionList:
-        """The transactional ids of all brokers, or those in some `states` (Ongoing, Empty, …), of some producers, open for so many seconds.
+        """The transactional ids of all brokers, or only some: in some `states` (Ongoing, Empty, …), of some producers, open for a time.
 
-        `pattern` is a regular expression (RE2) for ids. Every broker is asked; one that could not be is in `errors` of the result. Ids that
-        the caller may not DESCRIBE are left out. Kafka 3.0; `running_longer_than` 3.8; `pattern` 4.1. Source: KIP-664, KIP-994, KIP-1152.
+        `running_longer_than` is in seconds, `pattern` is a regular expression (RE2) for ids. `errors` of the result has the brokers that
+        gave no list. Brokers leave out ids that this user may not DESCRIBE. Kafka 3.0; `running_longer_than` 3.8; `pattern` 4.1. Source:
+        KIP-664, KIP-994, KIP-1152.
         """
         longer_ms = -1 if running_longer_than is None else int(_seconds(running_longer_than, "running_longer_than") * 1000)
         if isinstance(states, str):
@@ -98,7 +99,7 @@ class TransactionCalls(AdminCalls):
     ) -> dict[str, TransactionDescription | KafkaError]:
         """State, producer, time-out, start and partitions of each transactional id.
 
-        One that no coordinator knows has the BrokerError TRANSACTIONAL_ID_NOT_FOUND. Kafka 3.0. Source: KIP-664.
+        An id that no coordinator knows has the BrokerError TRANSACTIONAL_ID_NOT_FOUND. Kafka 3.0. Source: KIP-664.
         """
         return self._transactions_described(_ids(transactional_ids), self._begin(timeout))
 
@@ -110,10 +111,10 @@ class TransactionCalls(AdminCalls):
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
         """Write the end of a hanging transaction into one partition, past its coordinator. `producer` is one of `describe_producers`.
 
-        The way out of `find_hanging_transactions`. Never for a transaction whose coordinator knows it: the producer would go on, and its
-        records would be half committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader refuses:
-        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError or a lost answer, with a note that says so, look
-        again with `describe_producers`. Source: KIP-664.
+        Use it only for results of `find_hanging_transactions`. If the coordinator knows the transaction, the producer goes on, and only a
+        part of its records is committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader refuses:
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError, or an error with a note that the end may be
+        written, look again with `describe_producers`. Source: KIP-664.
         """
         tp = topic_partition(partition)
         if not isinstance(producer, ActiveProducer):
@@ -127,8 +128,9 @@ class TransactionCalls(AdminCalls):
     ) -> list[HangingTransaction]:
         """Transactions open in partitions of `topics`, without a record for `older_than` seconds, that no coordinator knows there.
 
-        `older_than` is the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger one may still end by
-        itself. Raises PartialFailure if a partition or a broker could not be asked, as the result could be wrong. Source: KIP-664.
+        `older_than` is the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger transaction may still
+        end by itself. Raises PartialFailure if a partition or broker did not answer: a transaction that its coordinator knows could be
+        taken for a hanging one. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")
@@ -148,7 +150,7 @@ class TransactionCalls(AdminCalls):
         return [one for one in found if not _is_known(one, known)]
 
     def _open(self, topics: list[str], age: float, deadline: Deadline) -> list[tuple[TopicPartition, ActiveProducer]]:
-        """Open transactions without a record for so long."""
+        """Open transactions without a record for `age` seconds."""
         counted: dict[str, int | KafkaError] = self._of_anyone(CountPartitions(), topics, deadline)
         counts = all_done("topics cannot be looked up", counted)
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
@@ -162,14 +164,14 @@ class TransactionCalls(AdminCalls):
         ]
 
     def _listed(self, wanted: TransactionFilter, deadline: Deadline) -> TransactionList:
-        self._session.refresh_brokers(deadline)
+        self._session.refresh_brokers(deadline)  # the ids of a broker that the metadata lacks would be missing without an error
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
             return machine.begin(now, ListTransactions(wanted), Brokers(machine.cluster), list(machine.cluster.brokers), seconds, done)
 
         answers = self._session.ask(begin, deadline).wait()
         errors = {node: found for node, found in answers.items() if isinstance(found, KafkaError)}
-        if errors and any(isinstance(error, ConfigError) for error in errors.values()):  # the filter is wrong, whoever is asked
+        if errors and any(isinstance(error, ConfigError) for error in errors.values()):  # the filter is wrong for every broker
             raise next(error for error in errors.values() if isinstance(error, ConfigError)).again()
         rows = {one.transactional_id: one for node, found in answers.items() if node not in errors for one in found}
         return TransactionList(tuple(rows[name] for name in sorted(rows)), errors)
@@ -199,6 +201,6 @@ def _require_all(what: str, errors: Mapping[Any, KafkaError]) -> None:
 
 
 def _is_known(one: HangingTransaction, known: Mapping[str, TransactionDescription | KafkaError]) -> bool:
-    """Whether the coordinator will end it: it has the partition in its own state of the transaction."""
+    """Whether the coordinator will end the transaction: its state of the transaction has the partition."""
     description = known.get(one.transactional_id or "")
     return isinstance(description, TransactionDescription) and one.partition in description.partitions

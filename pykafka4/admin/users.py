@@ -1,4 +1,5 @@
-"""Users that log in with SCRAM. Rule: a password leaves this process only salted, and no error, log line or `repr` has it."""
+"""Lists users that log in with SCRAM, and sets their passwords. Invariant: a password leaves this process only salted, and no error, log
+line or `repr` has it."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from pykafka4.errors.frames import guarded
 
 __all__ = ["UserCalls"]
 
-SALT: Final = 32  # bytes
+SALT: Final = 32  # bytes of each random salt
 CHANGED: Final = "credentials cannot be changed"
 
 
@@ -38,12 +39,12 @@ class UserCalls(AdminCalls):
     def list_users(self, *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...]]:
         """All users that have a SCRAM credential, with mechanism and iterations. Needs DESCRIBE on the cluster.
 
-        One broker is asked, which may learn of a change a moment after the call that made it. Kafka 2.7; with KRaft 3.5.
+        Any one broker answers, which may learn of a change a moment after the call that made it. Kafka 2.7; with KRaft 3.5.
         """
         return raised(self._of_anyone(ListUsers(), [ALL_USERS], self._begin(timeout))[ALL_USERS])
 
     def describe_users(self, users: Iterable[str], *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...] | KafkaError]:
-        """The same for some users. One without a credential has the BrokerError RESOURCE_NOT_FOUND."""
+        """The same for some users. A user without a credential has the BrokerError RESOURCE_NOT_FOUND."""
         return self._of_anyone(DescribeUsers(), _users(users), self._begin(timeout))
 
     def describe_user(self, user: str, *, timeout: float | None = None) -> tuple[ScramCredential, ...]:
@@ -62,11 +63,11 @@ class UserCalls(AdminCalls):
     ) -> None:
         """Set the password of each user, new or known, for all `mechanisms`. Needs ALTER on the cluster.
 
-        Each password is salted here, `iterations` times (4,096 or more; brokers take at most 16,384). Whoever is logged in stays so, and
-        brokers learn of the change within moments. Raises ConfigError, BrokerError UNACCEPTABLE_CREDENTIAL, AuthorizationError;
-        PartialFailure, whose keys are pairs of a user and a mechanism.
+        This process salts and hashes each password, `iterations` times (4,096 or more; brokers take at most 16,384). Open connections stay
+        logged in, and brokers learn of the change within moments. Raises ConfigError, BrokerError UNACCEPTABLE_CREDENTIAL,
+        AuthorizationError; PartialFailure, whose keys are pairs of a user and a mechanism.
         """
-        if not isinstance(passwords, Mapping):  # a dict's values must not be shown
+        if not isinstance(passwords, Mapping):  # the value may be a password, so the message names its type only
             raise ConfigError(f"passwords: takes a mapping of users to their passwords, not {with_article(type(passwords).__name__)}")
         words = {name: text_of(passwords[name], f"the password of user {shown(name)}") for name in _users(passwords)}
         rounds = _iterations(iterations)
@@ -75,20 +76,22 @@ class UserCalls(AdminCalls):
             for name in _mechanisms(mechanisms)
         }
         users = list(words)
-        del words
+        del words  # the passwords are salted: nothing holds them while brokers work
         all_done(CHANGED, self._altered(questions, users, self._begin(timeout)))
 
     def delete_users(
         self, users: Iterable[str], *, mechanisms: Collection[str] | None = None, timeout: float | None = None
     ) -> list[tuple[str, str]]:
-        """Delete the credentials of users, of some `mechanisms` or all that each has; returns the pairs of a user and a mechanism.
+        """Delete the credentials of users for some `mechanisms`, or all (None); returns pairs of a user and a mechanism.
 
-        Whoever is logged in stays so. A user without a credential has the error RESOURCE_NOT_FOUND. Needs ALTER on the cluster. Raises as
+        Open connections stay logged in. A user without a credential has the error RESOURCE_NOT_FOUND. Needs ALTER on the cluster. Raises as
         `upsert_users`.
         """
         names, wanted = _users(users), _mechanisms(tuple(MECHANISMS) if mechanisms is None else mechanisms)
         found = self._altered({one: DeleteUsers(one) for one in wanted}, names, self._begin(timeout))
-        if mechanisms is None:  # not looked up before: a broker may not know yet what was set or deleted a moment ago
+        # With None, each mechanism is tried, and a missing credential counts only if the user has none at all. A look before the deletion
+        # could ask a broker that does not know yet of the latest changes.
+        if mechanisms is None:
             had = {user for (user, _), one in found.items() if one is True}
             found = {pair: one for pair, one in found.items() if pair[0] not in had or not _is_absent(one)}
         return list(all_done(CHANGED, found))
@@ -96,7 +99,7 @@ class UserCalls(AdminCalls):
     def _altered(
         self, questions: Mapping[str, AlterUsers], users: Iterable[str], deadline: Deadline
     ) -> dict[tuple[str, str], bool | KafkaError]:
-        """The outcome of each user and mechanism: one mechanism after the other, as brokers take one change of a user in a request."""
+        """The outcome of each user and mechanism. Each mechanism has its own request: brokers take one change of a user in a request."""
         found: dict[tuple[str, str], bool | KafkaError] = {}
         for mechanism, question in questions.items():
             found |= {(user, mechanism): one for user, one in self._of_controller(question, users, deadline).items()}

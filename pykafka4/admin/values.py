@@ -1,4 +1,4 @@
-"""What an admin client returns. Rule: what could not be found out is None, with the error beside it; it is never a guess."""
+"""Defines the results of an admin client. Invariant: an unknown value is None, with its error beside it, and never a guess."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset
 
 @attrs.frozen
 class GroupList:
-    """The groups of a cluster, by id. `errors`: the brokers that could not be asked, so groups that they coordinate may be missing."""
+    """The groups of a cluster, by id. `errors` has the brokers that gave no list, so groups that they coordinate may be missing."""
 
     groups: tuple[GroupListing, ...]
     errors: Mapping[int, KafkaError]
@@ -29,10 +29,10 @@ class GroupList:
 
 @attrs.frozen
 class PartitionLag:
-    """How far a group has read a partition.
+    """The lag of a group in a partition.
 
-    `committed` is None if nothing is committed, `end` is the offset of the next record to be written, None with an `error`. `lag` is the
-    difference, None if one of them is. `owner` is the member that has the partition, None if there is none.
+    `committed` is None without a committed offset. `end` is the offset of the next record to be written, None with an `error`. `lag` is the
+    difference, None if either is None. `owner` is the member that has the partition, None if no member has it.
     """
 
     partition: TopicPartition
@@ -49,7 +49,7 @@ class PartitionLag:
 
 @attrs.frozen
 class GroupLag:
-    """A group, and the partitions that it has committed or that a member has, in order."""
+    """A group, and its partitions with a committed offset or an owner, in order."""
 
     description: GroupDescription
     partitions: tuple[PartitionLag, ...]
@@ -62,9 +62,9 @@ class GroupLag:
 
 @attrs.frozen
 class PlannedOffset:
-    """What is to be committed for a partition. `current` is what is committed now, None for nothing; `start` and `end` are the log's.
+    """The offset to be committed for a partition. `current` is the committed offset (None: there is none); `start` and `end` are the log's.
 
-    `note` says why `new` is not what was asked for; mostly it is empty.
+    `note` gives the reason if `new` is not the wanted offset, and is empty otherwise.
     """
 
     partition: TopicPartition
@@ -77,10 +77,10 @@ class PlannedOffset:
 
 @attrs.frozen
 class OffsetPlan:
-    """What `set_offsets` would commit. Nothing has been changed yet.
+    """The offsets that `set_offsets` would commit. Nothing has been changed yet.
 
-    `description` is None if there is no group of consumers with this id. Then `has_committed` says whether there is one of another type,
-    such as a group of streams: only a group has offsets.
+    `description` is None without a group of consumers with this id. Then `has_committed` is True if a group of another type, such as a
+    group of streams, has the id: only a group has committed offsets.
     """
 
     group_id: str
@@ -90,7 +90,7 @@ class OffsetPlan:
 
     @property
     def exists(self) -> bool:
-        """Whether the group exists, otherwise it would be created."""
+        """Whether the group exists; otherwise `set_offsets` would create it."""
         return self.description is not None or self.has_committed
 
     @property
