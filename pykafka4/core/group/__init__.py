@@ -1,12 +1,14 @@
-"""Membership of a consumer group, and its offsets. Rule: partitions end by the application's release, or are reported to it as lost.
+"""Keeps a consumer in its group, and commits and looks up the group's offsets.
+
+Invariant: the application releases each assigned partition, or receives it as lost.
 
 Modules; each line imports only from lines below it:
-    membership/  the member: the application's side of it, and the two protocols that keep it in the group
+    membership/  the member: its partitions, and the two protocols that keep it in the group
     leading/     the leader of a classic group: runs an assignor, and notices when the group's topics change
     topics/      the subscribed topics: by name, or found by a pattern
     committing/  commits, and lookups of committed offsets
     encoding     subscriptions and assignments as bytes
-    notes        what members of this client add to them
-    coordinator  finds the group's coordinator
+    notes        notes of this client's members to each other, within subscriptions and assignments
+    coordinator  the group's coordinator, and the connections to it
     reactions    the table of a member's reaction to each error code
 """

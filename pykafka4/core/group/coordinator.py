@@ -1,4 +1,7 @@
-"""Coordinator. Rule: losing the coordinator only delays requests, and never ends the membership; only the coordinator's responses do."""
+"""Finds the coordinator of a consumer's group, and keeps the connections to it.
+
+Invariant: a lost coordinator only delays requests; only responses of the coordinator, or a time-out, end the membership.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ from pykafka4.options.config import ConsumerConfig
 
 __all__ = ["GroupCoordinator", "MembersCoordinator"]
 
-CHECK = 10.0  # seconds between checks with other brokers, while the coordinator holds back a response, that it still is the coordinator
+CHECK = 10.0  # seconds: while the coordinator holds a response back, other brokers are asked this often who the coordinator is
 
 
 @attrs.define(eq=False)
 class CheckInFlight(Request):
-    """A FindCoordinator request that asks another broker whether `checked` is still the coordinator."""
+    """A FindCoordinator in flight to another broker, to check that broker `checked` still is the coordinator."""
 
     coordinator: GroupCoordinator = attrs.field(kw_only=True)
     checked: int = attrs.field(kw_only=True)
@@ -33,7 +36,7 @@ class CheckInFlight(Request):
 
 
 class MembersCoordinator(Coordinator):
-    """The coordinator of a group, whose members react to its errors."""
+    """The coordinator of a group with members. Errors that end a member, or deny its requests, end the search."""
 
     __slots__ = ()
 
@@ -42,7 +45,7 @@ class MembersCoordinator(Coordinator):
 
 
 class GroupCoordinator(MembersCoordinator):
-    """The coordinator of the group, with connections of its own."""
+    """The coordinator of a consumer's group, on connections that no other machine uses."""
 
     __slots__ = ("_checked_at", "join_lane", "lane")
 
@@ -56,8 +59,10 @@ class GroupCoordinator(MembersCoordinator):
         outbox: Outbox,
         user: CoordinatorUser,
     ) -> None:
-        """`lane` is the connection for heartbeats, commits, lookups and LeaveGroup. JoinGroup and SyncGroup use `join_lane`: a coordinator
-        holds back their responses until the whole group has joined, and meanwhile reads nothing else from their connection.
+        """`lane` is for heartbeats, commits, lookups and LeaveGroup.
+
+        JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until the whole group has joined, and until then
+        reads no other request from their connection. On one lane, heartbeats and commits would wait behind them.
         """
         super().__init__(config, network, cluster, GROUP, config.group_id or "", random, outbox, user)
         self.lane, self.join_lane = lane, network.new_lane()
@@ -65,11 +70,11 @@ class GroupCoordinator(MembersCoordinator):
 
     @property
     def address(self) -> int | None:
-        """The coordinator by the connection for everything but joins; None while it is unknown."""
+        """The address of the coordinator for requests other than JoinGroup and SyncGroup; None while the coordinator is unknown."""
         return None if self.node is None else via(self.lane, self.node)
 
     def renew_join_lane(self) -> None:
-        """Abandon a JoinGroup or SyncGroup that is still held back, so that the next one does not wait behind it."""
+        """Abandon a JoinGroup or SyncGroup that is held back, so that the next one does not wait behind it."""
         self._network.drop_lane(self.join_lane)
         self.join_lane = self._network.new_lane()
 
@@ -80,7 +85,11 @@ class GroupCoordinator(MembersCoordinator):
         self._network.drop_lane(self.join_lane)
 
     def check(self, now: float, since: float) -> float:
-        """`node` has held back a response since `since`. A frozen or isolated broker might do so forever while the group has moved on."""
+        """Check with another broker, every CHECK seconds, that the coordinator still is the coordinator; returns when to call this again.
+
+        The coordinator has held a response back since `since`. A frozen or isolated broker might do so forever, while the group has gone on
+        with another coordinator.
+        """
         node = self.node
         if node is None:
             return INFINITY
@@ -95,10 +104,10 @@ class GroupCoordinator(MembersCoordinator):
         return now + CHECK
 
     def checked(self, now: float, node: int, outcome: Outcome) -> None:
-        """A broker was asked whether `node` is still the coordinator."""
+        """Go to another coordinator if a broker, asked about `node`, names one."""
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id
         self.lost(now, node, KafkaError(f"{self.subject}: broker {outcome.node} reports broker {found} as the coordinator"))
-        self._wanted = True  # unless it is found here
+        self._wanted = True  # a look-up follows if `_found` does not take the broker, because the metadata lacks it
         self._found(now, found, outcome.node)

@@ -1,4 +1,4 @@
-"""Reactions of a member to the error codes of its coordinator: one table for membership, commits and lookups."""
+"""Maps the error codes of a group's coordinator to reactions of the member. Invariant: membership, commits and lookups have one table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Reaction", "reaction", "way_out"]
 
 
 class Reaction(enum.Enum):
-    """What the member has to do after a group error code."""
+    """The reaction of a member to an error code of its coordinator."""
 
     NONE = "continue"
     RETRY = "retry after a back-off"
@@ -40,7 +40,7 @@ _BY_NAME = {
 
 
 def reaction(code: int) -> Reaction:
-    """How to react to `code`: its own entry, or else what the error table says about retries."""
+    """The reaction to `code`: its entry in this table, otherwise by the properties in the table of all error codes."""
     row = error_code(code)
     known = _BY_NAME.get(row.name)
     if known is not None:
@@ -53,7 +53,7 @@ def reaction(code: int) -> Reaction:
 
 
 def way_out(config: ConsumerConfig, code: int) -> str | None:
-    """For messages: what the application can do about an error that ends the membership."""
+    """The remedy of the application, for the message of an error that ends the membership; None if there is none to name."""
     says = _WAYS_OUT.get(error_code(code).name)
     return None if says is None else says(config)
 

@@ -1,10 +1,12 @@
-"""Classic protocol. Rule: losing the coordinator only delays requests; only the coordinator's responses or a time-out end the membership.
+"""Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves.
 
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup. An eager member releases all its partitions before it joins. A cooperative member (KIP-429)
-keeps them: after SyncGroup it releases those that it holds and is not assigned, and joins again when the application has released them.
-Until the next generation has its assignment, it sends heartbeats and commits in the last one, so that it notices when it is out.
-A partition that the group is rewound for is given up by who holds it, and begins at the new offset in the generation after that.
-`core.group.reactions.Reaction` has an entry for everything that a response can mean.
+Invariant: only a response of the coordinator, or a time-out, ends the membership; a lost coordinator only delays requests.
+
+An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps them: after SyncGroup it releases the held
+partitions that the assignment lacks, and joins again when the application has released them. Until the next generation has its assignment,
+the member sends heartbeats and commits in the last generation, so that it notices at once when the group has removed it.
+In a rewind (`rewind_group`) the holder of a rewound partition loses it, and gets it back at the new offset in the next generation.
+`core.group.reactions` maps each error code to a reaction of the member.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ __all__ = ["ClassicProtocol", "MemberState"]
 log = get_log("pykafka4.group")
 
 COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
-MISMATCH: Final = "received assignment does not match the current subscription"  # the reason for a JoinGroup
+MISMATCH: Final = "received assignment does not match the current subscription"  # the reason in a JoinGroup, in Java's words
 REWOUND: Final = "the group is rewound to other offsets (rewind_group)"
-ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
+ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response: all other errors that are not retriable concern only the commit
 
 
 class ClassicProtocol(OfAssignee):
-    """One member of a group, identified by a member id and a generation."""
+    """One member of a classic group, identified by a member id and a generation."""
 
     moves = CLASSIC_MOVES
     _coordinator: GroupCoordinator
@@ -65,9 +67,9 @@ class ClassicProtocol(OfAssignee):
         self._config, self._assignee, self._commits = config, assignee, commits
         self._rebalance_timeout = config.max_poll_interval_ms / 1000
         self._session = config.session_timeout_ms / 1000
-        self.identity: MemberIdentity | None = None  # from an assignment until all partitions are released or lost
-        self._held_since = -1  # the generation that assigned the partitions held
-        self._given_back: set[TopicPartition] = set()  # revoked in this generation
+        self.identity: MemberIdentity | None = None  # from the first assignment until the member is out (`OUT`)
+        self._held_since = -1  # the generation that assigned the held partitions
+        self._given_back: set[TopicPartition] = set()  # partitions that were revoked, or lost by a rewind, in this generation
         self._asked = False  # a JoinGroup was sent since the last assignment
         self._came_back = False  # the last JoinGroup had no member id
         self._why = ""  # the reason for the next JoinGroup, as Java words it (KIP-800)
@@ -77,13 +79,13 @@ class ClassicProtocol(OfAssignee):
         self._cooperative = all(assignor.cooperative for assignor in self._strategies.by_name.values())
         self.leadership = Leadership(cluster, where, self._strategies, outbox)
         self.rewinds = Rewinds(config, commits)
-        self._joined_with: tuple[str, ...] = ()
+        self._joined_with: tuple[str, ...] = ()  # the topics in the last JoinGroup
         self._led = True  # whether the group had a leader in the last generation
         self._asked_at: tuple[int, float]  # (coordinator, time) of the last join or sync
-        self._assignor: str | None = None
+        self._assignor: str | None = None  # the group's choice, in the response to JoinGroup
         self._attempt: GroupInFlight | None = None  # the JoinGroup or SyncGroup in flight; responses to others are ignored
-        self._join_by = INFINITY  # join at that time, even if commits of the last generation are not complete
-        self._alive = 0.0
+        self._join_by = INFINITY  # until then the join waits for commits of the last generation
+        self._alive = 0.0  # the coordinator has counted the session from this time, or from a later one
         self._beating = False  # a heartbeat is in flight
 
     # ---------------------------------------------------------------- calls of the assignee
@@ -94,15 +96,15 @@ class ClassicProtocol(OfAssignee):
             return self._rest_until
         if self._coordinator.node is None:
             self._coordinator.want()
-            self._join_by = INFINITY  # it cannot have responded to the commits: they get their time when it is found
+            self._join_by = INFINITY  # nobody responds to commits now: their COMMITS_FIRST begins when there is a coordinator
             return INFINITY
         if self.identity is None:
             self._look_at_members(now, self._coordinator.node)
-            if self.rewinds.checking:  # the answer comes at once: no join is held back on that connection
+            if self.rewinds.checking:  # the response comes soon: DescribeGroups is not on the connection on which joins are held back
                 return INFINITY
         commits = self._commits
         if not commits.incomplete().isdisjoint(self._given_back) if self.identity is not None else commits.under_generation:
-            # The coordinator accepts them until the next generation starts, which this join may cause.
+            # The coordinator accepts these commits until the next generation begins, and this join may begin it.
             self._join_by = min(self._join_by, now + COMMITS_FIRST)
             if now < self._join_by:
                 return self._join_by
@@ -110,7 +112,7 @@ class ClassicProtocol(OfAssignee):
         return INFINITY
 
     def released(self) -> None:
-        """The application has released partitions."""
+        """Go on with the rebalance when the application has released all partitions that this member gives back."""
         if self.state is MemberState.REVOKING and self._given_back.isdisjoint(self._assignee.held):
             self._move(MemberState.REJOINING if self._cooperative else MemberState.UNJOINED)
 
@@ -125,7 +127,7 @@ class ClassicProtocol(OfAssignee):
         self._begin_leaving(now, by)
 
     def gone(self) -> None:
-        """The subscription ended."""
+        """See `GroupProtocol`. A wish to rewind the group ends as well."""
         self.leadership.resign()
         self.rewinds.left()
 
@@ -144,7 +146,7 @@ class ClassicProtocol(OfAssignee):
         return min(self.leadership.due, self._held_back(now, MemberState.SYNCING))
 
     def _held_back(self, now: float, state: MemberState) -> float:
-        """Wait, in `state`, for a response that the coordinator holds back, unless it is the coordinator no longer."""
+        """Wait in `state` for a response that the coordinator holds back; join again if another broker is the coordinator by now."""
         if self.state is not state:
             return now
         node, since = self._asked_at
@@ -152,13 +154,13 @@ class ClassicProtocol(OfAssignee):
         if coordinator not in (None, node):
             self._rejoin(now)
             return now
-        if coordinator is None:  # another request lost it: if it is frozen, it would hold the response back until the time-out
+        if coordinator is None:  # another request got no response: a frozen coordinator would hold this one back until its time-out
             self._coordinator.want()
         wake_at = self._live(now)
         return min(wake_at, self._coordinator.check(now, since)) if self.state is state else now
 
     def _rejoining(self, now: float) -> float:
-        """Partitions of topics that are no longer subscribed to are released before the join; the others are kept."""
+        """Join again, after the release of partitions whose topics left the subscription. The member keeps the others."""
         topics = frozenset(self._assignee.subscription.names)
         strange = [tp for tp in self._assignee.held if tp.topic not in topics]
         if strange:
@@ -196,7 +198,7 @@ class ClassicProtocol(OfAssignee):
             self._ask(now, node, self.rewinds.question(), now + self._timeout, GroupRequest.MEMBERS)
 
     def _live(self, now: float) -> float:
-        """Heartbeats, of a member that the coordinator has assigned partitions; returns when to look again."""
+        """Keep the lease and, with an assignment, the session; returns when to be polled again."""
         if self.identity is None:
             return self._assignee.keep_lease(now)
         expires = self._alive + self._session
@@ -222,7 +224,7 @@ class ClassicProtocol(OfAssignee):
         self._beating = True
         self._heartbeat.sent(now)
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
-        # A coordinator that hangs must be noticed while there is still time to find a new one.
+        # A frozen coordinator answers nothing. A third of the session is enough to notice that, and the rest to find the next coordinator.
         patience = min(self._timeout, max(self._session / 3, self._heartbeat.interval))
         self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
         return INFINITY
@@ -249,7 +251,7 @@ class ClassicProtocol(OfAssignee):
         self._attempt = self._ask(now, node, message, deadline, kind)
 
     def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
-        """A request of this member has its outcome."""
+        """Read the outcome of `request`, unless it is a JoinGroup or SyncGroup that was abandoned."""
         if request.kind in ATTEMPTS:
             if request is not self._attempt:
                 return
@@ -287,7 +289,7 @@ class ClassicProtocol(OfAssignee):
         answer = outcome.message
         verdict = reaction(answer.error_code)
         if verdict is not Reaction.NONE:
-            at_once = verdict is Reaction.NAMED and not self.member_id  # but back off if every response has another id
+            at_once = verdict is Reaction.NAMED and not self.member_id  # with a back-off if each response names another id
             self._turned_away(now, node, verdict, self._error(answer.error_code, "joining", "JoinGroup"))
             if verdict is Reaction.NAMED:
                 self.member_id = answer.member_id
@@ -313,16 +315,17 @@ class ClassicProtocol(OfAssignee):
             self._sync(now, {})
 
     def _missed(self, generation: int, *, led: bool) -> bool:
-        """Whether there was a generation between the last one and `generation` that did not wait for this member.
+        """Whether the group went through a generation without this member between its last generation and `generation`.
 
-        Only static members stay in the group then. Others may own the partitions: the leader did not know that this member held them.
-        A group with members of the consumer protocol has no leader (`led`): it waits for nobody, and takes nothing that a member holds.
+        Only a static member stays in such a group. Other members may own its partitions, because the leader did not know that this member
+        held them. A group with members of the consumer protocol has no leader (`led`): it waits for nobody, and assigns no partition that
+        a member holds.
         """
         static = self._config.group_instance_id is not None and (led or self._led)
         return static and self.identity is not None and generation > self.generation + 1
 
     def _begin_generation(self) -> None:
-        """Commits wait for the assignment from now on. Those of partitions that were given back are not for this generation."""
+        """Enter a generation before its assignment: commits wait for that. Commits of partitions that this member gave back fail."""
         if self.identity is not None:
             self.identity.generation = self.generation
             self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
@@ -338,8 +341,10 @@ class ClassicProtocol(OfAssignee):
             self._sync(now, shares)
 
     def _cannot_assign(self, now: float, error: KafkaError) -> None:
-        """An assignor failed. A leader that only tried again would make the group rebalance without end, so this member ends; it leaves,
-        so that the others need not wait for the end of its session."""
+        """End this member, because an assignor failed: if it joined again, the group would rebalance without end.
+
+        The member leaves first, so that the others need not wait for the end of its session.
+        """
         if self.is_known and self._coordinator.node is not None:
             self._send_leave(now, self._coordinator.node)  # without waiting for the response
             self.member_id = ""
@@ -347,7 +352,7 @@ class ClassicProtocol(OfAssignee):
 
     def _sync(self, now: float, shares: Mapping[str, bytes]) -> None:
         node = self._coordinator.node
-        if node is None:  # lost since the response to the join: the generation will be over before a new one is found
+        if node is None:  # lost since the response to the join: the generation will be over before a new coordinator is found
             self._rejoin(now)
             return
         message = requests.sync_request(self._config, self.member_id, self.generation, self._assignor, shares)
@@ -363,7 +368,7 @@ class ClassicProtocol(OfAssignee):
         verdict = reaction(outcome.message.error_code)
         if verdict is not Reaction.NONE:
             self._turned_away(now, node, verdict, self._error(outcome.message.error_code, "syncing", "SyncGroup"))
-            if verdict is Reaction.REJOIN:  # the others wait for this member; as in Java
+            if verdict is Reaction.REJOIN:  # no back-off, as in Java: the other members wait for this one
                 self._rest_until = now
             return
         try:
@@ -374,13 +379,13 @@ class ClassicProtocol(OfAssignee):
         self._enter(now, request.sent_at, tps, starts)
 
     def _enter(self, now: float, sent_at: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
-        """The generation starts, with these partitions for this member. `starts` are those that the group is rewound to."""
+        """Begin the generation with the assignment `tps`. `starts` are the offsets of a rewind, for partitions of this member."""
         self._move(MemberState.STABLE)
         self.error = None
         self._backoff.reset()
         self._coordinator.well()
-        # The session starts when the coordinator responds, however long it has held the request back. A response that took longer may have
-        # been delayed on its way, so a heartbeat is sent at once.
+        # The session begins when the coordinator responds, however long it held the request back. A response that took a heartbeat interval
+        # or longer may also have been delayed on its way, so that the session began before `now`: a heartbeat is sent at once.
         self._alive = now
         self._heartbeat.changed(now)
         if now - sent_at >= self._heartbeat.interval:
@@ -395,8 +400,10 @@ class ClassicProtocol(OfAssignee):
             self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
 
     def _take(self, now: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
-        """Release what this member holds and was not assigned, and take what is new. An eager member holds nothing here. What is held and
-        rewound is lost: the application must commit nothing of it behind the commit of the rewind."""
+        """Release held partitions that the assignment lacks, and take those that are new. An eager member holds nothing here.
+
+        A rewound partition that is held is lost: a commit of the application after the commit of the rewind would undo the rewind.
+        """
         held, given = tuple(self._assignee.held), set(tps)
         rewound = [tp for tp in held if tp in starts]
         gone, fresh = [tp for tp in held if tp not in given and tp not in starts], [tp for tp in tps if tp not in held]
@@ -407,7 +414,7 @@ class ClassicProtocol(OfAssignee):
             self._assignee.lost(rewound, REWOUND)
         if gone:
             self._assignee.revoke(gone, now + self._rebalance_timeout, "the group assigned them to other members")
-        if starts:
+        if starts:  # after `lost`, which fails the commits of these partitions that are queued by then
             self.rewinds.commit(now, self.identity, starts)
         self._assignee.assigned(fresh, starts)
 
@@ -418,7 +425,7 @@ class ClassicProtocol(OfAssignee):
         return broker_error(code, f"{what} group {group}", way_out(self._config, code), request, group=group)
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
-        """A join or sync got no response: there may be a new coordinator."""
+        """Join again after a join or sync without a response: there may be a new coordinator."""
         if not outcome.passing:
             self.fail(outcome.reason)
             return
@@ -427,7 +434,7 @@ class ClassicProtocol(OfAssignee):
         self._rejoin(now)
 
     def _turned_away(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
-        """A join or sync was rejected."""
+        """React to the rejection of a join or sync."""
         self.error = error
         self._coordinator.retried(now, error)
         if verdict is Reaction.FATAL:
@@ -480,26 +487,27 @@ class ClassicProtocol(OfAssignee):
             self._coordinator.lost(now, node, error)
         elif verdict in (Reaction.RETRY, Reaction.STALE, Reaction.DENIED):
             self._heartbeat.start(now + self._backoff.next())
-            if verdict is Reaction.DENIED:  # the coordinator keeps the member until the session time-out: it may be allowed again before
+            if verdict is Reaction.DENIED:  # the coordinator keeps the member for its session, and the right may be granted before its end
                 self._assignee.denied(error)
         elif verdict is not Reaction.NONE and not joins:
             self._react(now, verdict, error, f"encountered {short_name(error)} from HEARTBEAT response")
         self.error = error if verdict is not Reaction.NONE else None
 
     def _joins_next(self, verdict: Reaction) -> bool:
-        """Whether a stale generation only means that the next one has begun, of which this member learns from the response to its join.
+        """Whether ILLEGAL_GENERATION only means that the next generation has begun, with the JoinGroup that this member has sent.
 
-        That response may be lost. If the coordinator did not get the request either, it has removed the member, unless it is static.
+        In REJOINING that JoinGroup got no usable response, and the coordinator may not have it. From a generation that begins without it,
+        the coordinator removes the member, so the error would be UNKNOWN_MEMBER_ID. Only a static member stays, with this error.
         """
         if verdict is not Reaction.OUTDATED or not self._asked:
             return False
         return self.state is not MemberState.REJOINING or self._config.group_instance_id is None
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """The response to a commit contained an error that concerns the member. Returns whether to send it again in the next generation."""
+        """React to an error of a commit that concerns the member; returns whether to send the commit again in the next generation."""
         if identity is not self.identity:
             return False
-        if verdict in (Reaction.DENIED, Reaction.STALE):  # the next heartbeat is denied, too, if this concerns the member
+        if verdict in (Reaction.DENIED, Reaction.STALE):  # if the group is denied, not just a topic, the next heartbeat reports it
             return verdict is Reaction.STALE
         if verdict is Reaction.OUTDATED and (generation != self.generation or self._joins_next(verdict)):
             return True
@@ -511,7 +519,7 @@ class ClassicProtocol(OfAssignee):
         return verdict is Reaction.REJOIN and self._cooperative
 
     def _react(self, now: float, verdict: Reaction, error: KafkaError, why: str = "") -> None:
-        """An error of a member that holds partitions; `why` is the reason for the next JoinGroup."""
+        """React to an error of a member with an assignment; `why` is the reason for the next JoinGroup."""
         if verdict is Reaction.REJOIN:
             if self.state is MemberState.STABLE:
                 self._rebalance(now, "the group is rebalancing", why)
@@ -522,22 +530,22 @@ class ClassicProtocol(OfAssignee):
             self._cast_out(verdict, error)
 
     def _rebalance(self, now: float, reason: str, why: str) -> None:
-        """This member has to join again; `why` is the reason for its JoinGroup. An eager member has to release its partitions before."""
+        """Join again: an eager member after the release of its partitions. `reason` is for the log, `why` for the JoinGroup."""
         self._why = why
         if not self._cooperative:
             self._revoke(now, self._assignee.held, reason)
-        elif self.state is MemberState.STABLE:  # a member that waits for the application joins after that
+        elif self.state is MemberState.STABLE:  # in REVOKING the member waits for the application, and joins after that
             log.info("%s: joining again: %s", self._config.log_name, reason, generation=self.generation)
             self._move(MemberState.REJOINING)
 
     def _revoke(self, now: float, partitions: Collection[TopicPartition], reason: str) -> None:
-        """The application has to release `partitions` before this member can rejoin."""
+        """Have the application release `partitions`; this member joins again after that."""
         self._move(MemberState.REVOKING)
         self._given_back.update(partitions)
         self._assignee.revoke(partitions, now + self._rebalance_timeout, reason)
 
     def _cast_out(self, verdict: Reaction, error: KafkaError) -> None:
-        """The coordinator does not have this member in the generation, or does not know it at all."""
+        """Lose all partitions: the coordinator does not know this member, or not in its generation."""
         if verdict is Reaction.STRANGER:
             self.member_id = ""
         if self.identity is not None:
@@ -547,7 +555,7 @@ class ClassicProtocol(OfAssignee):
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator knows a member that has to leave. Static members do not leave: they are expected to rejoin."""
+        """Whether the coordinator knows this member, and it has to leave. A static member does not leave: the group expects it back."""
         return bool(self.member_id) and self._config.group_instance_id is None
 
     @property
@@ -567,8 +575,8 @@ class ClassicProtocol(OfAssignee):
         self.rewinds.end(error)
 
     def _forget_membership(self) -> None:
-        # A static member returns as a restarted one does: without its id, and without a generation in its metadata. The coordinator gives
-        # its partitions back; a JoinGroup with the id and other metadata than before would make the whole group rebalance.
+        # A static member returns like a restarted one: without its member id, and without a generation in its metadata. The coordinator
+        # then answers with its former assignment. A JoinGroup with the id and other metadata than before makes the whole group rebalance.
         self.member_id, self._held_since = "", -1
         self._assignee.left()
 

@@ -1,7 +1,9 @@
-"""Requests of a member. Rule: every request of a static member has its instance id (a classic one never sends LeaveGroup).
+"""Makes the requests of a classic member, and limits the wait for their responses.
 
-And for how long their responses are waited for: a member that gave up a JoinGroup or SyncGroup while the coordinator may still hold it back
-would join again, which begins the next rebalance before the others have finished this one.
+Invariant: every request of a static member has its instance id, except LeaveGroup, which a static member never sends.
+
+The limits are longer than a coordinator holds a response back: a member that gave up a JoinGroup or SyncGroup earlier would join again, and
+begin the next rebalance before the other members have finished this one.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ __all__ = [
 
 PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # LeaveGroup takes many members, in other fields, from v3 on
-GRACE: Final = 5.0  # seconds beyond the time for which a coordinator holds a response back (JoinGroup: as in Java)
-ASSIGN_SHARE: Final = 0.75  # of the session time-out
+GRACE: Final = 5.0  # seconds to wait beyond the time for which a coordinator holds a response back (for JoinGroup as in Java)
+ASSIGN_SHARE: Final = 0.75  # of the session time-out: the leader's time to assign
 
 
 Fit: TypeAlias = Callable[[Any, int], None]  # see `Request.fit`
@@ -56,19 +58,19 @@ class GroupRequest(Enum):
     LEAVE = "LeaveGroup"
 
 
-ATTEMPTS: Final = (GroupRequest.JOIN, GroupRequest.SYNC)  # held back until all members have sent theirs
+ATTEMPTS: Final = (GroupRequest.JOIN, GroupRequest.SYNC)  # the coordinator holds these back, until the other members are as far
 
 
 class Member(Protocol):
-    """The member that sent a request."""
+    """The member that sent a request, as the request uses it."""
 
     def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
-        """`request` has its outcome."""
+        """Read the outcome of `request`."""
 
 
 @attrs.define(eq=False)
 class GroupInFlight(Request):
-    """A request of a member without a response, and the state of the member when it was sent."""
+    """A request without a response, with the identity and generation of the member when it was sent."""
 
     member: Member = attrs.field(kw_only=True)
     kind: GroupRequest = attrs.field(kw_only=True)
@@ -83,17 +85,17 @@ class GroupInFlight(Request):
 
 
 def join_patience(config: ConsumerConfig) -> float:
-    """Seconds until a JoinGroup without a response is given up: members may join until the rebalance time-out."""
+    """The seconds until a JoinGroup without a response is given up: the other members may join until the rebalance time-out."""
     return max(config.request_timeout_ms / 1000, config.max_poll_interval_ms / 1000 + GRACE)
 
 
 def assign_patience(config: ConsumerConfig) -> float:
-    """Seconds, after the response to a join, until the leader must have assigned the partitions."""
+    """The seconds from the response to JoinGroup within which the leader must assign the partitions."""
     return config.session_timeout_ms / 1000 * ASSIGN_SHARE
 
 
 def sync_patience(config: ConsumerConfig, *, leads: bool) -> float:
-    """Seconds until a SyncGroup without a response is given up: followers get one when the leader has assigned.
+    """The seconds until a SyncGroup without a response is given up: followers get a response when the leader has assigned.
 
     Brokers remove members that have not synced within the rebalance time-out.
     """
@@ -112,9 +114,10 @@ def join_request(
     user_data: Mapping[str, bytes | None],
     reason: str,
 ) -> JoinGroupRequest:
-    """Join, or rejoin as `member_id`, with a subscription to `topics`, while holding `owned`, which `generation` assigned.
+    """JoinGroup with a subscription to `topics`, for a member that holds `owned`, which `generation` assigned.
 
-    `user_data`: for each assignor, in order of preference, what its members send with it. The coordinator logs `reason`.
+    `member_id` is empty at the first join. `user_data` has the assignors by name, in order of preference, with the bytes that each adds to
+    the subscription. The coordinator logs `reason`.
     """
     return JoinGroupRequest(
         group_id=config.group_id or "",
@@ -134,7 +137,7 @@ def join_request(
 def sync_request(
     config: ConsumerConfig, member_id: str, generation: int, protocol: str | None, shares: Mapping[str, bytes]
 ) -> SyncGroupRequest:
-    """Request this member's assignment; the leader sends those of all members."""
+    """SyncGroup, which requests this member's assignment. The leader sends the assignments of all members in `shares`."""
     return SyncGroupRequest(
         group_id=config.group_id or "",
         generation_id=generation,
@@ -147,13 +150,13 @@ def sync_request(
 
 
 def failed_because(error: KafkaError) -> str:
-    """The reason for a JoinGroup after one that failed, with the name of Java's exception for `error`."""
+    """The reason for the JoinGroup after a failed one, with the name of Java's exception for `error`."""
     words = str(error.code).split("_") if isinstance(error, BrokerError) else ["Disconnect"]
     return f"rebalance failed due to {''.join(word.capitalize() for word in words)}Exception"
 
 
 def heartbeat_request(config: ConsumerConfig, member_id: str, generation: int) -> HeartbeatRequest:
-    """A heartbeat."""
+    """A Heartbeat of this member in `generation`."""
     return HeartbeatRequest(
         group_id=config.group_id or "",
         generation_id=generation,
@@ -163,7 +166,7 @@ def heartbeat_request(config: ConsumerConfig, member_id: str, generation: int) -
 
 
 def leave_request(config: ConsumerConfig, member_id: str) -> LeaveGroupRequest:
-    """Leave the group. Needs `fit_leave` as its `fit`."""
+    """LeaveGroup of this member. The request needs `fit_leave` as its `fit`."""
     return LeaveGroupRequest(group_id=config.group_id or "", member_id=member_id, members=[])
 
 

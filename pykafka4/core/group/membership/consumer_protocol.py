@@ -1,10 +1,12 @@
-"""Consumer protocol (KIP-848). Rule: a partition is given back after the application has released it and its commits are complete.
+"""Keeps a member in its group by the consumer protocol (KIP-848), in which the coordinator assigns the partitions.
 
-ConsumerGroupHeartbeat is the only request: it joins (epoch 0), reports what has changed since the last one, acknowledges the assignment by
-the partitions that are owned, and leaves (epoch -1; a static member that comes back -2). The coordinator assigns partitions one by one: it
-assigns one to a member after the member that had it no longer reports it.
-A response that is lost may have changed the epoch. So the heartbeat after it is a full one, which names the partitions that are owned:
-the coordinator then accepts the previous epoch.
+Invariant: a member gives a partition back only after the application has released it, and its commits are complete or have failed.
+
+ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment by the
+list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to the
+next member when the previous owner no longer reports it.
+A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: with these the coordinator accepts
+the previous epoch.
 """
 
 from __future__ import annotations
@@ -37,48 +39,49 @@ __all__ = ["ConsumerProtocol"]
 
 log = get_log("pykafka4.group")
 
-COMMITS_FIRST: Final = 5.0  # seconds for which a released partition is not given back because of commits that are not complete
-UNKNOWN_SECONDS: Final = 30.0  # after which an assigned topic that the metadata lacks is reported
-# Seconds until the metadata is requested again for a topic id without a name. After a report: the list of all topics is long.
+COMMITS_FIRST: Final = 5.0  # seconds for which a released partition waits for its commits before it is given back
+UNKNOWN_SECONDS: Final = 30.0  # after these a log line reports an assigned topic that the metadata lacks
+# Seconds until the metadata is requested again for an assigned topic id without a name: LOOK_SELDOM after the log line, because with a
+# pattern each time the list of all topics is requested as well, which may be long.
 LOOK_AGAIN, LOOK_SELDOM = 1.0, 30.0
-# A static member that was killed holds its instance id until its session is over: at most group.consumer.max.session.timeout.ms (60 s)
-# by default. If the id is in use for longer, another process lives.
+# A killed static member holds its instance id until its session is over: by default within the 60 s of
+# group.consumer.max.session.timeout.ms. If the id is in use for longer, another process runs with it.
 UNRELEASED_SECONDS: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
-ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
+ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response: all other errors that are not retriable concern only the commit
 GONE: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
-LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs
+LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs of a heartbeat that leaves: for good, or as a static member that comes back
 S = MemberState
 
 
 @attrs.define(eq=False)
 class Ownership:
-    """The partitions that the member reports as owned, by topic id, and what keeps it from giving them back."""
+    """The partitions that the member reports as owned, by topic id. A revoked partition stays owned until its release and its commits."""
 
     ids: dict[TopicPartition, UUID] = attrs.Factory(dict)  # the topic's id when the partition was assigned
-    revoking: set[TopicPartition] = attrs.Factory(set)  # the application has to release them
-    closing: dict[TopicPartition, float] = attrs.Factory(dict)  # released; given back at that time, or when their commits are complete
-    _reported: frozenset[Owned] | None = None  # until `ids` changes: every turn of the loop asks for it
+    revoking: set[TopicPartition] = attrs.Factory(set)  # partitions that the application has to release
+    closing: dict[TopicPartition, float] = attrs.Factory(dict)  # released; given back when their commits are complete, or at that time
+    _reported: frozenset[Owned] | None = None  # the report, kept until `ids` changes: every turn of the loop needs it
 
     def report(self) -> frozenset[Owned]:
-        """As the coordinator knows them."""
+        """The owned partitions as (topic id, partition), for a heartbeat."""
         if self._reported is None:
             self._reported = frozenset((topic_id, tp.partition) for tp, topic_id in self.ids.items())
         return self._reported
 
     def take(self, fresh: Mapping[TopicPartition, UUID]) -> None:
-        """The member owns these as well."""
+        """Add `fresh` to the owned partitions."""
         self.ids.update(fresh)
         self._reported = None
 
     def give_back(self, tp: TopicPartition) -> None:
-        """The member does not own it any more."""
+        """Remove `tp`, whose commits are complete or too late, from the owned partitions."""
         del self.closing[tp], self.ids[tp]
         self._reported = None
 
     def clear(self) -> None:
-        """The member owns nothing."""
+        """Remove all partitions."""
         self._reported = None
         self.ids.clear()
         self.revoking.clear()
@@ -86,7 +89,7 @@ class Ownership:
 
 
 class ConsumerProtocol(OfAssignee, HeartbeatMember):
-    """One member of a group, identified by a member id that it makes itself (KIP-1082), and a member epoch."""
+    """One member of a group, identified by a member epoch and a member id, which the member itself makes (KIP-1082)."""
 
     moves = CONSUMER_MOVES
     fit = needs_version_1
@@ -108,21 +111,21 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         self.identity: MemberIdentity | None = None  # while the member is in the group
         self._owned = Ownership()
         self._target: dict[UUID, frozenset[int]] | None = None  # the assignment; None: there is none yet
-        self._topics: tuple[str, ...] = ()  # of the subscription, when the assignment was last compared with what is held
-        self._told_application = False  # of the first assignment since the join, which may be empty
-        self._settled = False  # what is held is what is assigned, or on its way
-        self._look_at = INFINITY  # when to compare again, because the metadata lacks a topic
+        self._topics: tuple[str, ...] = ()  # of the subscription, when assignment and held partitions were last compared
+        self._told_application = False  # the application has the first assignment since the join, which may be empty
+        self._settled = False  # the held partitions are the assigned ones, or are about to be
+        self._look_at = INFINITY  # when to compare again, because the metadata lacks an assigned topic
         self._look_pause = LOOK_AGAIN
-        self._version = 0  # of the metadata, when it lacked one
-        self._unknown_since: float | None = None  # since when it lacks one, or since that was last reported
-        self._release_first = False  # leave before joining: the coordinator has another member with this id or instance id
-        self._unreleased_since: float | None = None
+        self._version = 0  # of the metadata that lacked the topic
+        self._unknown_since: float | None = None  # since when the metadata lacks an assigned topic, or since the last log line about it
+        self._release_first = False  # leave before the next join: the coordinator has a member with this member id or instance id
+        self._unreleased_since: float | None = None  # since when the coordinator rejects joins, because the instance id is in use
 
     # ---------------------------------------------------------------- calls of the assignee
 
     @property
     def is_known(self) -> bool:
-        """Not a member that is out: the coordinator has put it out, or it has left."""
+        """False: the coordinator has put out a member that is out, or the member has left."""
         return False
 
     @property
@@ -139,7 +142,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             super()._send_join(now, node)
 
     def released(self) -> None:
-        """The application has released partitions that were revoked. They are given back when their commits are complete."""
+        """Give back the partitions that the application has released, as soon as their commits are complete."""
         held = self._assignee.held
         for tp in [tp for tp in self._owned.revoking if tp not in held]:
             self._owned.revoking.discard(tp)
@@ -152,7 +155,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         super().drop_out()
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """See `GroupProtocol`. The coordinator is not told the reason."""
+        """See `GroupProtocol`. The request of this protocol has no field for `reason`."""
         self._begin_leaving(now, by)
 
     # ---------------------------------------------------------------- time
@@ -165,7 +168,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         return self._assignee.keep_lease(now)
 
     def _live(self, now: float) -> float:
-        """Compare what is held with the assignment, and send heartbeats; returns when to look again."""
+        """Compare the held partitions with the assignment, and send heartbeats; returns when to be polled again."""
         lease_ends = self._assignee.keep_lease(now)
         if not self._is_in:
             return now
@@ -181,7 +184,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
     # ---------------------------------------------------------------- partitions
 
     def _reconcile(self, now: float) -> None:
-        """Revoke what is held and not assigned, take what is assigned and not held."""
+        """Revoke held partitions that the assignment lacks, and take assigned partitions that are not held, if there is any news."""
         if self._target is None or (self._settled and self._topics == self._assignee.subscription.names and not self._may_know_more(now)):
             return
         self._settled, self._topics, self._look_at = True, self._assignee.subscription.names, INFINITY
@@ -203,16 +206,16 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             self._show_revoking()
 
     def _may_know_more(self, now: float) -> bool:
-        """Whether the metadata may have the topics that it lacked the last time."""
+        """Whether the metadata may now have the topics that it lacked at the last comparison."""
         return now >= self._look_at or (self._look_at < INFINITY and self._cluster.version != self._version)
 
     def _is_assigned(self, tp: TopicPartition) -> bool:
-        """By the id that its topic had: a topic of the same name that was created later is another one."""
+        """Whether the assignment has `tp` under the id that its topic had: a later topic of the same name is another topic."""
         topic_id = self._owned.ids.get(tp)
         return topic_id is not None and tp.partition in (self._target or {}).get(topic_id, ())
 
     def _fresh(self, now: float, topics: frozenset[str]) -> dict[TopicPartition, UUID]:
-        """What is assigned and not owned yet, with topic ids. Those of topics that are not known follow when they are."""
+        """The assigned partitions that are not owned yet, with topic ids. Partitions of unknown topics follow when the topics are known."""
         filter, fresh, unknown = self._assignee.subscription.filter, dict[TopicPartition, UUID](), list[UUID]()
         by_coordinator = filter is not None and filter.regex is not None
         for topic_id, partitions in (self._target or {}).items():
@@ -220,13 +223,15 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             if topic in topics:
                 tps = (TopicPartition(topic, partition) for partition in sorted(partitions))
                 fresh.update((tp, topic_id) for tp in tps if tp not in self._owned.ids)
-            elif topic is None or by_coordinator:  # the coordinator has found it; another user of the client may know it
+            # With a pattern for the coordinator, a name may be known that the subscription still lacks: the coordinator has matched the
+            # topic first, and another machine of this client has its metadata.
+            elif topic is None or by_coordinator:
                 unknown.append(topic_id)
         self._note_unknown(now, unknown)
         return fresh
 
     def _note_unknown(self, now: float, unknown: list[UUID]) -> None:
-        """Look for these topics, which are assigned. The metadata gets those that the subscription has; the others are reported."""
+        """Have the metadata look for assigned topics with these ids. A log line reports topics that are not found for long."""
         if not unknown:
             self._unknown_since, self._look_pause = None, LOOK_AGAIN
             return
@@ -246,7 +251,10 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             )
 
     def _give_back(self, now: float) -> float:
-        """End what was released and has no commit under way: the next heartbeat leaves it out. Returns when to look again."""
+        """Give back released partitions without a commit under way: the next heartbeat omits them. Returns when to be polled again.
+
+        A commit that is under way would be repeated in the next epoch, and could overwrite a commit of the next owner.
+        """
         owned = self._owned
         if not owned.closing:
             return INFINITY
@@ -261,8 +269,8 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
                 continue
             owned.give_back(tp)
             given.add(tp.topic)
-            self._settled = False  # it may be assigned again
-        if given and self.identity is not None:  # a topic that others read may be deleted, and its id is not known any more
+            self._settled = False  # the assignment may have it again
+        if given and self.identity is not None:  # a topic without owned partitions may be deleted, and nothing would drop its id then
             for topic in given.difference(tp.topic for tp in owned.ids):
                 self.identity.topic_ids.pop(topic, None)
         self._show_revoking()
@@ -281,7 +289,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         return Report(topics.names if regex is None else topics.listed, regex, self._owned.report())
 
     def _message(self, epoch: int, report: Report | None) -> ConsumerGroupHeartbeatRequest:
-        """Without a `report` it gives back the place of this member, or of an earlier one so that this one can join."""
+        """A heartbeat with the changes of `report`; without `report`, one that gives up the place of this member, or of an earlier one."""
         return group_heartbeat(self._config, self.member_id, epoch, report, self._told)
 
     def _answered(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
@@ -291,9 +299,9 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             super()._answered(now, heartbeat, outcome)
 
     def _enter(self, now: float, answer: ConsumerGroupHeartbeatResponse) -> None:
-        """The member is in this epoch."""
+        """Take the member epoch, and the assignment if the response has one."""
         self._unreleased_since = None
-        if answer.member_epoch <= 0:  # it is a member, and has no assignment yet
+        if answer.member_epoch <= 0:  # a member without an assignment yet
             self._rejoin(now)
             self._rest_until = now + self._heartbeat.interval
             return
@@ -314,9 +322,9 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
                 self._heartbeat.start(now)
 
     def _has_lost_unknown(self, before: Mapping[UUID, frozenset[int]]) -> bool:
-        """Whether the assignment no longer has partitions that the member never took up, because it did not know their topic.
+        """Whether the assignment lost partitions that the member had never owned, because it did not know their topic.
 
-        The coordinator waits until the member reports that it does not own them, although nothing changes for the member.
+        For the member nothing changes, so it would report nothing. But the coordinator waits for a report without these partitions.
         """
         target = self._target or {}
         gone = {(topic_id, partition) for topic_id, those in before.items() for partition in those - target.get(topic_id, frozenset())}
@@ -337,7 +345,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
     def _turned_away(self, now: float, node: int, code: int, error: KafkaError) -> None:
         if code == UNRELEASED and self.state is S.JOINING:
             self._wait_for_instance(now, error)
-        elif code == GONE and self._is_in:  # deleted, or classic again: joining creates it, or converts it
+        elif code == GONE and self._is_in:  # the group was deleted, or is a classic group again: a join creates or converts it
             self._react(now, Reaction.STRANGER, error)
         else:
             super()._turned_away(now, node, code, error)
@@ -348,17 +356,21 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             return
         if verdict is Reaction.STRANGER:
             self._known = False
-        else:  # some releases let no member that they know join again
+        else:  # some brokers reject the join of a member that they know: it has to leave first
             self._release_first = True
         self._rejoin(now)
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         if verdict is Reaction.REFIND:
-            self._unreleased_since = None  # at another coordinator all sessions begin again
+            self._unreleased_since = None  # another coordinator begins all sessions anew, also that of a killed member
         super()._again(now, node, verdict, error)
 
     def _wait_for_instance(self, now: float, error: KafkaError) -> None:
-        """Another member has the instance id, or an earlier join of this one whose response was lost."""
+        """Give up the place with this instance id before the next join; fail when it is in use for UNRELEASED_SECONDS.
+
+        The place may belong to an earlier join of this member, whose response was lost: leaving frees it. If it belongs to another process,
+        leaving has no effect, and the place is free when the session of a killed process is over.
+        """
         if self._unreleased_since is None:
             self._unreleased_since = now
             log.warning("%s: %s; trying again until its session is over", self._config.log_name, error)
@@ -369,19 +381,19 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         self._rejoin(now)
 
     def _released_id(self, now: float, outcome: Outcome) -> None:
-        """The response to leaving before a join, whatever it is: if it was not this member's place, the join is rejected again."""
+        """Join after the response to leaving, whatever it is: if the place was not this member's, the join is rejected again."""
         self._release_first = False
         self._move(S.UNJOINED)
         if isinstance(outcome, Failed) or outcome.message.error_code:
             self._rest_until = now + self._backoff.next()
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """The response to a commit contained an error that concerns the member. Returns whether to send it again in the next epoch."""
+        """React to an error of a commit that concerns the member; returns whether to send the commit again in the next epoch."""
         if identity is not self.identity or verdict is Reaction.DENIED:
-            return False  # the next heartbeat is denied, too, if this concerns the member
+            return False  # if the group is denied, not just a topic, the next heartbeat reports it
         if verdict is Reaction.STALE:
             if self._in_flight is None and generation == self.generation:
-                self._told = None  # a full heartbeat, because a response with the new epoch was lost
+                self._told = None  # a response with the new epoch was lost: only a full heartbeat is accepted in the previous one
                 self._heartbeat.start(now)
             return True
         name = getattr(getattr(error, "code", None), "name", "")
@@ -391,12 +403,12 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         return False
 
     def _react(self, now: float, verdict: Reaction, error: KafkaError) -> None:
-        """The coordinator has put this member out."""
+        """Lose all partitions, because the coordinator has put this member out; after a FATAL error end the member."""
         if verdict is Reaction.FATAL:
             self.fail(error)
             return
         self._known = verdict is not Reaction.STRANGER
-        # The coordinator keeps the place of a fenced static member for its session: it has to give it up before it can join again.
+        # The coordinator keeps the place of a fenced static member until its session is over: the member gives the place up, then joins.
         self._release_first = self._known and self._config.group_instance_id is not None
         self._lost(str(error))
 
@@ -404,7 +416,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
 
     @property
     def _last_epoch(self) -> int:
-        """With which the member leaves. A static member is expected back: its partitions wait for it."""
+        """The epoch with which the member leaves. The partitions of a static member wait for its return."""
         return LEAVES if self._config.group_instance_id is None else LEAVES_FOR_A_WHILE
 
     def _send_leave(self, now: float, node: int) -> HeartbeatInFlight:

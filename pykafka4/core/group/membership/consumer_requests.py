@@ -1,4 +1,4 @@
-"""Requests of the consumer protocol (KIP-848). Rule: a heartbeat has only what the coordinator does not know yet."""
+"""Makes the heartbeats of the consumer protocol (KIP-848). Invariant: a heartbeat has only values that the coordinator does not have."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ Owned: TypeAlias = tuple[UUID, int]  # topic id, partition
 
 @attrs.frozen
 class Report:
-    """What a member reports to the coordinator, besides its options."""
+    """The subscription and the owned partitions of a member, as its heartbeats report them."""
 
-    topics: tuple[str, ...]  # by name
-    regex: str | None  # of topics that the coordinator matches
+    topics: tuple[str, ...]  # topics subscribed to by name
+    regex: str | None  # the pattern that the coordinator matches topics with
     owned: frozenset[Owned]
 
 
 def group_heartbeat(
     config: ConsumerConfig, member_id: str, epoch: int, report: Report | None, told: Report | None
 ) -> ConsumerGroupHeartbeatRequest:
-    """A heartbeat with `report`, of which the coordinator knows `told`; without `report`, one that leaves the group."""
+    """A heartbeat with the parts of `report` that differ from `told`, the last report that the coordinator confirmed.
+
+    Without `told` the heartbeat is a full one. Without `report` it leaves the group.
+    """
     message = ConsumerGroupHeartbeatRequest(
         group_id=config.group_id or "", member_id=member_id, member_epoch=epoch, instance_id=config.group_instance_id
     )
@@ -41,7 +44,7 @@ def group_heartbeat(
     if told is None or told.topics != report.topics:
         message.subscribed_topic_names = list(report.topics)
     if told is None or told.regex != report.regex:
-        message.subscribed_topic_regex = report.regex or ""  # null: as before
+        message.subscribed_topic_regex = report.regex or ""  # null would mean: as before
     if told is None or told.owned != report.owned:
         message.topic_partitions = _by_topic(report.owned)
     return message
@@ -56,13 +59,13 @@ def _by_topic(owned: frozenset[Owned]) -> list[ConsumerGroupHeartbeatRequest.Top
 
 
 def needs_version_1(message: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """Refuse the early access version of Kafka 3.7 to 3.9, whose coordinators make the member ids."""
+    """Refuse version 0, the early access version of Kafka 3.7 to 3.9, in which the coordinator makes the member ids."""
     if version < 1:
         raise UnsupportedVersion("ConsumerGroupHeartbeat: the broker supports version 0, this client needs version 1")
 
 
 def not_supported(reason: str | None) -> UnsupportedVersion:
-    """The error for brokers without the protocol."""
+    """The error for brokers without the consumer protocol."""
     return UnsupportedVersion(
         "group_protocol='consumer' needs brokers with Kafka 4.0 or newer, and `consumer` in their group.coordinator.rebalance.protocols; "
         f"use group_protocol='classic', which all brokers support ({reason or 'the coordinator refuses the protocol'})"

@@ -1,10 +1,9 @@
-"""A group member as its coordinator knows it, whatever the protocol: joining, heartbeats, leaving.
+"""Implements the common base of group members with a coordinator: states, heartbeats, leaving.
 
-Invariant: losing the coordinator only delays requests; only the coordinator's responses, or a time-out, end the membership.
+Invariant: only a response of the coordinator, or a time-out, ends the membership; a lost coordinator only delays requests.
 
-`CoordinatedMember` has the states and the way out of a group. `HeartbeatMember` adds a protocol in which the heartbeat is the only
-request: it joins, reports what changed, and leaves (KIP-848, KIP-932). `OfAssignee` is the side of consumer groups that faces the
-application.
+`CoordinatedMember` has the states, and leaves the group. `HeartbeatMember` adds protocols whose only request is the heartbeat, which joins,
+reports changes and leaves (KIP-848, KIP-932). `OfAssignee` connects members of consumer groups with their assignee.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ S = MemberState
 
 
 class CoordinatedMember(ABC):
-    """One member of a group, identified by a member id and a generation, or epoch."""
+    """One member of a group, identified by a member id and a generation, or a member epoch."""
 
     moves: ClassVar[Transitions[MemberState]]
 
     def __init__(self, config: ClientConfig, coordinator: Coordinator, random: Random, outbox: Outbox, interval: float) -> None:
-        """`interval` in seconds, between heartbeats."""
+        """`interval` is the time between heartbeats, in seconds."""
         self._coordinator, self._outbox = coordinator, outbox
         self._backoff = Backoff.retry(config, random)
         self._timeout = config.request_timeout_ms / 1000
@@ -48,8 +47,8 @@ class CoordinatedMember(ABC):
         self.generation = -1
         self.error: KafkaError | None = None  # the last error
         self._heartbeat = HeartbeatTimer(interval)
-        self._rest_until = 0.0  # of a member that is out
-        self._leave_by = INFINITY
+        self._rest_until = 0.0  # a member that is out does not join before this time
+        self._leave_by = INFINITY  # in LEAVING: the deadline
         self._leave: Request | None = None  # the request that leaves the group, in flight
 
     @property
@@ -58,23 +57,23 @@ class CoordinatedMember(ABC):
         return self.state is S.UNJOINED
 
     def start_over(self) -> None:
-        """The subscription changed: a member that was rejected tries again."""
+        """See `GroupProtocol`."""
         if self.state is S.FATAL:
             self._move(S.UNJOINED)
 
     def drop_out(self) -> None:
-        """All partitions are lost, so this generation is over for this member. No request is sent."""
+        """Leave the generation without a request, after the loss of all partitions."""
         self.generation = -1
         self._ignore_responses()
         if self.state is not S.UNJOINED:
             self._move(S.UNJOINED)
 
     def fail(self, error: KafkaError) -> None:
-        """An error that is not retriable."""
+        """End the member with an error that is not retriable: its partitions are lost, and the application gets the error."""
         if self.state is S.FATAL:
             return
         self.error = error
-        if self.state is S.LEAVING:  # then it cannot tell the coordinator
+        if self.state is S.LEAVING:  # without the request to leave: the coordinator removes the member after its session
             self._left()
             return
         self._lost(str(error))
@@ -87,7 +86,7 @@ class CoordinatedMember(ABC):
     # ---------------------------------------------------------------- leaving
 
     def _begin_leaving(self, now: float, by: float) -> None:
-        """Tell the coordinator, so that the other members need not wait for the end of the session."""
+        """Begin to leave the group, so that the other members need not wait for the end of this member's session."""
         if self.state is S.LEAVING:
             self._leave_by = min(by, self._leave_by)
             return
@@ -98,7 +97,7 @@ class CoordinatedMember(ABC):
         self._leaving(now)
 
     def _leaving(self, now: float) -> float:
-        """Commits first: those of a member that has left are rejected. At the deadline LeaveGroup is sent all the same."""
+        """Leave after the commits under way: coordinators reject commits of a member that has left. At the deadline leave in any case."""
         node, late = self._coordinator.node, now >= self._leave_by
         if self._may_be_known and self._leave is None and (late or not self._commits_under_way):
             if node is not None:
@@ -111,7 +110,7 @@ class CoordinatedMember(ABC):
         return self._leave_by
 
     def _leave_answered(self) -> None:
-        """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
+        """Finish leaving, whatever the outcome: a coordinator without the request removes the member after the session time-out."""
         if self.state is S.LEAVING:
             self._left()
 
@@ -125,36 +124,36 @@ class CoordinatedMember(ABC):
     @property
     @abstractmethod
     def _may_be_known(self) -> bool:
-        """Whether the coordinator may know a member that has to leave."""
+        """Whether the coordinator may know this member, and it has to leave."""
 
     @property
     @abstractmethod
     def _commits_under_way(self) -> bool:
-        """Whether commits are not complete that need the membership."""
+        """Whether a commit that needs the membership is not complete."""
 
     @abstractmethod
     def _ignore_responses(self) -> None:
-        """Responses to requests in flight no longer count."""
+        """Ignore the responses to requests in flight from now on."""
 
     @abstractmethod
     def _send_leave(self, now: float, node: int) -> Request:
-        """Send the request that leaves the group, with the whole request time-out: a time-out closes a connection that may be shared."""
+        """Send the request that leaves the group, with the full request time-out: a time-out closes the connection, which may be shared."""
 
     @abstractmethod
     def _forget_membership(self) -> None:
-        """The member has left: forget its identity at the coordinator, and report that it left."""
+        """Forget the identity of a member that has left, and report that it has left."""
 
     @abstractmethod
     def _lost(self, reason: str) -> None:
-        """The member is out of the group: all its partitions are lost."""
+        """Put the member out of the group: all its partitions are lost."""
 
     @abstractmethod
     def _refused(self, error: KafkaError) -> None:
-        """Report an error that is not retriable."""
+        """Report an error that is not retriable to the application."""
 
 
 class OfAssignee(CoordinatedMember):
-    """A member of a consumer group: its partitions are its assignee's."""
+    """A member of a consumer group, whose partitions its assignee holds."""
 
     _assignee: Assignee
     _commits: CommitsInFlight
@@ -174,7 +173,7 @@ class OfAssignee(CoordinatedMember):
         self._assignee.denied(error)
 
     def gone(self) -> None:
-        """The subscription ended."""
+        """See `GroupProtocol`."""
 
     def _idle(self, now: float) -> float:
         return INFINITY
@@ -194,9 +193,10 @@ class HeartbeatInFlight(Request):
 
 
 class HeartbeatMember(CoordinatedMember):
-    """A member whose only request is a heartbeat. A heartbeat has only what the coordinator does not know yet.
+    """A member whose only request is the heartbeat. A heartbeat reports only changes since the last report that the coordinator confirmed.
 
-    A response that is lost may have changed the epoch. So the heartbeat after it is a full one.
+    After a lost response or an error, the next heartbeat is a full one: the coordinator may not have the last report, and the lost response
+    may have had another epoch.
     """
 
     fit: ClassVar[Callable[[Any, int], None] | None] = None  # see `Request.fit`
@@ -204,7 +204,7 @@ class HeartbeatMember(CoordinatedMember):
     def __init__(self, config: ClientConfig, coordinator: Coordinator, lane: int, random: Random, outbox: Outbox) -> None:
         super().__init__(config, coordinator, random, outbox, FIRST_INTERVAL)
         self._lane = lane
-        self._told: Any = None  # the report that the coordinator has; None: the next heartbeat is a full one
+        self._told: Any = None  # the last report that the coordinator confirmed; None: the next heartbeat is a full one
         self._in_flight: HeartbeatInFlight | None = None  # responses to other heartbeats are ignored
         self._known = False  # the coordinator may know this member
 
@@ -235,7 +235,7 @@ class HeartbeatMember(CoordinatedMember):
         self._in_flight = self._beat(now, node, 0, self._report())
 
     def _beat_if_due(self, now: float) -> float:
-        """A heartbeat is due at its time, and when there is something to report."""
+        """Send a heartbeat if it is due or if the report has changed; returns when to be polled again."""
         if self._in_flight is not None:
             return INFINITY
         due = self._heartbeat.wait(now)
@@ -251,7 +251,7 @@ class HeartbeatMember(CoordinatedMember):
         return INFINITY
 
     def _beat(self, now: float, node: int, epoch: int, report: Any) -> HeartbeatInFlight:
-        """Send a heartbeat; without a `report` it gives up the place of this member, or of an earlier one."""
+        """Send a heartbeat; without a `report` it gives up the place of this member, or of an earlier one with its id."""
         patience = self._timeout if self.state is S.LEAVING else min(self._timeout, self._heartbeat.patience)
         address, message = via(self._lane, node), self._message(epoch, report)
         request = HeartbeatInFlight(address, message, now + patience, fit=type(self).fit, member=self, coordinator=node, report=report)
@@ -259,7 +259,7 @@ class HeartbeatMember(CoordinatedMember):
         return request
 
     def heartbeat_ended(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
-        """A heartbeat has its outcome, which counts unless the member has dropped out since."""
+        """Read the outcome of `heartbeat`, unless the member has dropped out since it was sent."""
         if heartbeat is self._leave:
             self._leave_answered()
         elif heartbeat is self._in_flight:
@@ -292,7 +292,7 @@ class HeartbeatMember(CoordinatedMember):
         self._again(now, node, Reaction.REFIND, reason)
 
     def _turned_away(self, now: float, node: int, code: int, error: KafkaError) -> None:
-        """The response contained an error."""
+        """React to an error in a response."""
         verdict = reaction(code)
         if verdict in (Reaction.FATAL, Reaction.NAMED):
             self.fail(error)
@@ -302,7 +302,7 @@ class HeartbeatMember(CoordinatedMember):
             self._again(now, node, verdict, error)
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
-        """The heartbeat, or the join, is repeated."""
+        """Repeat the heartbeat, or the join."""
         self._coordinator.retried(now, error)
         if verdict is Reaction.DENIED:
             self._denied(error)
@@ -314,7 +314,7 @@ class HeartbeatMember(CoordinatedMember):
         self._heartbeat.start(now if verdict is Reaction.REFIND else now + self._backoff.next())
 
     def _rejoin(self, now: float) -> None:
-        """A join was rejected, or the coordinator has put the member out."""
+        """Join again after a back-off: the join was rejected, or the coordinator has put the member out."""
         self._in_flight, self._told, self.generation = None, None, -1
         self._move(S.UNJOINED)
         self._rest_until = now + self._backoff.next()
@@ -324,23 +324,23 @@ class HeartbeatMember(CoordinatedMember):
     @property
     @abstractmethod
     def _has_topics(self) -> bool:
-        """Whether there is anything to join for."""
+        """Whether the subscription has topics, so that the member joins."""
 
     @abstractmethod
     def _report(self) -> Any:
-        """What this member reports."""
+        """The state of this member, for its next heartbeat. Equal reports are not sent again."""
 
     @abstractmethod
     def _message(self, epoch: int, report: Any) -> Any:
-        """The request, with as much of `report` as the coordinator does not have."""
+        """The request, with the parts of `report` that differ from the last confirmed report."""
 
     @abstractmethod
     def _enter(self, now: float, answer: Any) -> None:
-        """The member is in the group."""
+        """Take the epoch and assignment in a response without an error."""
 
     @abstractmethod
     def _put_out(self, now: float, verdict: Reaction, error: KafkaError) -> None:
-        """The coordinator does not know this member, or not in this epoch."""
+        """React to the error that the coordinator does not know this member, or not in this epoch."""
 
     @abstractmethod
     def _error(self, answer: Any) -> KafkaError:
@@ -352,4 +352,4 @@ class HeartbeatMember(CoordinatedMember):
 
     @abstractmethod
     def _denied(self, error: KafkaError) -> None:
-        """Report that a right is missing."""
+        """Report to the application that a right is missing."""

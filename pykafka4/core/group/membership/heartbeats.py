@@ -1,11 +1,11 @@
-"""Heartbeats. Rule: they reach the coordinator at most `heartbeat_interval_ms` apart, even where the loop's turns come late.
+"""Schedules heartbeats. Invariant: they are sent at most `heartbeat_interval_ms` apart, even if turns of the loop come late.
 
-Beside threads that compute in Python, the loop gets the GIL some time after a heartbeat is due. So the next one is due earlier, by as much
-as recent ones were late.
+Beside threads that compute in Python, the loop gets the GIL some time after a heartbeat is due. So the next heartbeat is due earlier, by as
+much as recent heartbeats were late.
 
-A change of a group is often followed by the next one: members that start together do not all join in the first generation, and partitions
-are given to their next owner when the one before has released them. A member learns of that only from the response to a heartbeat. So
-after each change some heartbeats come sooner, with pauses that double.
+A change of the group is often followed by another one: members that start together do not all join in the same generation, and a partition
+goes to its next owner only when the previous owner has released it. A member learns of the next change only from the response to a
+heartbeat. So after each change some heartbeats come sooner, with pauses that double.
 """
 
 from __future__ import annotations
@@ -16,54 +16,54 @@ from pykafka4.core import INFINITY
 
 __all__ = ["FIRST_INTERVAL", "HeartbeatTimer"]
 
-FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats, where the coordinator names the interval, until it has
+FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats until the coordinator has named the interval, if the protocol has it do so
 SILENT_INTERVALS: Final = (
     3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
 )
-LEAST_SILENCE_S: Final = 2.0  # seconds: the coordinator stores what a heartbeat changes, and waits for the replicas
+LEAST_SILENCE_S: Final = 2.0  # a coordinator stores the changes in a heartbeat, and waits for the replicas before it responds
 SOON: Final = 0.5  # seconds from a change to the next heartbeat
-LARGEST_MARGIN: Final = 0.25  # of the interval: at most a third more heartbeats
-FADES: Final = 0.9  # of the margin is left after each heartbeat that was on time
+LARGEST_MARGIN: Final = 0.25  # part of the interval by which a heartbeat is due earlier: at most a third more heartbeats
+FADES: Final = 0.9  # part of the margin that is left after each heartbeat that was on time
 
 
 class HeartbeatTimer:
-    """When the next heartbeat is due."""
+    """The timer of a member's next heartbeat."""
 
     def __init__(self, interval: float) -> None:
         """`interval` in seconds."""
         self.interval = interval
         self._due = INFINITY
-        self._pause = INFINITY  # after the next heartbeat; the interval, if that is shorter
-        self._margin = 0.0
-        self._announced = False  # the loop knows since before it was due: if it is late, that is the loop's doing
+        self._pause = INFINITY  # from the next heartbeat to the one after it, unless the interval is shorter
+        self._margin = 0.0  # seconds by which a heartbeat is due earlier, because recent heartbeats were late
+        self._announced = False  # the loop knew the time before it came: so if the heartbeat is late, the loop is late
 
     @property
     def patience(self) -> float:
-        """Seconds until a heartbeat without a response is given up, where the coordinator names the interval."""
+        """The seconds until a heartbeat without a response is given up, in a protocol whose coordinator names the interval."""
         return max(SILENT_INTERVALS * self.interval, LEAST_SILENCE_S)
 
     def start(self, due: float) -> None:
-        """The next heartbeat is due at `due`."""
+        """Set the time of the next heartbeat."""
         self._due, self._announced = due, False
 
     def changed(self, now: float) -> None:
-        """The group has changed, and may change again soon."""
+        """Send the next heartbeats sooner: the group has changed, and may change again soon."""
         self._pause = min(SOON, self.interval)
         self._advance(now)
 
     def wait(self, now: float) -> float | None:
-        """When to look again; None: a heartbeat is due."""
+        """The time of the next heartbeat; None if it is due."""
         if now >= self._due:
             return None
         self._announced = True
         return self._due
 
     def blocked(self) -> None:
-        """A heartbeat that is due cannot be sent now. How late it will be says nothing about the loop."""
+        """Note that a due heartbeat waits for a coordinator: its delay does not count as a delay of the loop."""
         self._announced = False
 
     def sent(self, now: float) -> None:
-        """A heartbeat was sent."""
+        """Note that a heartbeat was sent, and set the time of the next one."""
         late = now - self._due if self._announced else 0.0
         self._margin = min(max(late, self._margin * FADES), self.interval * LARGEST_MARGIN)
         if self._pause < self.interval:
@@ -72,6 +72,6 @@ class HeartbeatTimer:
             self.start(now + self.interval - self._margin)
 
     def _advance(self, now: float) -> None:
-        """The next heartbeat is due after the pause, and the next pause is twice as long."""
+        """Set the next heartbeat to the end of the pause, and double the pause."""
         self.start(now + min(self._pause, self.interval))
         self._pause *= 2

@@ -1,7 +1,8 @@
-"""Membership. Rule: a partition is held until the application has released it; a member that is out of the group joins with none.
+"""Keeps a member's partitions and its lease, between the application and the protocol.
 
-The application's side of a group member: subscribed topics, whether the application still polls, the partitions held. The requests to the
-coordinator are the protocol's part (`core.group.membership.protocol`), and so is the choice of the partitions that are revoked.
+Invariant: a partition is held until the application has released it; a member that is out of the group joins without partitions.
+
+The protocol (`core.group.membership.protocol`) sends the requests to the coordinator, and chooses the partitions that are revoked.
 """
 
 from __future__ import annotations
@@ -25,44 +26,44 @@ __all__ = ["Application", "Membership", "Partitions"]
 
 log = get_log("pykafka4.group")
 
-LEAVE_SECONDS: Final = 5.0  # for which a coordinator is looked up only to send LeaveGroup
+LEAVE_SECONDS: Final = 5.0  # for which a member without polls looks for a coordinator, and waits for commits, before it is out
 
 
 class Application(Protocol):
-    """The interface to the thread that polls."""
+    """The thread that polls, as the loop sees it."""
 
-    loop_wanted: bool  # set here: the next poll wakes the loop
+    loop_wanted: bool  # True, set by the loop: the next poll wakes the loop
 
     def idle_since(self) -> float | None:
-        """When the last poll returned; None during a poll, -INFINITY before the first."""
+        """The time at which the last poll returned; None during a poll, -INFINITY before the first."""
 
     def mark(self) -> object:
-        """Equal to an earlier one while the application works on the same records."""
+        """A value that changes when the application takes other records."""
 
     def put(self, item: object) -> None:
         """Pass on an event, in order with the data."""
 
     def tell_denied(self, error: KafkaError) -> None:
-        """Have `poll` raise that a right is missing."""
+        """Have `poll` raise `error`, which says that a right is missing."""
 
 
 class Partitions(Protocol):
-    """What fetches the partitions assigned to this member."""
+    """The positions of the consumer, which fetch the partitions of this member."""
 
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Policy]) -> None:
-        """Start to fetch."""
+        """Begin to fetch `claims` at `start`; without a committed offset, where `fallback` says."""
 
     def locate(self, claim: Claim, offset: int) -> None:
-        """Fetch a claim that was just adopted from `offset` on, as if that had been looked up."""
+        """Fetch a claim that was just adopted from `offset` on, as if a look-up had found that offset."""
 
     def drop(self, claims: Collection[Claim], deleted: Collection[str]) -> None:
         """Stop fetching; data that arrives later is dropped. `deleted`: topics that no longer exist."""
 
 
 class Membership:
-    """This consumer as a member of its group."""
+    """The membership of one consumer: subscription, held partitions and lease."""
 
-    protocol: GroupProtocol  # set by the machine: each of the two refers to the other
+    protocol: GroupProtocol  # set by the machine: protocol and membership refer to each other
 
     def __init__(
         self,
@@ -77,11 +78,11 @@ class Membership:
         self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
         self.subscription = SubscribedTopics(config, cluster, application, discovery)
-        self._extension: tuple[float, object] = (-INFINITY, None)  # until when the lease was extended, and the application's mark then
-        self._claims: dict[TopicPartition, Claim] = {}  # until the application has released them
-        self._ending: list[Ended] = []  # the events that it has not released yet
+        self._extension: tuple[float, object] = (-INFINITY, None)  # the end of an extended lease, and the application's mark at that call
+        self._claims: dict[TopicPartition, Claim] = {}  # the held partitions
+        self._ending: list[Ended] = []  # revocations and losses whose partitions the application has not released yet
         self._when_left: list[Callable[[], None]] = []
-        self._rejected = False  # since the last subscription began
+        self._rejected = False  # the group has rejected this member since the last call of `subscribe`
         self.assignments = 0  # assignments taken so far
 
     @property
@@ -91,13 +92,13 @@ class Membership:
 
     @property
     def held(self) -> Collection[TopicPartition]:
-        """The partitions of this member, including those that the application has not released yet."""
+        """The partitions of this member, also revoked and lost partitions that the application has not released yet."""
         return self._claims.keys()
 
     # ---------------------------------------------------------------- calls of the application
 
     def subscribe(self, topics: tuple[str, ...], filter: TopicFilter | None = None) -> None:
-        """Be a member with a subscription to `topics`, and to those that `filter` selects."""
+        """Be a member with a subscription to `topics`, and to the topics that `filter` selects."""
         if self._rejected:
             self._rejected = False
             self._application.put(Subscribed())
@@ -105,10 +106,12 @@ class Membership:
         self.protocol.start_over()
 
     def leave(self, now: float, patience: float, then: Callable[[], None], reason: str) -> None:
-        """Leave the group; `then` is called after LeaveGroup, or after `patience` seconds at the latest."""
+        """Leave the group; `then` is called when the member has left, or after `patience` seconds."""
         self.gone()
         self._when_left.append(then)
-        if self._claims:  # an application that has not seen them yet must not take them up; if it just did, it releases them
+        # The application may not have seen an assignment yet that is on its way. Its claims end here, so that the application does not take
+        # them up; if it just has, it releases them.
+        if self._claims:
             self._end(Ended(tuple(self._claims.values()), Ending.LOST, "this consumer left the group"))
         self._claims.clear()
         self._ending.clear()
@@ -120,7 +123,7 @@ class Membership:
         self.protocol.gone()
 
     def released(self, ended: Ended) -> None:
-        """The application has released the partitions of `ended`."""
+        """Remove the partitions of `ended`, which the application has released."""
         if ended in self._ending:
             self._ending.remove(ended)
             for claim in ended.claims:
@@ -128,17 +131,17 @@ class Membership:
             self.protocol.released()
 
     def losses(self) -> dict[TopicPartition, str]:
-        """The partitions that the application has to release and can no longer commit, with the reason."""
+        """The lost partitions that the application has to release, with the reason of each loss. Their offsets cannot be committed."""
         return {claim.tp: ended.reason for ended in self._ending if ended.ending is Ending.LOST for claim in ended.claims}
 
     def ending(self) -> set[TopicPartition]:
-        """The partitions that the application has to release."""
+        """The revoked and lost partitions that the application has to release."""
         return {claim.tp for ended in self._ending for claim in ended.claims}
 
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """Do what is due; returns when to be polled again."""
+        """Look at the subscription, then poll the protocol or join; returns when to be polled again."""
         look_at = self.subscription.poll(now)
         return min(look_at, self._poll_protocol(now))
 
@@ -152,27 +155,29 @@ class Membership:
         return min(self.protocol.poll(now), release_by)
 
     def _join(self, now: float) -> float:
-        if self._claims or self._ending:  # the application has to release them before; the coordinator may still wait for this member
+        if self._claims or self._ending:  # the application releases them first; meanwhile the coordinator may still wait for this member
             return self.keep_lease(now) if self.protocol.is_known else INFINITY
         if not self.subscription.active or not self.subscription.known:
             return INFINITY
         if self._lease_ends(now) <= now:
+            # An application that does not poll must not take partitions: the join waits for the next poll, which sees the flag and wakes
+            # the loop. A poll that begins between the check and the flag sees no flag. So the lease is checked again after the flag is set.
             self._application.loop_wanted = True
-            if self._lease_ends(now) <= now:  # checked again: a poll that started in between did not see the flag
+            if self._lease_ends(now) <= now:
                 return INFINITY
         again_at = self.protocol.join(now)
         return again_at if self.protocol.is_out else self._lease_ends(now)
 
     def _lease_ends(self, now: float) -> float:
-        """The time by which the application must poll again."""
+        """The end of the lease: the time by which the application must poll again."""
         idle, (until, mark) = self._application.idle_since(), self._extension
         ends = (now if idle is None else idle) + self._max_poll
         return until if until > ends and mark == self._application.mark() else ends
 
     def extend_lease(self, now: float, seconds: float) -> str | None:
-        """Wait for the application for `seconds` from now on, unless it takes other records before that.
+        """Extend the lease to `seconds` from now on; the extension ends early when the application takes other records.
 
-        Returns why that is not possible: the lease is over or has not begun, or the group rebalances, which cannot wait for so long.
+        Returns None, or the reason for a refusal: the lease is over or has not begun, or the group rebalances and cannot wait for so long.
         """
         if (idle := self._application.idle_since()) == -INFINITY:
             return "the lease begins with the first poll"
@@ -187,7 +192,7 @@ class Membership:
         return None
 
     def keep_lease(self, now: float) -> float:
-        """Leave the group if the application has stopped polling: its partitions have to go to other members."""
+        """Leave the group if the lease is over, so that other members get the partitions; returns when to be polled again."""
         ends = self._lease_ends(now)
         if now < ends:
             return ends
@@ -199,7 +204,7 @@ class Membership:
         return self._give_up(now, reason)
 
     def _give_up(self, now: float, reason: str) -> float:
-        """The application was too late: the other members must not wait for the end of the session."""
+        """Lose all partitions and leave the group: the other members need not wait for the end of this member's session."""
         self.lost(self.held, reason)
         self.protocol.drop_out()
         self.protocol.leave(now, now + LEAVE_SECONDS, "consumer poll timeout has expired.")
@@ -208,7 +213,7 @@ class Membership:
     # ---------------------------------------------------------------- calls of the protocol
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Take the partitions of subscribed topics. Others are ignored: the subscription changed meanwhile, or the leader made an error."""
+        """Take assigned partitions. Those of other topics are ignored: the subscription has changed meanwhile, or the leader is wrong."""
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1
@@ -222,13 +227,14 @@ class Membership:
                 self._partitions.locate(claim, starts[claim.tp])
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
-        """Have the application release these; records that it has not read will be read by the next owner."""
+        """Have the application release `partitions` by `deadline`. The next owner reads the records that the application has not read."""
         log.info("%s: revoking %d partitions: %s", self._config.log_name, len(partitions), reason, partitions=len(partitions))
         claims = tuple(self._claims[tp] for tp in partitions)
-        self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))  # without partitions nothing can be lost
+        # Without partitions the application still has to confirm, but there is nothing to lose at a deadline.
+        self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
-        """These may already belong to another member. A revocation that includes any of them is a loss as a whole from now on."""
+        """Lose `partitions`, which may already belong to other members. A revocation that has one of them becomes a loss as a whole."""
         lost = set(partitions) - self.losses().keys()
         if not lost:
             return
@@ -250,22 +256,22 @@ class Membership:
         self._application.put(ended)
 
     def refused(self, error: KafkaError) -> None:
-        """The group rejected this member with an error that is not retriable: `poll` raises it."""
+        """Have `poll` raise the error, not retriable, with which the group rejected this member."""
         self._rejected = True
         self._application.put(Trouble(None, error))
 
     def denied(self, error: KafkaError) -> None:
-        """The group denied a request of this member, which is repeated: `poll` raises the error meanwhile."""
+        """Have `poll` raise the error with which a broker denied a request of this member, while the request is repeated."""
         self._application.tell_denied(error)
 
     def left(self) -> None:
-        """This member has left the group: call what waits for that."""
+        """Call the callables that wait until this member has left the group."""
         waiting, self._when_left = self._when_left, []
         for then in waiting:
             then()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """Finding the coordinator failed with an error that is not retriable, or was denied: then the protocol goes on asking."""
+        """End the member after an error of FindCoordinator that is not retriable. Report a missing right, which may still be granted."""
         if self.subscription.active and isinstance(error, AuthorizationError):
             self.denied(error)
         elif self.subscription.active:

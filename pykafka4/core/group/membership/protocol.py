@@ -1,10 +1,10 @@
-"""Group protocol. Rule: a protocol deals with the coordinator, its assignee with the application; neither does the other's part.
+"""Declares the interfaces between a member's protocol and its assignee.
 
-A member consists of three things. Its assignee (`membership`) owns the *partitions*: an assignment adds some, a revocation or loss takes
-some. Its protocol owns the member's *identity* for commits and the *generation*.
+Invariant: the protocol deals with the coordinator, the assignee with the application; neither does the work of the other.
 
-There are two protocols: `classic` and `consumer_protocol` (KIP-848). Each implements `GroupProtocol`, and reaches the application only
-through `Assignee`.
+The assignee (`membership`) owns the *partitions*: an assignment adds some, a revocation or loss takes some. The protocol owns the
+*generation* and the member *identity*, with which commits are sent. Each protocol (`classic`, `consumer_protocol`, `without_group`)
+implements `GroupProtocol`, and reaches the application only through `Assignee`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Subscription(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The topics that the application is subscribed to, those that match its patterns included."""
+        """The subscribed topics, by name or by pattern."""
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The topics that the application named."""
+        """The topics that the application subscribed to by name."""
 
     @property
     def filter(self) -> TopicFilter | None:
-        """The patterns of the subscription. `names` has what they select, so a protocol may ignore them."""
+        """The patterns of the subscription. `names` includes the topics that they select, so a protocol may ignore them."""
 
     def look_for_topics(self, now: float) -> None:
-        """The coordinator assigned partitions of a topic that is not known: see which topics there are."""
+        """Request the list of topics: the coordinator assigned partitions of a topic that the subscription does not know."""
 
 
 class Assignee(Protocol):
@@ -53,32 +53,32 @@ class Assignee(Protocol):
 
     @property
     def held(self) -> Collection[TopicPartition]:
-        """The partitions of this member, including those that the application has not released yet."""
+        """The partitions of this member, also revoked and lost partitions that the application has not released yet."""
 
     def keep_lease(self, now: float) -> float:
-        """The time by which the application must poll. If it has passed, the member leaves the group before this returns."""
+        """The end of the lease. If the lease is over, the member leaves the group before this returns."""
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """The group assigned these to this member, in addition to those held. They begin at `starts`, others at their committed offset."""
+        """Take these partitions in addition to the held ones. They begin at the offsets in `starts`, otherwise at committed offsets."""
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release these; `GroupProtocol.released` follows, or at `deadline` `GroupProtocol.drop_out`."""
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
-        """These may already belong to another member."""
+        """Lose these partitions, which may already belong to another member."""
 
     def refused(self, error: KafkaError) -> None:
-        """The group rejected this member with an error that is not retriable."""
+        """Report that the group rejected this member with an error that is not retriable."""
 
     def denied(self, error: KafkaError) -> None:
-        """The group denied a request of this member, which is repeated: the right may be granted."""
+        """Report that a request of this member was denied. It is repeated, as the right may be granted."""
 
     def left(self) -> None:
-        """The member has left the group, as far as it needed the coordinator for that."""
+        """Report that the member has left the group: it needs no more responses of the coordinator."""
 
 
 class CommitsInFlight(Protocol):
-    """What a member has to know of commits, and to tell them."""
+    """The commits of a consumer, as its member uses them."""
 
     @property
     def busy(self) -> bool:
@@ -89,29 +89,29 @@ class CommitsInFlight(Protocol):
         """Whether a commit of a member is not complete and may still be accepted."""
 
     def commit(self, commit: Commit) -> None:
-        """Commit offsets."""
+        """Queue `commit`."""
 
     def incomplete(self) -> set[TopicPartition]:
-        """The partitions of such commits."""
+        """The partitions of commits `under_generation`."""
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
-        """These partitions were lost, for these reasons: their commits fail."""
+        """Fail the commits of lost partitions, which are given with the reasons of the losses."""
 
 
 class State(Protocol):
-    """A state of a member, of those that its protocol has."""
+    """A state of a member in its protocol."""
 
     @property
     def value(self) -> str:
-        """What `status()` shows as the state."""
+        """The name of the state in `status()`."""
 
     @property
     def meaning(self) -> str | None:
-        """What `status()` shows as the reason; None in the normal state."""
+        """The reason in `status()`; None for the normal state."""
 
 
 class GroupProtocol(Protocol):
-    """One member from the coordinator's point of view. It holds no partitions: its assignee does."""
+    """One member, as its coordinator knows it. The partitions are in its assignee."""
 
     @property
     def state(self) -> State:
@@ -123,39 +123,39 @@ class GroupProtocol(Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator may still have the member, though it is out: in another generation, until its session is over."""
+        """Whether the coordinator may still know a member that is out: in another generation, until its session is over."""
 
     error: KafkaError | None  # the last error
     member_id: str
     generation: int  # or the member epoch; -1: none
-    identity: MemberIdentity | None  # of commits; None out of the group
+    identity: MemberIdentity | None  # for commits; None while the member is out of the group
 
     def poll(self, now: float) -> float:
         """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
 
     def join(self, now: float) -> float:
-        """The member is out, holds nothing and can take partitions: join as soon as the coordinator is known; returns when to try again."""
+        """Join as soon as the coordinator is known; returns when to try again. Called while the member is out and holds no partitions."""
 
     def released(self) -> None:
-        """The application has released partitions that were revoked or lost."""
+        """Go on after the application has released revoked or lost partitions."""
 
     def drop_out(self) -> None:
-        """All partitions are lost, so the member is out of the group. No request is sent."""
+        """Be out of the group after the loss of all partitions. No request is sent."""
 
     def leave(self, now: float, by: float, reason: str) -> None:
         """Leave the group, at most until `by`; `Assignee.left` follows. The coordinator logs `reason`."""
 
     def fail(self, error: KafkaError) -> None:
-        """An error that is not retriable: the member does nothing more until `start_over` or `leave`."""
+        """End the member with an error that is not retriable. It does nothing more until `start_over` or `leave`."""
 
     def start_over(self) -> None:
-        """The subscription changed: a member that was rejected tries again."""
+        """Let a member that was rejected try again, because the subscription changed."""
 
     def gone(self) -> None:
-        """The subscription ended, so a leader no longer needs the metadata of the group's topics."""
+        """Take note that the subscription has ended: a leader no longer needs the metadata of the group's topics."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
-        """The response to a commit, sent with that generation, contained an error that concerns the member.
+        """React to an error that concerns the member, in the response to a commit that was sent in `generation`.
 
         Returns whether to send the commit again: the member keeps its partitions, and goes on in another generation.
         """

@@ -1,9 +1,11 @@
-"""Rewinds of a live group, from a member's side. Rule: a wish is made again until each partition is known to be rewound.
+"""Keeps a member's wish to rewind its group, and carries out rewinds of its partitions.
 
-A wish is made in three steps. DescribeGroups says whether all members are ones that can rewind: if not, the wish is refused and nothing has
-changed. Then the member joins with the wish in its note. The leader puts the offsets into the assignment, without the partitions that
-members have noted as rewound; these it tells the asker. As long as others are open (an owner may have missed the assignment, another
-member leads now, the rebalance failed), the wish is checked and made again.
+Invariant: a member makes its wish again until each partition is known to be rewound, or the deadline is over.
+
+A wish takes three steps. DescribeGroups shows whether all members can rewind: if not, the wish is refused, and nothing has changed. Then
+the member joins with the wish in its note. The leader puts the offsets into the assignments, except for the partitions that members have
+noted as rewound, and lists these for the asker. While other partitions are open (an owner may have missed the assignment, another member
+may lead by now, the rebalance may have failed), the asker repeats these steps.
 """
 
 from __future__ import annotations
@@ -32,19 +34,19 @@ __all__ = ["Done", "Rewinds"]
 
 log = get_log("pykafka4.group")
 
-CHECK_AGAIN: Final = 0.3  # seconds after a look at the group while it rebalanced, or one that failed; and until the wish is made again
-COMMITTED_IN: Final = 60.0  # seconds, until the commit of a rewind is given up
-KEPT: Final = 4  # rewinds that a member remembers: those that may still be asked for again
-STABLE: Final = "Stable"  # the state of a group in which DescribeGroups has the members' notes
-EMPTY: Final = "Empty"  # also of a group whose last members were frozen for too long: they join again
+CHECK_AGAIN: Final = 0.3  # seconds: from a DescribeGroups that failed, or met a rebalance, to the next; the first pause of a wish
+COMMITTED_IN: Final = 60.0  # seconds until the commit of a rewind is given up
+KEPT: Final = 4  # the last rewinds that a member remembers: an asker may still repeat these
+STABLE: Final = "Stable"  # the group state in which DescribeGroups returns the members' notes
+EMPTY: Final = "Empty"  # the state of a group without members, also if the last members were frozen for too long: they join again
 NOTHING: Final = frozenset[TopicPartition]()
-DEAD: Final = "Dead"  # the classic protocol has no such group
+DEAD: Final = "Dead"  # the state in the response to DescribeGroups if the classic protocol has no such group
 
 Done = Callable[[KafkaError | None], None]
 
 
 class Step(enum.Enum):
-    """How far a wish has come."""
+    """The progress of a wish."""
 
     NEW = "the members have to be looked at"
     CHECKING = "the members are looked at"
@@ -53,10 +55,10 @@ class Step(enum.Enum):
 
 @attrs.define(eq=False)
 class Wish:
-    """A rewind that the application asked for, until `deadline`.
+    """The application's wish for a rewind, until `deadline`.
 
-    `open`: the partitions that are not known to be rewound; None before an assignment had the wish. `pause`: seconds until it is made
-    again, twice as long each time, so that slow owners get their assignments.
+    `open` has the partitions that are not known to be rewound; None before an assignment has had the wish. After `pause` seconds the wish
+    is made again. The pause doubles each time, so that slow owners get their assignments.
     """
 
     rewind: Rewind
@@ -69,7 +71,7 @@ class Wish:
 
 
 class Rewinds:
-    """The rewind that this member asks for, and those that it has carried out."""
+    """The wish of one member for a rewind, and the rewinds that the member has carried out."""
 
     __slots__ = ("_check_at", "_commits", "_committing", "_config", "_done", "_group", "_taken", "_wish")
 
@@ -78,14 +80,14 @@ class Rewinds:
         self._group = config.group_id or ""
         self._wish: Wish | None = None
         self._check_at = 0.0
-        self._done: dict[str, frozenset[TopicPartition]] = {}  # committed at the offsets of each rewind
-        self._committing: dict[str, frozenset[TopicPartition]] = {}  # about to be
-        self._taken = ""  # the rewind in the last assignment
+        self._done: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets this member has committed
+        self._committing: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets it is committing
+        self._taken = ""  # the id of the rewind in the last assignment
 
     # ---------------------------------------------------------------- the wish
 
     def ask(self, rewind: Rewind, deadline: float, done: Done) -> Callable[[], None]:
-        """Have the group rewound; `done(None)` is called when it is carried out. Returns what withdraws the wish."""
+        """Have the group rewound; `done(None)` is called when each partition is rewound. Returns a function that withdraws the wish."""
         if self._wish is not None:
             done(KafkaError(f"group {self._group} cannot be rewound: this consumer waits for another rewind; wait for its end"))
             return lambda: None
@@ -104,16 +106,16 @@ class Rewinds:
 
     @property
     def checking(self) -> bool:
-        """Whether the members are being looked at."""
+        """Whether a response with the members is awaited."""
         return self._wish is not None and self._wish.step is Step.CHECKING
 
     @property
     def check_at(self) -> float:
-        """When to look at the members."""
+        """The time of the next look at the members."""
         return self._check_at if self._wish is not None and self._wish.step is Step.NEW else INFINITY
 
     def question(self) -> DescribeGroupsRequest:
-        """The look at the members; `learn` takes the response."""
+        """The request that looks at the members; `learn` takes its response."""
         assert self._wish is not None
         self._wish.step = Step.CHECKING
         return DescribeGroupsRequest(groups=[self._group])
@@ -147,18 +149,18 @@ class Rewinds:
         self.end(KafkaError(f"group {self._group} {told}: {why}"))
 
     def end(self, error: KafkaError | None) -> None:
-        """The wish is over."""
+        """End the wish: call its `done` with `error`, or with None if each partition is rewound."""
         if (wish := self._wish) is not None:
             self._wish = None
             wish.done(error)
 
     def left(self) -> None:
-        """This consumer is no member any more."""
+        """End the wish, because this consumer has left the group."""
         way_out = "look at the group's lag, and repeat"
         self.end(KafkaError(f"this consumer left group {self._group} before each partition was known to be rewound; {way_out}"))
 
     def expire(self, now: float) -> float:
-        """Give up a wish that is overdue; returns when to look again."""
+        """Give up an overdue wish; returns when to call this again."""
         if (wish := self._wish) is None:
             return INFINITY
         if now < wish.deadline:
@@ -173,7 +175,7 @@ class Rewinds:
     # ---------------------------------------------------------------- notes
 
     def with_note(self, user_data: Mapping[str, bytes | None], generation: int) -> dict[str, bytes | None]:
-        """The user data of assignors, by name, with the note of this member, which is in `generation`."""
+        """The user data of assignors, by name, followed by the note of this member, which is in `generation`."""
         rewind = None
         if self._wish is not None and (self.ready or self._wish.open is not None):
             rewind, self._wish.sent = self._wish.rewind, True
@@ -181,9 +183,9 @@ class Rewinds:
         return {name: data if name == WITHOUT_NOTES else (data or b"") + note for name, data in user_data.items()}
 
     def take(self, now: float, assignment: bytes) -> Mapping[TopicPartition, int]:
-        """The offsets in an assignment of partitions that were not rewound before; `commit` is the next call. Raises DecodeError.
+        """The offsets in an assignment, for partitions that this member has not rewound yet. Raises DecodeError. The next call is `commit`.
 
-        The wish is over, or made again.
+        A wish of this member ends if all its partitions are rewound, or is made again.
         """
         note = read_note(assignment)
         rewind = None if note is None else note.rewind
@@ -204,13 +206,16 @@ class Rewinds:
         return {tp: offset for tp, offset in rewind.offsets.items() if tp not in before}
 
     def _carried_out(self, wish: Wish, partitions: frozenset[TopicPartition]) -> None:
-        """These partitions are rewound. The wish is over if none is left."""
+        """Note that `partitions` are rewound. The wish ends with the last one."""
         wish.open = (frozenset(wish.rewind.offsets) if wish.open is None else wish.open) - partitions
         if not wish.open and wish is self._wish:
             self.end(None)
 
     def commit(self, now: float, identity: MemberIdentity | None, starts: Mapping[TopicPartition, int]) -> None:
-        """Commit the offsets of the rewind in the last assignment, in the generation that begins."""
+        """Commit the offsets of the rewind in the last assignment, in the generation that begins.
+
+        From now on the partitions count as being committed, so that an assignment that repeats the rewind does not rewind them twice.
+        """
         where, rewind_id, partitions = self._config.log_name, self._taken, frozenset(starts)
         log.info("%s: rewinding %d partitions", where, len(starts), partitions=len(starts))
         self._committing[rewind_id] = self._committing.get(rewind_id, NOTHING) | partitions
@@ -218,7 +223,7 @@ class Rewinds:
         def done(error: KafkaError | None) -> None:
             if rest := self._committing.pop(rewind_id, NOTHING) - partitions:
                 self._committing[rewind_id] = rest
-            if error is not None:  # the asker is not told that they are rewound, and they are given to an owner again
+            if error is not None:  # no note has these partitions: so the asker repeats its wish, and their owner gets the offsets again
                 log.warning("%s: the offsets of a rewind were not committed (%s): %s", where, names_of(starts), error)
                 return
             self._done[rewind_id] = self._done.pop(rewind_id, NOTHING) | partitions

@@ -1,4 +1,4 @@
-"""States of a group member, and one table of transitions for each protocol. Invariant: a move outside the table raises an error."""
+"""Declares the states of a group member, with a table of transitions for each protocol. Invariant: a move outside the table raises."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MemberState(enum.Enum):
 
     @property
     def meaning(self) -> str | None:
-        """None in the normal state."""
+        """The reason for the state; None for the normal state."""
         return _MEANINGS.get(self)
 
 
@@ -85,4 +85,4 @@ LONE_MOVES: Final = Transitions(
     },
     {**_MEANINGS, S.STABLE: "reads all partitions of its topics"},
 )
-OUT: Final = (S.UNJOINED, S.LEAVING, S.FATAL)  # of the group, or about to be
+OUT: Final = (S.UNJOINED, S.LEAVING, S.FATAL)  # the member is out of the group, or is about to leave it

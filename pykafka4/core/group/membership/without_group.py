@@ -1,7 +1,7 @@
 """Assigns all partitions of the subscribed topics to a consumer without a group. Invariant: no request is sent, and nothing is committed.
 
-The side of a member that faces a coordinator (`protocol.GroupProtocol`), for a consumer that has none: the metadata takes the place of the
-assignment. A partition that appears in the metadata is assigned, one whose topic leaves the subscription is revoked.
+This is the `GroupProtocol` of a consumer without a coordinator: the metadata takes the place of the assignment. A partition that appears in
+the metadata is assigned; a partition whose topic leaves the subscription is revoked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WithoutGroup:
     def __init__(self, cluster: Cluster, assignee: Assignee) -> None:
         self._cluster, self._assignee = cluster, assignee
         self.state = S.UNJOINED
-        self._revoking: set[TopicPartition] = set()  # the application has to release them
+        self._revoking: set[TopicPartition] = set()  # partitions that the application has to release
         self._seen: tuple[int, tuple[str, ...]] | None = None  # version of the metadata and topics at the last comparison
 
     @property
@@ -41,7 +41,7 @@ class WithoutGroup:
         return self.state is S.UNJOINED
 
     def join(self, now: float) -> float:
-        """Take all partitions as soon as every topic is looked up: the first assignment is complete."""
+        """Take all partitions once every topic is looked up, so that the first assignment is complete."""
         if all(map(self._looked_up, self._assignee.subscription.names)):
             self._move(S.STABLE)
             self._assignee.assigned(self._wanted())
@@ -72,7 +72,7 @@ class WithoutGroup:
         return bool(self._cluster.partitions(topic)) or self._cluster.topic_error(topic) is not None
 
     def released(self) -> None:
-        """The application has released partitions. They are assigned anew if a later subscription has them."""
+        """Compare again: the application has released partitions, and the subscription may have them again by now."""
         self._revoking.intersection_update(self._assignee.held)
         self._seen = None
         self._show_revoking()
@@ -83,25 +83,25 @@ class WithoutGroup:
             self._move(to)
 
     def drop_out(self) -> None:
-        """All partitions are lost."""
+        """See `GroupProtocol`."""
         self._revoking.clear()
         self._seen = None
         if self.state is not S.UNJOINED:
             self._move(S.UNJOINED)
 
     def leave(self, now: float, by: float, reason: str) -> None:
-        """There is no group to leave."""
+        """Report at once that the consumer has left: there is no group."""
         self.drop_out()
         self._assignee.left()
 
     def fail(self, error: KafkaError) -> None:
-        """Only requests to a coordinator fail this way."""
+        """Never called: only requests to a coordinator fail this way."""
 
     def start_over(self) -> None:
-        """The subscription changed: the next poll compares it with the partitions held."""
+        """Do nothing: the next poll compares the new subscription with the held partitions."""
 
     def gone(self) -> None:
-        """Nothing to forget: the subscription has the metadata."""
+        """Do nothing: the subscription itself gives up the metadata of its topics."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """See `GroupProtocol`. Nothing is committed."""
