@@ -1,14 +1,17 @@
-"""Producer. Rule: a record accepted by `send` gets exactly one outcome, and nothing here waits without a deadline.
+"""Defines `Producer`. Invariant: a record that `send` accepts gets exactly one outcome, and every wait has a deadline.
+
+`Producer` is a handle. `producer.session` runs its calls on application threads, `core.producer.sender` sends batches on the loop. Both
+sides share the accumulator (`wire.records`).
 
 Modules; each line imports only from lines below it:
-    handle             methods of `Producer` and `aio.Producer` without waits
+    handle             the methods of `Producer` and `aio.Producer` without waits
     watched            the figures of a producer for its status page
     columns            `send_arrow`: the rows of Arrow data
-    forgotten          delivers the records of a garbage-collected producer, then closes it
-    session            creates, flushes, purges and closes a producer; `stats()`; it outlives the handle
-    serializing        `send` with serializers, hooks or rate limits; `send_many`
+    forgotten          the deliveries and the close of a producer whose handle was garbage-collected
+    session            the session: waits of `send`, flush, purge, status and close; it outlives the handle
+    serializing        `send` and `send_many` with serializers or hooks
     transaction_block  the `with` block of a transaction
-    transactions       begin, commit and abort of a transaction; calls whose outcome is not known yet
+    transactions       begin, commit and abort of transactions; calls whose outcome is not known yet
     topics             the policy of each topic, from the options
     rates              rate limits of topics
     raw                whole record batches: `send_raw` and its handles
@@ -72,13 +75,13 @@ class Producer(ProducerHandle):
         try:
             self._session = session = ProducerSession(client, executor=callback_executor, options=options)
             self._finalizer = weakref.finalize(self, deliver_forgotten, session)
-            self._finalizer.atexit = False  # the client drains at exit
+            self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
             session.open()
             self._send: Callable[..., Delivery] = session.acc.send if session.sending is None else session.sending.send
-        except BaseException as error:  # including Ctrl-C: there will be no handle to close it
+        except BaseException as error:  # also Ctrl-C: no handle is returned, so nobody else could close the session
             if session is not None:
                 session.undo()
-            del client, options  # of this frame, which has not ended
+            del client, options  # `empty_frames` clears only frames that have ended, and this one has not
             empty_frames(error)
             raise
 
@@ -93,9 +96,9 @@ class Producer(ProducerHandle):
         callback_executor: Executor | None = None,
         **options: Unpack[ProducerOptions],
     ) -> Self:
-        """A producer with the options of a file or mapping with the names of Java's or librdkafka's clients: see `Client.from_properties`.
+        """Create a producer from a file or mapping of options with the names of Java's or librdkafka's clients.
 
-        `client`, `callback_executor` and `options` are as in the constructor; they win.
+        See `Client.from_properties`. `client`, `callback_executor` and `options` are as in the constructor, and override `properties`.
         """
         return create(cls, ProducerConfig, properties, options, client=client, callback_executor=callback_executor)
 
@@ -111,17 +114,19 @@ class Producer(ProducerHandle):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """Queue a record and return its `Delivery`. Blocks for at most `max_block_ms`, and only while `buffer_memory` (or
-        `max_partition_bytes`) is used up (`on_full` changes that), while an unknown `partition` is looked up, while a callable partitioner
-        needs the partitions of an unknown topic, and over a rate limit with `on_rate_limit="delay"`. Raises ValueError after brokers have
-        denied the partition for two seconds (inside a callback: at once).
+        """Queue a record, and return its `Delivery`.
 
-        `value` and `key` are what their serializers take; without serializers bytes-like or str (sent as UTF-8). None is a null (a null
-        value is a tombstone). `headers` are (name, value)
-        pairs or a mapping. Without `partition`, the key's hash chooses it (murmur2, as in Java), or without a key, the batch that is being
-        filled. `timestamp_ms` is milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
-        Raises BufferFull, RecordTooLarge, TypeError or ValueError naming the argument, ClosedError, ForkedClientError, and what the
-        serializers raise.
+        Blocks for at most `max_block_ms`, and only while `buffer_memory` (or `max_partition_bytes`) is used up (`on_full` changes that),
+        while an unknown `partition` is looked up, while a callable partitioner needs the partitions of an unknown topic, and over a rate
+        limit with `on_rate_limit="delay"`.
+
+        `value` and `key` are arguments of their serializers; without serializers they are bytes-like or str (sent as UTF-8). None is a null
+        (a null value is a tombstone). `headers` are (name, value) pairs or a mapping. Without `partition`, the hash of the key chooses the
+        partition (murmur2, as in Java), or without a key, the batch that is being filled. `timestamp_ms` is milliseconds since the epoch,
+        default now. `on_delivery(delivery)` runs on the callback executor.
+
+        Raises BufferFull, RecordTooLarge, TypeError or ValueError with the name of the argument, ClosedError, ForkedClientError, and the
+        exceptions of the serializers; ValueError after brokers have denied the partition for two seconds (inside a callback: at once).
         """
         return self._send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
 
@@ -142,14 +147,14 @@ class Producer(ProducerHandle):
     ) -> list[Delivery]: ...
 
     def send_many(self, topic: str | Iterable[ProducerRecord], values: Iterable[Any] | None = None, **more: Any) -> list[Delivery]:
-        """Send a record for each of `values` to `topic`, in order, as `send` would; or each of an iterable of `ProducerRecord`.
+        """Send a record for each of `values` to `topic`, in order, as `send` would; or send each `ProducerRecord` of an iterable.
 
-        Returns a `Delivery` for each. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
-        hold for all of them. It blocks as `send` does, for each record. The exception for a record that is refused has a note with its
-        number, and the attribute `accepted`: the list of Deliveries of the records before it, which are sent. So the application can go
-        on with `values[len(error.accepted):]`, which begins with that record. This holds for Ctrl-C, too.
-        A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends again what was not delivered.
-        Raises what `send` raises, TypeError or ValueError for `values` and `keys` that do not go together.
+        Returns a `Delivery` for each record. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
+        hold for all records. The call blocks for each record as `send` does. The exception for a refused record has a note with the number
+        of the record, and the attribute `accepted`: the list of Deliveries of the records before it, which are sent. So the application can
+        go on with `values[len(error.accepted):]`, which begins with the refused record. This holds for Ctrl-C, too.
+        A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends the undelivered records again.
+        Raises the exceptions of `send`, TypeError or ValueError for `values` and `keys` that do not go together.
         """
         if not isinstance(topic, str) and values is None and not more:
             return send_records(self._session.acc, self._session.hooks, topic)
@@ -177,10 +182,10 @@ class Producer(ProducerHandle):
 
         Keys and values are binary or string columns, headers a list of structs of name and value or a map, timestamps a timestamp, date or
         integer column (milliseconds), partitions an integer column. Another type is refused with TypeError before the first row is sent.
-        Null is what None is for `send`. Keys and values are copied before the call returns.
-        It blocks as `send` does, for each row. A row that is refused ends the call: the exception has a note with the number of the row,
-        and the attribute `accepted`, the handle of the rows before it, which are sent. This holds for Ctrl-C, too.
-        Raises what `send` raises, ConfigError for a column that does not exist, ValueError for a row that cannot be sent.
+        A null has the meaning of None in `send`. Keys and values are copied before the call returns.
+        The call blocks for each row as `send` does. A refused row ends the call: the exception has a note with the number of the row, and
+        the attribute `accepted`, the handle of the rows before it, which are sent. This holds for Ctrl-C, too.
+        Raises the exceptions of `send`, ConfigError for a column that does not exist, ValueError for a row that cannot be sent.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
         return send_arrow(self._session, topic, data, columns)
@@ -188,43 +193,42 @@ class Producer(ProducerHandle):
     def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
         """Queue a whole record batch, of `Consumer.poll_raw` or `RawBatch.from_bytes`, without decompression; returns its `RawDelivery`.
 
-        Keys, values, headers, timestamps, their order and the compression are kept; the broker assigns new offsets. The batch comes behind
-        all that was sent to the partition before, by default the partition that it is from. Retries, idempotence, transactions,
-        `buffer_memory`, rate limits and `stats` are as for records; serializers and the hooks `on_send` and `on_enqueue` are not called.
-        A batch with compaction gaps or broker timestamps (LOG_APPEND_TIME) is decompressed and rebuilt; with the latter its
-        records get that time as their own. If brokers refuse it as too large, or some of its records, it is decompressed and split.
+        The batch keeps keys, values, headers, timestamps, their order and the compression; the broker assigns new offsets. The batch comes
+        behind all earlier records of its partition, by default the partition from which the batch was read. Retries, idempotence,
+        transactions, `buffer_memory`, rate limits and `stats` are as for records; serializers and the hooks `on_send` and `on_enqueue` are
+        not called. A batch with compaction gaps or broker timestamps (LOG_APPEND_TIME) is decompressed and rebuilt; a broker timestamp
+        becomes the timestamp of each record. If brokers refuse a batch as too large, or some of its records, it is decompressed and split.
 
-        Blocks as `send` does, also until the partitions of an unknown topic are known. Raises what `send` raises, RecordTooLarge for a
-        batch over `buffer_memory`, ValueError for a partition that does not exist, and DecodeError if it cannot be rebuilt.
+        Blocks as `send` does, also until the partitions of an unknown topic are known. Raises the exceptions of `send`, RecordTooLarge for
+        a batch over `buffer_memory`, ValueError for a partition that does not exist, and DecodeError if the batch cannot be rebuilt.
         """
         return self._session.raw.accept(*self._session.raw.prepare(topic, batch, partition))
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
 
-        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left.
-        On a thread of a ThreadPoolExecutor passed as `callback_executor`, this does not wait for callbacks: they may need this very thread.
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left. On a
+        thread of a ThreadPoolExecutor passed as `callback_executor`, `flush` does not wait for callbacks: they may need this very thread.
         """
         self._session.flush(check_timeout(timeout))
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver what is queued, then fail the rest; returns the records that could not be delivered, those of a partition in order.
+        """Deliver the queued records, fail the rest, and return the undelivered records, in order within each partition.
 
-        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). Each returned
-        record says whether it may be in the log (`written`). Closing twice is allowed; after a Ctrl-C the next call finishes what the first
-        one began. Closing from a callback is allowed, too: it does not wait, and does nothing while another thread closes. In a forked
-        child this does nothing.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). Each returned record
+        says whether it may be in the log (`written`). `close` may be called twice; after a Ctrl-C the next call finishes the first one. In
+        a callback it does not wait, and does nothing while another thread closes. In a forked child it does nothing.
         """
         undelivered = self._session.close(check_timeout(timeout))
         if self._session.undelivered is not None:
-            self._finalizer.detach()  # it would keep a closed producer alive that is part of a cycle, for example through a listener
+            self._finalizer.detach()  # a finalizer would keep a closed producer alive that is in a cycle, for example through a listener
         return undelivered
 
     def init_transactions(self, timeout: float | None = None) -> None:
         """Prepare for transactions: get the producer id of `transactional_id`, fence older producers with it, and end their transaction.
 
-        Call it once, before the first transaction. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it again),
-        AuthorizationError (call it again when the right is granted), ConfigError without a `transactional_id` or if
+        Call this once, before the first transaction. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it
+        again), AuthorizationError (call it again when the right is granted), ConfigError without a `transactional_id` or if
         `transaction_timeout_ms` is too large for the brokers. Sources: KIP-98, KIP-360.
         """
         self._session.transactions.init(check_timeout(timeout))
@@ -239,16 +243,17 @@ class Producer(ProducerHandle):
     def transaction(self, consumer: ReadingConsumer | None = None, timeout: float | None = None) -> TransactionBlock:
         """A `with` block that is one transaction; it returns the producer. Leaving it normally commits, by an exception aborts.
 
-        Where the abort fails as well, that is a note on the exception. With a `consumer` (`enable_auto_commit=False`), what polls and
-        loops have handed out, the current record included, becomes part of the transaction; after an abort the consumer reads it again.
-        `timeout` (seconds, default `max_block_ms`) is that of each step. Raises what these calls raise. Source: KIP-447.
+        If the abort fails as well, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the offsets of all records
+        that polls and loops have handed out, the current record included, become part of the transaction; after an abort the consumer reads
+        these records again. `timeout` (seconds, default `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`,
+        `send_offsets_to_transaction`, `commit_transaction` and `abort_transaction`. Source: KIP-447.
         """
         return TransactionBlock(self, self._session.transactions, consumer, check_timeout(timeout))
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[Any, int | OffsetAndMetadata], group_metadata: ConsumerGroupMetadata, timeout: float | None = None
     ) -> None:
-        """Make offsets of a group part of the transaction: they are committed with it, and returns when the coordinators have them.
+        """Make offsets of a group part of the transaction, which commits them. Returns when the coordinators have the offsets.
 
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata), `group_metadata` is
         `consumer.group_metadata()`. `timeout` in seconds, default `max_block_ms`. Raises TransactionAborted if the member is no longer
@@ -261,10 +266,10 @@ class Producer(ProducerHandle):
         """Wait until every record of the transaction is acknowledged, then commit it.
 
         Raises TransactionAborted if a record or its offsets failed: then nothing is committed (unless the error says that the
-        commit was sent, and may have been carried out), and `abort_transaction` comes next.
-        Raises KafkaTimeoutError after `timeout` seconds (default `max_block_ms`): the outcome is not known, and calling it again waits for
-        it. The same after Ctrl-C. Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without
-        an open transaction. Sources: KIP-98, KIP-890.
+        commit was sent, and may have been carried out), and `abort_transaction` comes next. Raises KafkaTimeoutError after `timeout`
+        seconds (default `max_block_ms`): the outcome is not known, and another call waits for it. The same holds after Ctrl-C.
+        Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without an open transaction.
+        Sources: KIP-98, KIP-890.
         """
         self._session.transactions.commit(check_timeout(timeout))
 
@@ -277,7 +282,7 @@ class Producer(ProducerHandle):
         self._session.transactions.abort(check_timeout(timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The partitions of `topic`; asks the cluster if they are unknown, and lets it create a missing topic, as `send` does.
+        """The partitions of `topic`. Asks the cluster for unknown ones, and lets the cluster create a missing topic, as `send` does.
 
         `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError with the reason, BrokerError (AuthorizationError, …).
         """
@@ -294,8 +299,8 @@ class Producer(ProducerHandle):
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
         """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
 
-        This includes what other threads sent through the same producer meanwhile. An exception raised inside the block takes precedence.
-        `timeout` (seconds) is that of `flush`.
+        This includes records that other threads sent through the same producer meanwhile. An exception raised inside the block takes
+        precedence. `timeout` (seconds) is the time-out of the flush.
         """
         limit, mark = check_timeout(timeout), self._session.machine.ledger.failures_seen
         yield self

@@ -1,6 +1,7 @@
-"""Attempts. Rule: where a thread would wait in `send`, an attempt raises WouldBlock: a task of an asyncio loop waits instead.
+"""Marks the threads on which `send` must not wait. Invariant: in an attempt `send` raises WouldBlock at the point where it would wait.
 
-The loop of the application runs on one thread, and a call of `send` does not suspend it, so an attempt belongs to its thread.
+A task of asyncio calls `send` in an attempt, waits for the named thing without blocking the loop, and calls `send` again. The asyncio loop
+runs on one thread, and `send` does not suspend the task, so at any time a thread is in at most one attempt of a task.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["Attempts", "For", "WouldBlock"]
 
 
 class For(Enum):
-    """What a `send` waits for."""
+    """The things for which a `send` waits."""
 
     ROOM = "room"
     PARTITION = "partition"
@@ -24,7 +25,7 @@ class For(Enum):
 
 
 class WouldBlock(BufferFull):
-    """`send` would have to wait; nothing was accepted. An application sees it only in a destructor that runs during an attempt."""
+    """Raised where `send` would have to wait; no record was accepted. Applications see it only in a destructor during an attempt."""
 
     def __init__(self, reason: str, awaits: For, topic: str, partition: int, size: int = 0) -> None:
         super().__init__(reason)
@@ -37,7 +38,7 @@ class Attempts:
     __slots__ = ("_granted",)
 
     def __init__(self) -> None:
-        self._granted: dict[int, For | None] = {}  # by thread: what it need not wait for, because it has waited
+        self._granted: dict[int, For | None] = {}  # by thread: the thing for which its task has waited
 
     @contextlib.contextmanager
     def attempt(self, granted: For | None = None) -> Iterator[None]:
@@ -55,5 +56,5 @@ class Attempts:
         return bool(self._granted) and system.get_ident() in self._granted
 
     def granted(self, awaits: For) -> bool:
-        """Whether this attempt was preceded by waiting for that."""
+        """Whether the task has waited for `awaits` before this attempt."""
         return self._granted.get(system.get_ident()) is awaits

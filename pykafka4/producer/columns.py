@@ -1,7 +1,7 @@
-"""Sends the rows of Arrow data. Rule: `send_arrow` accepts and refuses each row as a loop of `send` over the rows would.
+"""Sends the rows of Arrow data. Invariant: `send_arrow` accepts and refuses each row as a loop of `send` over the rows would.
 
-Without serializers and hooks of single records the compiled core reads the rows, and no object exists per row. With them, each row becomes
-the arguments of a `send`.
+Without serializers and hooks of `send`, the compiled core reads the rows without an object for each row. With them, each row becomes the
+arguments of a `send`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["open_rows", "send_arrow"]
 
 
 def open_rows(session: ProducerSession, topic: str, data: Any, columns: dict[str, str | None]) -> ArrowRows:
-    """The rows of `data`. A producer that takes no records refuses before it reads data that can be read only once."""
+    """The rows of `data`. A producer that takes no records refuses before it opens `data`, which may be readable only once."""
     if (refusal := session.acc.refusal) is not None:
         raise refusal.again()
     return ArrowRows(check_topic(topic), data, **columns)
@@ -33,7 +33,7 @@ def send_arrow(session: ProducerSession, topic: str, data: Any, columns: dict[st
 
 
 def _send_each(sent: SentRows, rows: ArrowRows, sending: Serializing) -> SentRows:
-    """Send row after row through hooks and serializers."""
+    """Send row by row through hooks and serializers."""
     accepted: list[Delivery] = []
     try:
         while rows.has_row():
@@ -42,7 +42,7 @@ def _send_each(sent: SentRows, rows: ArrowRows, sending: Serializing) -> SentRow
             sent.took(rows, accepted[-1])
             accepted.clear()
     except BaseException as error:
-        if accepted:  # an interrupt came before `took`, or in it
+        if accepted:  # Ctrl-C came after the acceptance and before `clear`: without this the row would be sent, and not counted
             sent.took(rows, accepted[-1])
         rows_ended(error, rows.topic, rows.position, sent)
         raise

@@ -1,6 +1,7 @@
-"""Deliveries. Rule: any thread or task that waits for a delivery gets its outcome; in a forked child it gets an error.
+"""Waits for the outcomes of deliveries, on threads and in asyncio tasks.
 
-Deliveries may outlive their producer; this object is all that they keep alive of it.
+Invariant: each thread or task that waits for a Delivery gets the outcome, or in a forked child an error. A Delivery may outlive its
+producer, and keeps only its `Deliveries` alive.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FORKED", "Deliveries"]
 
-AWAIT_SECONDS: Final = 0.005  # how often a delivery is polled where callbacks must not be waited for
-AWAIT_CALLBACK_SECONDS: Final = 0.1  # the first such interval elsewhere, where a callback brings the outcome but may be delayed; doubles
-AWAIT_LONGEST_SECONDS: Final = 1.0  # maximum of that interval
+AWAIT_SECONDS: Final = 0.005  # between looks at a delivery whose callback may need the thread that awaits it
+AWAIT_CALLBACK_SECONDS: Final = 0.1  # between looks at any other delivery, as its callback may be delayed; doubles with each look
+AWAIT_LONGEST_SECONDS: Final = 1.0  # the maximum of the doubled interval
 FORKED: Final = "this producer was created in the parent process; create a Producer in this one"
 
 
 class Deliveries(Signal):
-    """All that a `Delivery` needs of its producer, which it may outlive. In a forked child no outcome arrives."""
+    """The part of a producer that its deliveries use: waits, callbacks, seen failures. In a forked child no outcome arrives."""
 
     __slots__ = ("_callbacks", "_engine", "_seen", "_tasks", "forked")
 
@@ -46,24 +47,24 @@ class Deliveries(Signal):
 
     @property
     def looked_at(self) -> list[int]:
-        """For each failed record whose failure the application has seen: how many had failed before its batch."""
+        """For each failure that the application has seen: the number of records that had failed before the batch of the failed record."""
         while True:
-            with contextlib.suppress(RuntimeError):  # another thread appends just now
+            with contextlib.suppress(RuntimeError):  # another thread appends while `list` iterates: look again
                 return list(self._seen)
 
     def failure_seen(self, before: int) -> None:
-        """The application sees the failure of a record for the first time; `before` others had failed before its batch."""
+        """Note that the application sees the failure of a record; `before` other records had failed before the batch of that record."""
         self._seen.append(before)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """As `Signal.wait`; ForkedClientError if this would wait forever in a forked child."""
+        """Wait as `Signal.wait` does. Raises ForkedClientError in a forked child, where an open record never gets its outcome."""
         if self.forked and not predicate():
             raise ForkedClientError(FORKED)
-        limit = 0.0 if isinstance(timeout, (int, float)) and timeout < 0 else check_timeout(timeout)  # a deadline that has already passed
+        limit = 0.0 if isinstance(timeout, (int, float)) and timeout < 0 else check_timeout(timeout)  # negative: the deadline has passed
         return super().wait(predicate, limit)
 
     def why_open(self, topic: str, partition: int | None) -> str:
-        """`: broker1:9092 connection refused`, if a reason is known why records have no outcome yet. Waits for nothing."""
+        """The known reason why records have no outcome yet, as `: broker1:9092 connection refused`; "" without one. Does not wait."""
         engine = self._engine()
         if engine is None:
             return ""
@@ -73,13 +74,13 @@ class Deliveries(Signal):
         return why and f": {why}"
 
     def submit(self, fn: Callable[[], object]) -> None:
-        """Run `fn` where callbacks run."""
+        """Run `fn` on the callback executor."""
         if self.forked:
             raise ForkedClientError(FORKED)
         self._callbacks.post(fn)
 
     def awaiting(self, handle: Delivery | SentRows) -> Generator[Any, Any, Any]:
-        """What `await` of a Delivery or of a SentRows does."""
+        """The generator behind `await` of a Delivery or a SentRows."""
         if isinstance(handle, SentRows):
             while (delivery := handle.open_delivery()) is not None:
                 yield from self.until_done(delivery)
@@ -88,10 +89,11 @@ class Deliveries(Signal):
         return handle.result(0)
 
     def until_done(self, delivery: Delivery) -> Generator[Any, Any, None]:
-        """Sleep until `delivery` has its outcome: the thread that sets the outcome wakes the task in the running asyncio loop.
+        """Sleep in the running asyncio loop until `delivery` has its outcome: the thread that sets the outcome wakes the task.
 
-        An asyncio loop of somebody else's making is called on the callback executor instead, as it may block. Callbacks may themselves wait
-        for this task. So it also polls the delivery: rarely, or often if the calling thread is needed to run callbacks.
+        The call that wakes a loop of another library may block, so for such a loop a callback on the executor makes the call. Callbacks of
+        the application may wait for this very task, and hold that callback up. So the task also looks at the delivery itself: rarely, or
+        often if callbacks may need the calling thread.
         """
         if self.wait(delivery.done, 0):
             return
@@ -124,7 +126,7 @@ class Deliveries(Signal):
 
 
 class Sleeper:
-    """What one `await delivery` waits with. Only that task keeps it alive."""
+    """The future of one `await delivery`. Only the task keeps it alive: a delivery may outlive the task by far."""
 
     __slots__ = ("__weakref__", "future")
 
@@ -132,12 +134,12 @@ class Sleeper:
         self.future = future
 
     def wake(self) -> None:
-        """Let the task look at the delivery."""
+        """Have the task look at the delivery."""
         if not self.future.done():  # the task may have been cancelled
             self.future.set_result(None)
 
     def look(self) -> Callable[[], None]:
-        """`wake`, for others to call. It keeps nothing alive."""
+        """A form of `wake` for the delivery's callback, which does not keep the sleeper alive."""
         weak = weakref.ref(self)
 
         def look() -> None:
@@ -149,9 +151,9 @@ class Sleeper:
 
 
 class Tasks:
-    """Wakes tasks of one asyncio loop, from any thread: those of one batch with one call.
+    """Wakes tasks of one asyncio loop, from any thread. Tasks that wait for deliveries of one batch are woken with one call of the loop.
 
-    A loop may be closed between a call and its turn. What is queued then stays, so it must not keep the loop alive.
+    A loop may be closed after a call and before its turn. The queued looks then stay, so this object must not keep the loop alive.
     """
 
     __slots__ = ("_asleep", "_loop", "_woken")
@@ -159,7 +161,7 @@ class Tasks:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
         self._woken: deque[Callable[[], None]] = deque()
-        self._asleep = True  # whether the loop has nothing to do for `_woken`
+        self._asleep = True  # no call of `_look` is scheduled in the loop
 
     @property
     def over(self) -> bool:
@@ -179,23 +181,24 @@ class Tasks:
             try:
                 loop.call_soon_threadsafe(self._look)
             except BaseException as error:
-                self._asleep = True  # the next one calls again
+                self._asleep = True  # otherwise no later `wake` would call the loop
                 if not isinstance(error, RuntimeError):
                     raise
-                self._woken.clear()  # the asyncio loop is closed: no task waits any more
+                self._woken.clear()  # RuntimeError: the asyncio loop is closed, so no task waits any more
 
     def _look(self) -> None:
-        self._asleep = True  # before the queue is emptied: a later `wake` calls again
+        # Before the loop below. Otherwise: the queue is empty, a thread appends and makes no call, `_asleep` becomes True, nobody looks.
+        self._asleep = True
         try:
             while self._woken:
                 self._woken.popleft()()
         finally:
-            if self._woken:  # that call raised: the others have another turn
+            if self._woken:  # a look raised: the other looks get another turn of the loop
                 self._call()
 
 
 def running_loop() -> AbstractEventLoop:
-    """The asyncio event loop that runs on this thread. RuntimeError that says how to do without one."""
+    """The asyncio event loop that runs on this thread. Raises RuntimeError with the way out if none runs."""
     import asyncio
 
     try:
@@ -208,6 +211,6 @@ def running_loop() -> AbstractEventLoop:
 
 
 def _never_blocks(loop: AbstractEventLoop) -> bool:
-    """Whether `call_soon_threadsafe` of this loop only queues the call, as that of asyncio and of uvloop does."""
+    """Whether `call_soon_threadsafe` of this loop only queues the call, as asyncio and uvloop do."""
     call = getattr(type(loop), "call_soon_threadsafe", None)
     return getattr(call, "__module__", None) == "asyncio.base_events" or type(loop).__module__.partition(".")[0] == "uvloop"

@@ -1,4 +1,4 @@
-"""Forgotten producers. Rule: a producer whose handle was collected delivers what it accepted, then closes; lost records are logged."""
+"""Delivers the records of a producer whose handle was garbage-collected, then closes the producer. Invariant: lost records are logged."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ __all__ = ["deliver_forgotten"]
 
 log = get_log("pykafka4.producer")
 
-FORGOTTEN_SECONDS: Final = 1.0  # how long a producer without a handle stays open with nothing to deliver
+FORGOTTEN_SECONDS: Final = 1.0  # for so long a producer without a handle stays open after its last record, for a `send` that has just begun
 
 
 def deliver_forgotten(session: ProducerSession) -> None:
-    """The handle was garbage-collected while open: warn, and deliver in the background what the producer accepted."""
+    """Warn that an open producer's handle was garbage-collected, and deliver the accepted records in the background."""
     if session.undelivered is None and not session.runtime.loop.forked:
         session.runtime.loop.call(lambda _: session.runtime.engine.add(Forgotten(session)))
-        if session.pending is None:  # no `close` has begun, which was cancelled and has said so
+        if session.pending is None:  # otherwise a `close` has begun and was cancelled, which its exception says
             warn_unclosed("Producer")
 
 
 class Forgotten:
-    """Closes a producer whose handle was garbage-collected, once every record it accepted has its outcome, and logs how many were lost.
+    """The machine that closes a producer without a handle, once every accepted record has its outcome, and logs the number of lost ones.
 
-    A machine of the loop. It keeps the producer open for FORGOTTEN_SECONDS after the last record: in `Producer(…).send(…)` the handle is
-    collected before `send` begins. A `send` of another thread may wait then (for room, for the window of a rate limit): it is a call of
-    this producer, too, so the producer stays open for it.
+    The producer stays open for FORGOTTEN_SECONDS after the last record: in `Producer(…).send(…)` the handle is collected before `send`
+    begins. A `send` of another thread may wait at that time, for room or for the window of a rate limit; the producer stays open for that
+    call, too.
     """
 
     def __init__(self, session: ProducerSession) -> None:
@@ -47,7 +47,7 @@ class Forgotten:
         if acc.accepted != self._accepted or acc.accepted != acc.acked + acc.failed:
             self._accepted, self._since = acc.accepted, now
             if acc.accepted != acc.acked + acc.failed:
-                return NOTHING  # no `wake_at`: an outcome arrives in a turn of the loop, which polls this again
+                return NOTHING  # no `wake_at`: an outcome arrives in a turn of the loop, which polls this machine again
         self._since = max(self._since, session.busy_until())
         if now - self._since < FORGOTTEN_SECONDS or session.closers:
             return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
@@ -58,7 +58,7 @@ class Forgotten:
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         acc = self._session.acc
-        if not self._session.closers:  # otherwise whoever closes it at the exit of the interpreter tells
+        if not self._session.closers:  # otherwise the thread that closes the producer at interpreter exit logs the number
             self._report(acc.accepted - acc.acked - self._failed_before)
         return ()
 

@@ -1,4 +1,4 @@
-"""The methods of `Producer` and `aio.Producer` that wait for nothing, or only for a turn of the client's thread."""
+"""Defines the methods of `Producer` and `aio.Producer` that do not wait, or only for a turn of the loop."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ class ProducerHandle(ServesStatus):
 
         return ProducerSource(self._session), NetworkSource(self._session.runtime)
 
-    _failures_at_start = 0  # the failures before its `with` block
+    _failures_at_start = 0  # the number of failed records when the `with` block began
 
     def purge(self, *, in_flight: bool = False) -> int:
-        """Fail the records that wait to be sent, with the code `PURGED`; returns how many. The producer goes on.
+        """Fail the records that wait to be sent, with the code `PURGED`; returns the number of failed records. The producer goes on.
 
-        `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, also records fail that
-        have no response yet (MAYBE); their partitions send nothing until these requests have ended. Callbacks run as for other failures.
-        Records that another thread sends meanwhile may escape. An open transaction can then only be aborted, if a record failed.
+        `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, records without a response
+        fail as well (MAYBE); their partitions send nothing until these requests have ended. Callbacks run as for other failures. Records
+        that another thread sends meanwhile may escape. If a record failed, an open transaction can only be aborted.
         Raises ClosedError, KafkaTimeoutError if the client's thread is stuck. Source: librdkafka's `rd_kafka_purge`.
         """
         return self._session.purge(in_flight)
 
     def stats(self) -> ProducerStats:
-        """Counts of all records so far, by outcome; they always add up. Also works after `close`.
+        """Counts of all records so far, by outcome: the counts always add up to the accepted records. Also works after `close`.
 
         Raises KafkaTimeoutError if the client's thread is stuck.
         """
         return self._session.stats()
 
     def raise_failures(self, since: int = 0) -> None:
-        """Raise DeliveryFailed if records failed after the first `since` (an earlier `stats().lost`) that the application has not seen yet.
+        """Raise DeliveryFailed for a failure that the application has not seen. Skips the first `since` ones (an earlier `stats().lost`).
 
-        It has seen a failure after `result()` or `exception()` of its Delivery, or when the failure was among those that `delivery_scope`
-        or this method raised before in the same thread (in asyncio: the same task). The first unseen failure is raised (with more than 100
-        failed batches it may be another early one), and a note gives their number.
+        The application has seen a failure after `result()` or `exception()` of its Delivery, and after `delivery_scope` or this method has
+        raised or counted the failure in the same thread (in asyncio: the same task). This raises the first unseen failure (with more than
+        100 failed batches perhaps another early one); a note gives the number of unseen failures.
         """
         self._session.raise_failures(check_count(since, "since"))
 
     def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: brokers, offline partitions with reason, and for each partition that was sent to what waits and for what.
+        """The reasons why records are not delivered: states of brokers, offline partitions, and the queue of each partition that was used.
 
         `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records; of them `open` in
         a batch that may still grow, `parked` until their topic's partitions are known), `queued_bytes`, `oldest_age` (seconds since
         `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and `last_error_age`.
-        `producer` has the counts of `stats`, and is empty if the client's thread is stuck. All of it can be passed to `json.dumps`.
-        How to read it: docs/guide/monitoring.md. Also works after `close`.
+        `producer` has the counts of `stats`, and is empty if the client's thread is stuck. `json.dumps` takes the whole result.
+        docs/guide/monitoring.md explains how to read it. Also works after `close`.
         """
         return self._session.status()
 
@@ -80,7 +80,7 @@ class ProducerHandle(ServesStatus):
         self._failures_at_start = self._session.machine.ledger.failures_seen
 
     def _end_block(self, error: BaseException | None, undelivered: list[ProducerRecord]) -> None:
-        """The producer of a `with` block is closed: raise the failures in it, or add a note to the `error` that ended it."""
+        """Raise the failures in the `with` block, whose producer is closed, or add a note to the `error` that ended the block."""
         if error is None:
             self._session.raise_failures(self._failures_at_start)
         elif undelivered:

@@ -1,4 +1,8 @@
-"""Calls of hooks. Rule: an exception in a hook is logged once per hook and method, and changes nothing else; the loop runs no hook."""
+"""Calls the hooks of a producer. Invariant: an exception in a hook is logged once per hook and method, and has no other effect.
+
+`on_send`, `on_enqueue` and `on_refuse` run in `send`; the hooks of batches and requests run on the callback executor. The loop runs no
+hook.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +20,23 @@ __all__ = ["HookCalls"]
 
 log = get_log("pykafka4.producer")
 
-MOST_WAITING: Final = 10_000  # events for slow hooks
-ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")  # where Ctrl-C and sys.exit() are for the application
+MOST_WAITING: Final = 10_000  # events that wait for slow hooks: further events are left out, or they would fill memory
+# These run on threads of the application, so Ctrl-C and sys.exit() in them must reach the application.
+ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")
 
 
 class HookCalls:
     """The hooks of one producer."""
 
     def __init__(self, hooks: Sequence[Any], submit: Callable[[Callable[[], object]], object], client_id: str) -> None:
-        """`submit` runs a callable on the callback executor; it is called on the loop's thread."""
+        """`submit` has the callback executor run a callable; the loop thread calls `submit`."""
         self._submit, self._client_id = submit, client_id
         self._methods = {name: [(hook, method) for hook in hooks for method in methods(hook, name)] for name in METHODS}
         self._failed: set[tuple[int, str]] = set()
         self._waiting: deque[tuple[str, object]] = deque()
         self._scheduled = False
         self._left_out = 0
-        self.sends = bool(self._methods["on_send"])  # whether any hook has it
+        self.sends = bool(self._methods["on_send"])  # whether any hook has that method
         self.enqueues = bool(self._methods["on_enqueue"])
         self.on_caller = self.sends or self.enqueues
 
@@ -55,7 +60,7 @@ class HookCalls:
     def on_send(
         self, topic: str, value: Any, key: Any, more: tuple[HeadersLike | None, int | None, int | None]
     ) -> tuple[str, Any, Any, tuple[HeadersLike | None, int | None, int | None]]:
-        """The arguments of `send` as the hooks want them."""
+        """The arguments of `send` after the changes of the hooks. A record that a hook must not return is ignored, and logged."""
         record = OutgoingRecord(topic, value, key, *more)
         for hook, method in self._methods["on_send"]:
             changed = self._call("on_send", hook, method, record)
@@ -66,15 +71,15 @@ class HookCalls:
         return record.topic, record.value, record.key, (record.headers, record.partition, record.timestamp_ms)
 
     def on_enqueue(self, delivery: Delivery) -> None:
-        """A record was accepted."""
+        """Call the hooks for an accepted record."""
         self._tell("on_enqueue", delivery)
 
     def on_refuse(self, error: BaseException) -> None:
-        """`send` raises `error`."""
+        """Call the hooks for a record that is refused: `send` raises `error`."""
         self._tell("on_refuse", error)
 
     def on_close(self) -> None:
-        """The producer was closed. Each hook is told once, however many threads close."""
+        """Call the hooks after the close of the producer: each one once, however many threads close it."""
         hooks = self._methods["on_close"]
         while hooks:
             try:
@@ -86,22 +91,26 @@ class HookCalls:
     # ---- on the loop's thread
 
     def sealed(self, batch: Batch) -> None:
-        """`batch` takes no more records."""
+        """Queue the event of a sealed `batch`."""
         if self._methods["on_batch_sealed"]:
             self._post("on_batch_sealed", SealedBatch(batch.topic, _known(batch), batch.count, batch.size))
 
     def requested(self, node: int, batches: Sequence[Batch]) -> None:
-        """A request with `batches` is sent to `node`."""
+        """Queue the event of a request with `batches` to `node`."""
         if self._methods["on_request"]:
             records, size = sum(batch.count for batch in batches), sum(batch.size for batch in batches)
             self._post("on_request", RequestSent(node, len(batches), records, size))
 
     def watch(self, batch: Batch) -> None:
-        """`batch` is about to get its outcome. The batch calls back itself: so it keeps its memory until the hooks have returned."""
+        """Have `batch`, which is about to get its outcome, call the hooks.
+
+        The call is a callback of the batch, which keeps its memory until its callbacks have returned: slow hooks slow `send` down, and no
+        queue grows.
+        """
         if self._methods["on_ack"]:
             try:
                 batch.handle().add_done_callback(lambda _: self._tell("on_ack", _outcome(batch)))
-            except Exception:  # the outcome itself must be set in any case
+            except Exception:  # the caller sets the outcome next, in any case
                 log.exception("%s: the hooks could not receive the outcome of %r", self._client_id, batch)
 
     def _post(self, name: str, event: object) -> None:
@@ -109,12 +118,14 @@ class HookCalls:
             self._left_out += 1
             return
         self._waiting.append((name, event))
-        if not self._scheduled:  # read after the append: `_run` clears it before it looks
+        # Read after the append: `_run` clears the flag before it looks. The other way round: the flag is set, `_run` clears it and finds
+        # nothing, the event is appended, and no job takes it.
+        if not self._scheduled:
             self._scheduled = True
             self._submit(self._run)
 
     def _run(self) -> None:
-        """On the callback executor."""
+        """Call the hooks for the waiting events, on the callback executor."""
         self._scheduled = False
         while self._waiting:
             try:
@@ -132,7 +143,7 @@ def _refuse(changed: object) -> None:
 
 
 def _known(batch: Batch) -> int | None:
-    """Its partition; None if it gets one when it is sent (`partitioner=late`)."""
+    """The partition of `batch`; None before it has one (`partitioner=late`)."""
     return batch.partition if batch.partition >= 0 else None
 
 

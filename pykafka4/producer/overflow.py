@@ -1,4 +1,7 @@
-"""Overflow. Rule: the callback of a dropped record runs at most once, on the callback executor; a bounded number of them wait for it."""
+"""Calls the callbacks of dropped records, on the callback executor. Invariant: each runs at most once, and a bounded number of them wait.
+
+Records are dropped by `on_full` and `on_rate_limit`. They have no batch, which would call back.
+"""
 
 from __future__ import annotations
 
@@ -16,59 +19,62 @@ __all__ = ["DroppedCalls", "Mark"]
 
 log = get_log("pykafka4.producer")
 
-MOST_WAITING: Final = 10_000  # callbacks of dropped records
+MOST_WAITING: Final = 10_000  # waiting callbacks of dropped records: their records are in no buffer_memory that would bound them
 
 
 @attrs.define(eq=False)
 class Call:
-    """A callback that is taken from the waiting ones and called."""
+    """A turn of a job: a callback or mark that is taken from the queue, and called."""
 
     over: bool = False
-    awaited: bool = False  # a mark waits for it
+    awaited: bool = False  # a mark waits for the end of this turn
 
 
 class Mark:
-    """Stands for the callbacks of dropped records that waited or ran when it was made, among the batches that a flush waits for."""
+    """A flush's place in the queue: stands for all callbacks that waited or ran when it was made.
+
+    A flush waits for marks as for batches, so a mark has the attributes of a batch that a flush reads.
+    """
 
     count, done = 0, True
 
     def __init__(self) -> None:
-        self._ahead: list[Call] | None = None  # those that ran on other threads when this mark was reached
+        self._ahead: list[Call] | None = None  # the turns on other threads when a job reached this mark; None before that
 
     @property
     def settled(self) -> bool:
-        """Whether all of them have returned."""
+        """Whether all callbacks before this mark have returned."""
         return self._ahead is not None and all(call.over for call in self._ahead)
 
     def reached(self, ahead: list[Call]) -> None:
-        """Every callback before this mark was taken; `ahead` may not have returned yet."""
+        """Note that a job has taken this mark, so each callback before it has been taken, too; the turns `ahead` may still run."""
         for call in ahead:
             call.awaited = True
         self._ahead = ahead
 
     def lost(self) -> list[Any]:
-        """Nothing: dropped records are not kept."""
+        """The undelivered records: none, as dropped records are not kept."""
         return []
 
 
 class DroppedCalls:
-    """Calls `on_delivery` of dropped records, in order: many per job of the executor, as an overload drops many records.
+    """The queue of `on_delivery` calls of dropped records. A job of the executor makes many calls, as an overload drops many records.
 
-    An executor of several threads may run several jobs at a time. They begin the callbacks in order.
+    An executor of several threads may run several jobs at a time, which begin the callbacks in order.
     """
 
     __slots__ = ("_client_id", "_overrun", "_progress", "_running", "_scheduled", "_submit", "_waiting")
 
     def __init__(self, submit: Callable[[Callable[[], object]], object], progress: Callable[[], object], client_id: str) -> None:
-        """`progress` is called after callbacks have run."""
+        """`progress` wakes the threads that wait in a flush; it is called after callbacks have run."""
         self._submit, self._progress, self._client_id = submit, progress, client_id
         self._waiting: deque[tuple[Callable[[Delivery], object], Delivery] | Mark] = deque()
         self._scheduled = False
-        self._overrun = False  # callbacks were left out since none waited
-        self._running: dict[Call, None] = {}  # those that have not returned
+        self._overrun = False  # callbacks have been left out since the queue was last empty
+        self._running: dict[Call, None] = {}  # turns that have not ended
 
     def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
-        """Call `callback(delivery)` soon. While too many wait, it is left out: the Delivery has its outcome all the same."""
+        """Call `callback(delivery)` soon. While too many callbacks wait, further ones are left out: the Delivery has its outcome anyway."""
         if len(self._waiting) < MOST_WAITING:
             self._append((callback, delivery))
         elif not self._overrun:  # one line for each overload, however long it is
@@ -81,7 +87,7 @@ class DroppedCalls:
             )
 
     def mark(self) -> list[Mark]:
-        """A mark behind the callbacks that wait or run now; nothing if there is none."""
+        """A list with a mark behind the callbacks that wait or run now; an empty list without such callbacks."""
         if not self._waiting and not self._running:
             return []
         mark = Mark()
@@ -90,19 +96,20 @@ class DroppedCalls:
 
     def _append(self, entry: tuple[Callable[[Delivery], object], Delivery] | Mark) -> None:
         self._waiting.append(entry)
-        if not self._scheduled:  # read after the append: `_run` clears it before it looks
+        if not self._scheduled:  # read after the append: `_run` clears the flag before it looks, so one of both sees the other
             try:
                 self._scheduled = True
                 self._submit(self._run)
             except BaseException:
-                self._scheduled = False  # Ctrl-C, perhaps before it was submitted: the next one does it again, and twice does no harm
+                self._scheduled = False  # Ctrl-C, perhaps before the submit: the next append submits again, and a second job does no harm
                 raise
 
     def _run(self) -> None:
         self._scheduled = False
         while self._waiting:
             call = Call()
-            self._running[call] = None  # before it is taken: a thread that takes the mark behind it has to find it here
+            # Before the callback is taken: a thread that takes the mark behind it has to find this turn, or the flush ends too early.
+            self._running[call] = None
             try:
                 self._take(call)
             finally:
@@ -120,7 +127,7 @@ class DroppedCalls:
         except IndexError:  # another thread was faster
             return
         if isinstance(entry, Mark):
-            call.awaited = True  # by itself: waiters look again
+            call.awaited = True  # by the mark itself: `_run` has the waiters look again after this turn
             entry.reached([other for other in list(self._running) if other is not call])
             return
         callback, delivery = entry

@@ -1,6 +1,7 @@
-"""Rate limits. Rule: of a topic with a limit, no more records are taken in a window than that; time is an argument.
+"""Limits the number of records that each topic takes in a window of time. Invariant: a window gives at most `most` places.
 
-Windows are fixed: the first record after a window has ended begins the next one.
+Windows have a fixed length: the first record after the end of a window begins the next one. A record that waits has its place, in a later
+window, before it waits. Time is an argument or a clock that is passed in.
 """
 
 from __future__ import annotations
@@ -20,32 +21,33 @@ from pykafka4.wire.records.policy import Place
 __all__ = ["RateLimits", "Window"]
 
 INFINITY: Final = float("inf")
-MANY: Final = 1_000  # windows kept before ended ones that nobody uses are dropped
+MANY: Final = 1_000  # windows, beyond which ended and unused ones are dropped
 
 
 @attrs.define(eq=False)
 class Window:
-    """The window of one topic. It may lie in the future: then those who wait have taken all places before it.
+    """The window of one topic in which the next place is free. It may lie in the future: then waiting records have all earlier places.
 
-    A signal handler, or a destructor, may take a place while its thread is in `take`. Nothing runs between the comparison with the last
-    known state and the assignment of the next one.
+    A signal handler, or a destructor, may take a place while its own thread is in `take`, where no lock helps. So `_state` is replaced in
+    one step: no Python code runs between the comparison with the state that was read and the assignment. If both were apart, the handler's
+    place would be overwritten, and the window would give one place too many.
     """
 
     most: int
     interval: float
-    _state: tuple[float, int] = attrs.field(default=(-INFINITY, 0), init=False)  # when it begins, and how many places are taken
-    user: Callable[[], Admission | None] = attrs.field(default=lambda: None, init=False)  # who takes places of it
+    _state: tuple[float, int] = attrs.field(default=(-INFINITY, 0), init=False)  # (the time when the window begins, places taken)
+    user: Callable[[], Admission | None] = attrs.field(default=lambda: None, init=False)  # the Admission that takes its places, if alive
 
     @property
     def begins(self) -> float:
-        """When it begins, or has begun."""
+        """The time when the window begins, or has begun."""
         return self._state[0]
 
     def take(self, now: float, patience: float) -> tuple[float, float] | None:
-        """Take the next place; returns (in how many seconds it may be used, when its window begins).
+        """Take the next place; returns (seconds until the place may be used, the time when its window begins).
 
-        Returns None, and takes nothing, if one would have to wait for longer than `patience`. Places are given in the order of the calls,
-        so whoever waits is served first come, first served.
+        Returns None, and takes no place, if the record would have to wait for more than `patience` seconds. Places are given in the order
+        of the calls, so waiting records are served first come, first served.
         """
         if self.most == 0:
             return None
@@ -65,7 +67,7 @@ class Window:
                 return wait, begins
 
     def give_back(self, begins: float) -> None:
-        """A place of the window that begins then was not used. Nothing changes if places of a later one are taken."""
+        """Free an unused place of the window that begins at `begins`. Changes nothing if places of a later window are taken."""
         while True:
             state = self._state
             if state[0] != begins or state[1] == 0:
@@ -76,12 +78,12 @@ class Window:
                 return
 
     def over(self, now: float) -> bool:
-        """Whether a new window would do the same."""
+        """Whether the window has ended, so that a new one would give the same places."""
         return now >= self._state[0] + self.interval
 
 
 class RateLimits:
-    """The limits of a producer's topics."""
+    """The rate limits of a producer's topics."""
 
     def __init__(
         self,
@@ -91,9 +93,10 @@ class RateLimits:
         lock: AbstractContextManager[Any, bool | None],
         pause: Callable[[float], object],
     ) -> None:
-        """`patience()` is for how many seconds a `send` may wait here; `pause(seconds)` waits, or raises.
+        """`patience()` returns the seconds for which a `send` on this thread may wait; `pause(seconds)` waits, or raises.
 
-        `lock` guards the windows; it has to be reentrant, since a destructor may send anywhere.
+        `lock` guards the windows. It has to be reentrant, since a destructor may call `send` anywhere, also while its thread holds the
+        lock.
         """
         self._find = Matcher({limit.pattern: limit for limit in limits})
         self._patience, self._clock, self._lock, self.pause = patience, clock, lock, pause
@@ -101,10 +104,10 @@ class RateLimits:
         self._many = MANY
 
     def admission(self, topic: str, *, drop: bool) -> Admission | None:
-        """What each record of `topic` has to ask; None for a topic without limit.
+        """The callable that gives each record of `topic` its place; None for a topic without a limit.
 
-        It returns a Place, perhaps after a while. Where the record would have to wait, with `drop` it returns the error for which the
-        record is dropped; without `drop` it raises BufferFull, if the wait would be too long.
+        The callable returns a Place, perhaps after a wait. If a record would have to wait, then with `drop` the callable returns the error
+        for which the record is dropped; without `drop` the callable waits, or raises BufferFull if the wait would be too long.
         """
         limit = self._find(topic)
         if limit is None or limit.max_messages is None:
@@ -118,17 +121,17 @@ class RateLimits:
             return found
 
     def _window(self, topic: str, most: int, interval: float) -> Window:
-        """That of `topic`. It outlives the accumulator's entry for the topic, which may be shorter than an interval."""
+        """The window of `topic`. It outlives the accumulator's entry for the topic, which may live for less than an interval."""
         if len(self.windows) >= self._many and topic not in self.windows:
             now = self._clock()
-            for name, window in self.windows.copy().items():  # a destructor may send to a new topic meanwhile
+            for name, window in self.windows.copy().items():  # a copy: a destructor may send to a new topic during the loop
                 if window.user() is None and window.over(now):
                     self.windows.pop(name, None)
-            self._many = max(MANY, 2 * len(self.windows))  # not each time that there is one more
+            self._many = max(MANY, 2 * len(self.windows))  # doubled: otherwise each new topic would look at all windows again
         return self.windows.setdefault(topic, Window(most, interval))
 
     def take(self, window: Window, over: str, deadline: float, *, drop: bool) -> tuple[float, float] | BufferFull:
-        """(When the window of the place begins, until when the record may wait), after the wait for it."""
+        """Take a place of `window`, and wait for it; returns (the time when its window begins, the record's deadline for waits)."""
         now = self._clock()
         patience = 0.0 if drop else max(0.0, min(self._patience(), deadline - now))
         with self._lock:
@@ -150,19 +153,20 @@ class RateLimits:
         return begins, now + patience
 
     def give_back(self, window: Window, begins: float) -> None:
-        """A place was not used."""
+        """Free an unused place of `window`."""
         with self._lock:
             window.give_back(begins)
 
 
 class Admission:
-    """What each record of one topic has to ask."""
+    """The rate limit of one topic, as a callable: gives each record its place."""
 
     __slots__ = ("__weakref__", "_drop", "_limits", "_over", "_place", "_window")
 
     def __init__(self, limits: RateLimits, window: Window, over: str, drop: bool) -> None:
         self._limits, self._window, self._over, self._drop = limits, window, over, drop
-        self._place = -INFINITY, Place(INFINITY, lambda: None)  # of the current window, for records that have not waited
+        # (the time when its window begins, a place of it) for all records of that window that have not waited: one object instead of many.
+        self._place = -INFINITY, Place(INFINITY, lambda: None)
 
     def __call__(self, deadline: float = INFINITY) -> Place | BufferFull:
         """Take a place for a record that may wait until `deadline`; see `RateLimits.admission`."""
@@ -173,7 +177,7 @@ class Admission:
         known = self._place
         if known[0] == begins and until == INFINITY:
             return known[1]
-        place = Place(until, partial(self._limits.give_back, self._window, begins))  # no lambda: it would be in a cycle with this object
+        place = Place(until, partial(self._limits.give_back, self._window, begins))  # not a lambda, which would be in a cycle with `self`
         if until == INFINITY:
             self._place = begins, place
         return place

@@ -1,4 +1,7 @@
-"""Sends whole record batches. Rule: a batch is accepted or refused as a whole, and its handle is done when each of its records is."""
+"""Sends whole record batches. Invariant: a batch is accepted or refused as a whole; its handle is done when each record has its outcome.
+
+Brokers may refuse a batch as too large, or refuse some of its records. Then the sender splits it, and the handle follows all parts.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,11 @@ INFINITY: Final = float("inf")
 
 @attrs.frozen
 class RawMetadata:
-    """Where an acknowledged raw batch was written.
+    """The place of an acknowledged raw batch in the log.
 
-    `base_offset` is the offset of its first record, -1 if it is not known (acks=0, or a duplicate). The others follow it, unless the batch
-    had to be split. `log_append_time_ms` is -1 where the records keep their own timestamps. `maybe_repeated` as in `RecordMetadata`.
+    `base_offset` is the offset of its first record, -1 if the offset is unknown (acks=0, or a duplicate). The other records follow the
+    first one, unless the batch was split. `log_append_time_ms` is -1 if the records keep their own timestamps. `maybe_repeated` has the
+    same meaning as in `RecordMetadata`.
     """
 
     topic: str
@@ -39,7 +43,7 @@ class RawMetadata:
 
 @final
 class RawDelivery:
-    """What `send_raw` returns: the promise of one outcome for all records of a batch. Keeping it does not keep the batch's memory."""
+    """The handle that `send_raw` returns: one outcome for all records of a batch. The handle does not keep the batch's memory."""
 
     __slots__ = ("_batch", "_signal", "count")
 
@@ -48,12 +52,12 @@ class RawDelivery:
 
     @property
     def topic(self) -> str:
-        """The topic that the batch is sent to."""
+        """The topic to which the batch is sent."""
         return self._batch.topic
 
     @property
     def partition(self) -> int:
-        """The partition that the batch is sent to."""
+        """The partition to which the batch is sent."""
         return self._batch.partition
 
     def done(self) -> bool:
@@ -61,10 +65,10 @@ class RawDelivery:
         return self._batch.done
 
     def result(self, timeout: float | None = None) -> RawMetadata:
-        """Where the batch was written (`RawMetadata`), once all of its records are acknowledged.
+        """Wait until all records of the batch are acknowledged; returns the place of the batch in the log.
 
         `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over. If records failed, raises the
-        DeliveryFailed of the first of them, with a note that has their number.
+        DeliveryFailed of the first one, with a note that has the number of failed records.
         """
         failure = self.exception(timeout)
         if failure is not None:
@@ -75,7 +79,7 @@ class RawDelivery:
         return RawMetadata(self.topic, self.partition, offset, self.count, append_time, repeated)
 
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
-        """The DeliveryFailed of a batch with failed records, None for an acknowledged one; waits as `result` does."""
+        """Wait as `result` does; returns the DeliveryFailed of a batch with failed records, None for an acknowledged batch."""
         if not self._batch.done and not self._signal.wait(self.done, timeout):
             raise KafkaTimeoutError(
                 f"{self.topic}-{self.partition}: not acknowledged within {timeout:g} s; the batch is still being sent, "
@@ -99,7 +103,7 @@ class RawDelivery:
         return None if part is None else part.handle()
 
     def last_delivery(self) -> Delivery:
-        """The handle of a record of its last part."""
+        """The handle of a record in the last part of the batch."""
         delivery: Delivery = self._batch.leaves()[-1].handle()
         return delivery
 
@@ -117,7 +121,7 @@ class RawDelivery:
 
 
 class _WhenDone:
-    """Calls back when the last part of a batch is done: it may be split while this waits."""
+    """Calls `fn` when all parts of a batch are done. A batch may be split meanwhile, so each callback looks for an open part."""
 
     __slots__ = ("_delivery", "_fn")
 
@@ -135,7 +139,7 @@ class _WhenDone:
 
 
 class RawSending:
-    """Accepts whole batches for a producer."""
+    """The part of a producer that accepts whole batches."""
 
     __slots__ = ("_acc", "_policies", "_signal")
 
@@ -143,7 +147,10 @@ class RawSending:
         self._acc, self._policies, self._signal = acc, policies, signal
 
     def prepare(self, topic: str, batch: RawBatch, partition: int | None) -> tuple[str, int, RawBatch]:
-        """The arguments of `accept`: the batch as brokers take it. A producer that takes no records refuses before that work."""
+        """The arguments of `accept`, with the batch in a form that brokers take.
+
+        A producer that takes no records refuses first: the batch may have to be decompressed and rebuilt.
+        """
         topic = check_topic(topic)
         if not isinstance(batch, RawBatch):
             raise TypeError(f"{topic}: batch must be a RawBatch, not {type(batch).__name__}; RawBatch.from_bytes makes one of bytes")
@@ -155,7 +162,7 @@ class RawSending:
         return topic, where, as_sendable(batch)
 
     def accept(self, topic: str, partition: int, batch: RawBatch) -> RawDelivery:
-        """Queue `batch`, once its topic's rate limit has places for all of its records."""
+        """Queue `batch`, once the rate limit of its topic has places for all of its records."""
         places = self._places(topic, batch.count)
         if not isinstance(places, list):
             return self._handle(self._acc.drop_batch(topic, partition, batch.data, "RATE_LIMITED", places), batch)
@@ -169,7 +176,10 @@ class RawSending:
         return RawDelivery(taken, batch.count, self._signal)
 
     def _places(self, topic: str, count: int) -> list[Place] | Exception:
-        """A place of the rate limit for each record, perhaps after a wait; or the error for which they are dropped."""
+        """A place of the rate limit for each record, perhaps after a wait; or the error for which the batch is dropped.
+
+        Whenever the batch is not sent, the places that it has taken go back: other records of the topic may use them.
+        """
         admit, places, deadline = self._policies(topic).admit, list[Place](), INFINITY
         if admit is None:
             return places

@@ -1,6 +1,7 @@
-"""Serializing. Rule: what a serializer raises fails the one `send` that called it, with a note that names topic and option.
+"""Calls serializers and hooks for each record before the accumulator takes it.
 
-Only a producer with serializers or with an `on_send` hook has a `Serializing`: for all others `send` is the accumulator's own.
+Invariant: the exception of a serializer fails the one `send` that called it, with a note that names the topic and the option. Only a
+producer with serializers, or with hooks that run in `send`, has a `Serializing`: for all others `send` is the accumulator's own.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ __all__ = ["More", "Serializing", "each_pair", "each_record", "lasting", "send_r
 More: TypeAlias = tuple[HeadersLike | None, int | None, int | None]  # headers, partition, timestamp_ms
 
 MISSING: Final = object()
-MOST_TOPICS: Final = 10_000  # whose serializers are kept
+MOST_TOPICS: Final = 10_000  # topics whose serializers are kept
 
 
 class Serializing:
-    """Serializes keys and values, and asks hooks, before the accumulator gets the record."""
+    """The `send` of a producer with serializers or hooks: calls them, then passes the record to the accumulator."""
 
     __slots__ = ("_acc", "_hooks", "_keys", "_topics", "_values")
 
@@ -52,9 +53,9 @@ class Serializing:
         return out[0]
 
     def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
-        """The record after hooks and serializers: called once for each, however often the accumulator is asked to take it.
+        """The record after hooks and serializers. Called once for each record, however often the accumulator is asked to take the record.
 
-        A producer that takes no records refuses before it asks them.
+        A producer that takes no records refuses before it calls hooks and serializers.
         """
         if (refusal := self._acc.refusal) is not None:
             raise refusal.again()
@@ -83,14 +84,14 @@ class Serializing:
         try:
             accept(self._acc, out, *prepared, on_delivery)
         except BaseException as error:
-            if len(out) == count:  # else Ctrl-C came behind the acceptance
+            if len(out) == count:  # otherwise the record was accepted, and Ctrl-C came after that
                 self.refused(error)
             raise
         if self._hooks is not None and self._hooks.enqueues:
             self._hooks.on_enqueue(out[-1])
 
     def send_many(self, topic: str, values: Iterable[Any], *, keys: Iterable[Any] | None = None, **more: Any) -> list[Delivery]:
-        """See `Producer.send_many`. The accumulator pulls the records through the serializers, one by one."""
+        """See `Producer.send_many`. The accumulator pulls the values and keys through the serializers, one by one."""
         if self._hooks is not None and self._hooks.on_caller:
             return self._send_each(topic, values, keys, more)
         of_key, of_value = self._of(topic)
@@ -102,7 +103,7 @@ class Serializing:
         return self._acc.send_many(topic, items, keys=others, **more)
 
     def _send_each(self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None, more: dict[str, Any]) -> list[Delivery]:
-        """Hooks see each record by itself."""
+        """Send record by record, because hooks see each record by itself."""
         out: list[Delivery] = []
         rest, on_delivery = _others(**more)
         pairs = each_pair(topic, values, keys)
@@ -115,7 +116,7 @@ class Serializing:
         return out
 
     def _of(self, topic: Any) -> tuple[Serializer | None, Serializer | None]:
-        """(for keys, for values) of that topic."""
+        """The serializers of `topic`: (for keys, for values)."""
         try:
             return self._topics[topic]
         except (KeyError, TypeError):
@@ -128,14 +129,14 @@ class Serializing:
 
 
 def accept(acc: Accumulator, out: list[Delivery], topic: str, value: Any, key: Any, more: More, on_delivery: Any = None) -> None:
-    """Pass a record on as it is, and append its Delivery to `out`."""
+    """Pass a record to the accumulator, and append its Delivery to `out`."""
     headers, partition, timestamp_ms = more
     before = len(out)
     send = partial(
         acc.send, topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
     )
-    out.extend(map(call, (send,)))  # one call into C: no Ctrl-C comes between accepting the record and noting that
-    if len(out) == before:
+    out.extend(map(call, (send,)))  # one call into C: no Ctrl-C comes between the acceptance and the append, and loses the Delivery
+    if len(out) == before:  # `extend` takes StopIteration for the end of the map
         raise RuntimeError(f"{topic}: an argument of send raised StopIteration")
 
 
@@ -150,12 +151,12 @@ def _others(
     timestamp_ms: int | None = None,
     on_delivery: Callable[[Delivery], None] | None = None,
 ) -> tuple[More, Callable[[Delivery], None] | None]:
-    """The arguments of `send_many` that hold for every record."""
+    """The arguments of `send_many` that hold for each record."""
     return (lasting(headers), partition, timestamp_ms), on_delivery
 
 
 def each_pair(topic: str, values: Iterable[Any], keys: Iterable[Any] | None) -> Iterator[tuple[Any, Any]]:
-    """A value and its key for each record; the arguments are checked at once, and at the end that there were as many of both."""
+    """An iterator of a value and its key for each record. Checks the arguments at once, and at the end the numbers of values and keys."""
     items, others = many_values(topic, values, keys)
 
     def pairs() -> Iterator[tuple[Any, Any]]:
@@ -178,7 +179,7 @@ def _column(topic: str, option: str, serializer: Serializer, items: Iterable[Any
 
 
 def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> bytes | str | None:
-    """What `serializer` makes of `value`. What it raises gets a note."""
+    """The result of `serializer` for `value`. An exception of the serializer gets a note."""
     try:
         data = serializer(topic, value)
     except BaseException as error:
@@ -190,7 +191,7 @@ def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> b
 
 
 def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
-    """`records`, one by one. TypeError for what is not iterable, and at its turn for what is no ProducerRecord."""
+    """`records`, one by one. Raises TypeError at once if they are not iterable, and in its turn for an item that is no ProducerRecord."""
     if not hasattr(records, "__iter__"):
         raise TypeError(f"send_many takes a topic and values, or an iterable of ProducerRecord, not {type(records).__name__}")
 
@@ -204,7 +205,7 @@ def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
 
 
 def send_records(acc: Accumulator, hooks: HookCalls | None, records: Iterable[ProducerRecord]) -> list[Delivery]:
-    """Send each of `records` as it is, without serializers and `on_send`; see `Producer.send_many`."""
+    """Send each of `records` without serializers and `on_send`, as its bytes have passed both; see `Producer.send_many`."""
     out: list[Delivery] = []
     items = each_record(records)
     try:

@@ -1,4 +1,7 @@
-"""Calls of a producer. Rule: every record has its outcome before the producer is closed."""
+"""Runs a producer's calls on the threads of the application: `send` with its waits, flush, purge, status and close.
+
+Invariant: `close` returns only when every accepted record has its outcome. Ctrl-C may end a `close`; the next call continues there.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +48,18 @@ __all__ = ["ProducerSession"]
 
 log = get_log("pykafka4.producer")
 
-EXIT_SECONDS: Final = 5.0
+EXIT_SECONDS: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the last delivery time-out
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
-PACE: Final = 0.01  # seconds between looks at whether earlier records of a topic have their partitions
-DENIAL_SECONDS: Final = 20.0  # for this long, a partition that brokers have denied is refused after a single refresh
-MOST_UNKNOWN: Final = 4_096  # topics that wait to be looked up, with on_full=raise
+PACE: Final = 0.01  # seconds between looks at a topic's parked records, and at the end of the loop
+DENIAL_SECONDS: Final = 20.0  # for so long `send` refuses a partition that brokers have denied after one refresh, without another wait
+# Topics that wait to be looked up, with on_full=raise. Their state is not in buffer_memory, and no wait of `send` bounds their number.
+MOST_UNKNOWN: Final = 4_096
 
 T = TypeVar("T")
 
 
 class ProducerSession(Attachment[Sender]):
-    """The implementation behind the producer's handle, which it outlives."""
+    """The implementation behind the handles `Producer` and `aio.Producer`. The session outlives its handle."""
 
     acc: Accumulator
 
@@ -65,20 +69,20 @@ class ProducerSession(Attachment[Sender]):
             require_codec(codec)
         self._given, self._executor = client, executor
         self.closers: set[int] = set()  # threads in `close`
-        self.pending: list[Batch | Delivery | Mark] | None = None  # not settled when the first `close` began
-        self.undecided: list[Batch | Delivery | Mark] = []  # those of them without an outcome
+        self.pending: list[Batch | Delivery | Mark] | None = None  # the unsettled items when the first `close` began
+        self.undecided: list[Batch | Delivery | Mark] = []  # the items of `pending` without an outcome at that time
         self.undelivered: list[ProducerRecord] | None = None  # the result of `close`
-        self._denied: dict[str, tuple[int, float]] = {}  # topic: how many partitions brokers report, and since when
-        self._busy: dict[int, float] = {}  # by thread: until when its `send` waits at the latest, or when its last wait ended
+        self._denied: dict[str, tuple[int, float]] = {}  # by topic: the number of partitions that brokers report, and since when
+        self._busy: dict[int, float] = {}  # by thread: the latest end of its `send`'s wait, or the end of its last wait
         self._serial = next(_serials)
         self.attempts = Attempts()
-        self._final: KafkaError | None = None  # why no record is accepted any more
+        self._final: KafkaError | None = None  # the reason for which this producer accepts no record any more
         self._final_at = 0.0
-        self._unannounced: list[Batch | Delivery | Mark] | None = None  # what `on_close` of the hooks has to wait for
+        self._unannounced: list[Batch | Delivery | Mark] | None = None  # items whose callbacks run before `on_close` of the hooks
         self.transactions = TransactionCalls(self, self.config, self.check)
 
     def open(self) -> None:
-        """Connect and start; `undo` or `close` stops it."""
+        """Connect, and start the sender. `undo` or `close` stops it."""
         config = self.config
         self.connect(self._given, config, self._executor)
         self.signal, self.gate = Deliveries(self.runtime.callbacks, self.runtime.engine), Gate(self._count_waiters, self._starving)
@@ -113,7 +117,7 @@ class ProducerSession(Attachment[Sender]):
             self.acc.transactional = True
             self.acc.refusal = TransactionError(f"{config.transactional_id}: call init_transactions and begin_transaction first")
         self.raw = RawSending(self.acc, policies, self.signal)
-        self.sending: Serializing | None = None  # where `send` is more than the accumulator's
+        self.sending: Serializing | None = None  # None: `send` of the handle is the accumulator's
         if config.key_serializer is not None or config.value_serializer is not None or (self.hooks is not None and self.hooks.on_caller):
             self.sending = Serializing(self.acc, config.key_serializer, config.value_serializer, self.hooks)
         self.runtime.loop.ask(self._start, SHORT, "starting the producer")
@@ -121,15 +125,15 @@ class ProducerSession(Attachment[Sender]):
         _sessions.add(self)
 
     def undo(self) -> None:
-        """Clean up after an interrupt in `open`, or in the constructor after it."""
+        """Clean up after an interrupt in `open`, or in the rest of the handle's constructor."""
         runtime = getattr(self, "runtime", None)
-        if runtime is None or self._given is None:  # a private client ends with its last reference, or now
+        if runtime is None or self._given is None:  # a private client ends with its last reference, or here
             self.undelivered = []
             if runtime is not None:
                 runtime.close(0)
             return
         self.undelivered = []
-        runtime.loop.call(self.withdraw)  # after `_start`
+        runtime.loop.call(self.withdraw)  # the loop makes calls in order, so after `_start`, which adds the machine
         runtime.detach(self)
 
     def _start(self, now: float) -> None:
@@ -152,21 +156,21 @@ class ProducerSession(Attachment[Sender]):
     # ---- called by the accumulator, on application threads
 
     def _new_topic(self, topic: str) -> None:
-        """A record waits for the partitions of `topic`. What is kept of a topic, besides its records, is not part of buffer_memory."""
+        """Look up the partitions of `topic`, for its first record. buffer_memory has the record, and not the state of the topic."""
         check_topic(topic)
         if self.config.on_full == "raise" and self.machine.unknown_topics >= MOST_UNKNOWN:
             raise BufferFull(f"{topic}: {MOST_UNKNOWN:,} topics wait for their partitions to be looked up; on_full=raise")
         self.post(lambda _: self.machine.want(topic))
 
     def _until(self, deadline: float) -> float:
-        """The deadline of a `send` that has to wait: max_block_ms after it first waited. `deadline` is infinite until then."""
+        """The deadline of a `send` that has to wait: max_block_ms after its first wait began. `deadline` is infinite before that."""
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
-        """Wait for a partition that is not known, because it may just have been added.
+        """Wait for an unknown partition: until it exists, brokers have denied it for DENIED_SECONDS, or `deadline` has passed.
 
-        Until it exists, until brokers have denied it for DENIED_SECONDS, or until `deadline`.
-        Refreshes metadata at most once per `retry_backoff_ms`. Later calls with a wrong partition do not wait again (DENIAL_SECONDS).
+        The partition may just have been added, and brokers learn of it at different times. The wait refreshes the metadata at most once per
+        `retry_backoff_ms`. Later calls with a missing partition do not wait again (DENIAL_SECONDS). Returns the deadline for further waits.
         """
         if self.attempts.here and not self.attempts.granted(For.PARTITION):
             raise WouldBlock(f"{topic}-{partition} has to be looked up", For.PARTITION, topic, partition)
@@ -188,16 +192,17 @@ class ProducerSession(Attachment[Sender]):
                     self._raise_refusal()
 
     def denied_until(self, topic: str, count: int) -> float:
-        """Brokers report `count` partitions of `topic`: until when a `send` to another one waits for it."""
+        """The time until which a `send` to a missing partition of `topic` waits, while brokers report `count` partitions."""
         now, denied = system.monotonic(), self._denied.get(topic)
         if denied is None or denied[0] != count or now - denied[1] > DENIAL_SECONDS:
             self._denied[topic] = denied = (count, now)
         return denied[1] + DENIED_SECONDS
 
     def _find_topic(self, topic: str, deadline: float) -> float:
-        """Wait for the partitions of `topic`, on which the application's partitioner depends: at most until `deadline`.
+        """Wait until `deadline` for the partitions of `topic`, which the application's partitioner needs.
 
-        Raises KafkaTimeoutError with the reason, or the brokers' refusal; BufferFull inside a callback.
+        Returns the deadline for further waits. Raises KafkaTimeoutError with the reason; BrokerError if brokers refuse the topic;
+        BufferFull inside a callback.
         """
         if self.attempts.here:
             raise WouldBlock(f"the partitions of {topic!r} have to be looked up", For.TOPIC, topic, -1)
@@ -211,7 +216,7 @@ class ProducerSession(Attachment[Sender]):
             self.runtime.partitions_of(topic, max(0.0, until - system.monotonic()), create=True)
             self.runtime.loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
             left = until - system.monotonic()
-            if not self.acc.direct(topic):  # records with an explicit partition come first
+            if not self.acc.direct(topic):  # parked records with an explicit partition come first: `send` must not overtake them
                 if left <= 0:
                     raise KafkaTimeoutError(f"{topic!r}: earlier records still wait for their partition; the partitioner cannot be called")
                 self.signal.wait(lambda: self._refused() or self.acc.direct(topic), min(PACE, left))
@@ -219,9 +224,10 @@ class ProducerSession(Attachment[Sender]):
         return until
 
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
-        """Wait for `size` free bytes, first come, first served. Returns the deadline for waiting again if another thread takes them.
+        """Wait for `size` free bytes, first come, first served. Returns the deadline for another wait, if another thread takes the bytes.
 
-        BufferFull when `deadline` (the first time: max_block_ms) has passed, or at once inside a callback or with on_full=raise.
+        Raises BufferFull when `deadline` has passed (max_block_ms after the first wait began); at once inside a callback and with
+        on_full=raise.
         """
         if self.config.on_full == "raise":
             self.acc.hurry(size)
@@ -251,34 +257,38 @@ class ProducerSession(Attachment[Sender]):
         return f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is used up"
 
     def _patience(self) -> float:
-        """How long a `send` may wait here."""
+        """The seconds for which a `send` on this thread may wait."""
         return 0.0 if self._inside() else self.config.max_block_ms / 1000
 
     def _pause(self, seconds: float) -> None:
-        """Wait for the window of a rate limit; the error of `send` if the producer ends meanwhile."""
+        """Wait for the window of a rate limit. Raises the error of `send` if the producer ends meanwhile."""
         with self._waiting(system.monotonic() + seconds), self.runtime.callbacks.waiting():
             self.signal.wait(self._refused, seconds)
         self.check()
 
     @contextlib.contextmanager
     def _waiting(self, until: float) -> Iterator[None]:
-        """A `with` block in which a `send` waits, until then at the latest: a producer without a handle stays open for it."""
+        """A `with` block in which a `send` waits until `until` at the latest. A producer without a handle stays open for this wait."""
         thread = system.get_ident()
         self._busy[thread] = until
         try:
             yield
         finally:
-            self._busy[thread] = system.monotonic()  # not removed: the record is accepted a moment later
+            # Not removed: `send` accepts its record a moment later, and `Forgotten` would close the producer before, as nobody waits.
+            self._busy[thread] = system.monotonic()
 
     def busy_until(self) -> float:
-        """When the last `send` that waits, or has waited, continues at the latest."""
+        """The latest time at which a `send` that waits, or has waited, continues."""
         return max(list(self._busy.values()), default=-INFINITY)
 
     def _count_waiters(self, waiting: int, aside: frozenset[Any] | None) -> None:
         self.acc.waiters, self.acc.full_partitions = waiting, aside
 
     def _starving(self) -> None:
-        """A `send` waits for buffer_memory: open batches are due. Wake the sender only if it can send; otherwise it checks soon anyway."""
+        """Wake the loop for a `send` that waits for buffer_memory, as open batches are due now.
+
+        A sender whose connections are full cannot send, and looks again soon by itself.
+        """
         if self.acc.can_send:
             self.runtime.loop.wake()
 
@@ -286,7 +296,7 @@ class ProducerSession(Attachment[Sender]):
         return self.acc.refusal is not None
 
     def _inside(self) -> bool:
-        """Whether this thread must not wait: it runs a callback, or is the loop's own (in a destructor)."""
+        """Whether this thread must not wait: it runs a callback, or is the loop's own thread (a destructor may send there)."""
         return self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop()
 
     # ---- called by the sender, on the loop thread
@@ -311,9 +321,10 @@ class ProducerSession(Attachment[Sender]):
         self.progress()
 
     def admit(self, refusal: KafkaError | None) -> None:
-        """Accept records, or no longer. A refusal for good stays, whichever thread sets it meanwhile."""
+        """Let `send` accept records again, or raise `refusal`. A final refusal stays, whichever thread sets it meanwhile."""
         if self._final is None:
             self.acc.refusal = refusal
+        # Looked at again: a `refuse` on another thread between the first look and the assignment has just been overwritten.
         if self._final is not None:
             self.acc.refusal = self._final
         self.progress()
@@ -321,7 +332,7 @@ class ProducerSession(Attachment[Sender]):
     # ---- operations
 
     def check(self) -> None:
-        """Raise the error that ended this producer, if any."""
+        """Raise the error that ended this producer, if any. A TransactionError does not end a producer, and refuses only `send`."""
         if not isinstance(self.acc.refusal, TransactionError):
             self._raise_refusal()
 
@@ -332,7 +343,7 @@ class ProducerSession(Attachment[Sender]):
             raise refusal.again()
 
     def stats(self) -> ProducerStats:
-        """The counts, taken on the loop thread while that runs. KafkaTimeoutError if it is stuck."""
+        """The counts of records, taken on the loop thread while the loop runs. Raises KafkaTimeoutError if the loop is stuck."""
         ledger = self.machine.ledger
         self._on_loop(ledger.collect_drops)
         snapshot = self._on_loop(lambda: ledger.snapshot(take_census(self.acc), self.acc.reserved))
@@ -342,30 +353,30 @@ class ProducerSession(Attachment[Sender]):
         return snapshot.stats(drops)
 
     def _on_loop(self, look: Callable[[], T]) -> T:
-        """What `look()` returns on the loop thread, or here once that has ended: only then nothing changes any more."""
+        """Call `look` on the loop thread, or here once that thread has ended and changes no count any more; returns the result."""
         loop = self.runtime.loop
         try:
             return loop.ask(lambda _: look(), SHORT, "the producer's stats")
-        except (ForkedClientError, KafkaTimeoutError):  # the counts belong to the parent; the loop is stuck, and may go on
+        except (ForkedClientError, KafkaTimeoutError):  # the counts belong to the parent; or the loop is stuck, and may go on
             raise
-        except KafkaError:  # closed or crashed
+        except KafkaError:  # the loop was closed or has crashed
             deadline = system.monotonic() + SHORT
-            while loop.alive:  # in its last turn
+            while loop.alive:  # the loop is in its last turn, which still changes the counts
                 if system.monotonic() > deadline:
                     raise
                 self.signal.wait(lambda: not loop.alive, PACE)
         return look()
 
     def oldest_age(self) -> float:
-        """Seconds since `send` of the oldest record in a batch without an outcome; 0: there is none."""
+        """Seconds since `send` of the oldest record in a batch without an outcome; 0 without such a batch."""
         oldest = min((batch.sent_at for batch in self.acc.unfinished() if isinstance(batch, Batch)), default=None)
         return 0.0 if oldest is None else max(0.0, system.monotonic() - oldest)
 
     def status(self) -> dict[str, Any]:
-        """The client's status, that of each partition, and the totals of `stats`."""
+        """The status of the client and of each partition, and the totals of `stats`."""
         found, partitions, totals = self.runtime.status(), {}, {}
         if found["state"] in WORKING:
-            with contextlib.suppress(KafkaError):  # it has just ended
+            with contextlib.suppress(KafkaError):  # the client has just ended
                 partitions = self._look_at_partitions()
                 found = with_offline(found, {name: row for name, row in partitions.items() if row["state"] == "offline"})
         if found["state"] != "unresponsive":
@@ -386,7 +397,7 @@ class ProducerSession(Attachment[Sender]):
         return now, take_census(self.acc), list(self.machine.queues.values())
 
     def flush(self, timeout: float | None) -> None:
-        """Wait for the outcome of everything sent so far."""
+        """Wait until each record that was sent so far has its outcome, and its callbacks have run."""
         if self._inside():
             raise KafkaError("flush inside a callback would deadlock; call it from another thread")
         pending, limit = self.begin_flush(), self.flush_seconds(timeout)
@@ -394,14 +405,14 @@ class ProducerSession(Attachment[Sender]):
             raise self.late(pending, limit)
 
     def begin_flush(self) -> list[Batch | Delivery | Mark]:
-        """Send without linger; returns what to wait for."""
+        """Send all records without linger; returns the items to wait for."""
         self.check()
         pending = [*self.acc.unfinished(), *self.dropped_calls.mark()]
         self._expedite()
         return pending
 
     def flush_seconds(self, timeout: float | None) -> float:
-        """How long a flush with this `timeout` waits."""
+        """The seconds that a flush with this `timeout` waits. None: the delivery time-out for outcomes, and EXIT_SECONDS for callbacks."""
         return self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
 
     def late(self, pending: Sequence[Batch | Delivery | Mark], limit: float) -> KafkaTimeoutError:
@@ -418,11 +429,14 @@ class ProducerSession(Attachment[Sender]):
         return self.signal.wait(self.settled(pending), timeout)
 
     def settled(self, pending: Sequence[Batch | Delivery | Mark]) -> Callable[[], bool]:
-        """What tells whether all of them have their outcome, and their callbacks have run. Call it again and again."""
+        """A predicate, for repeated calls: whether all of `pending` have their outcome, and their callbacks have run.
+
+        On a thread of the callback executor the outcome is enough: the callbacks may need this very thread.
+        """
         waiting, on_executor = list(pending), self.runtime.callbacks.on_executor
 
         def over(item: Batch | Delivery | Mark) -> bool:
-            # `on_executor` is asked late: an executor may list a thread after it has started to work.
+            # A call for each look, not one before: an executor may list a thread only after that thread has started to work.
             return item.settled or (_done(item) and on_executor())
 
         def done() -> bool:
@@ -434,17 +448,17 @@ class ProducerSession(Attachment[Sender]):
 
     @property
     def exit_seconds(self) -> float:
-        """How long deliveries may delay an exception that leaves a `with` block."""
+        """The seconds by which deliveries may delay an exception that leaves a `with` block."""
         return min(EXIT_SECONDS, self.close_seconds)
 
     @property
     def close_seconds(self) -> float:
-        """How long `close` waits without a `timeout`."""
+        """The seconds that `close` waits without a `timeout`."""
         limit = self.config.close_timeout_ms
         return (self.config.delivery_timeout_ms if limit is None else limit) / 1000
 
     def note_open_records(self, error: BaseException) -> None:
-        """Have the error that ended the wait of `close` say how many records have no outcome yet."""
+        """Add a note with the number of records without an outcome to the `error` that ended the wait of `close`."""
         if count := sum(1 if isinstance(item, Delivery) else item.count for item in self.pending or () if not _done(item)):
             error.add_note(f"pykafka4: {count} records are not delivered yet; delivery goes on in the background while the process runs")
 
@@ -461,8 +475,9 @@ class ProducerSession(Attachment[Sender]):
 
     def _tell(self, start: int, end: int) -> None:
         """Note that this thread or task has seen the failures from `start` to `end`."""
-        if start >= end:  # nothing failed: most aborts
+        if start >= end:  # no record failed, as in most aborts
             return
+        # Ranges of producers that are gone are dropped here, so that a thread which uses many producers keeps few ranges.
         alive = {session._serial for session in list(_sessions)}
         others = {serial: ranges for serial, ranges in _reported.get().items() if serial in alive}
         known = others.get(self._serial, ())  # disjoint, and in order
@@ -473,19 +488,19 @@ class ProducerSession(Attachment[Sender]):
         _reported.set({**others, self._serial: (*before, (start, end), *behind)})
 
     def purge(self, in_flight: bool) -> int:
-        """Fail what is not in flight, or everything; returns how many records."""
+        """Fail the records that are not in flight, or with `in_flight` all; returns the number of failed records."""
         self.check()
         reason = KafkaError("the application purged the record")
         reason.code = "PURGED"
         return self.runtime.loop.ask(lambda now: self.machine.purge(now, reason, in_flight), SHORT, "purging records", self.machine)
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Flush, fail the rest, disconnect. If Ctrl-C interrupts this, the next call continues from there."""
+        """Flush, fail the rest, disconnect. After a Ctrl-C in this call, the next call continues there."""
         if self.undelivered is not None:
             return self.undelivered
         if self.runtime.loop.forked:  # the records and the locks belong to the parent
             return []
-        if self._inside():
+        if self._inside():  # a callback must not wait, neither for deliveries nor for a `close` of another thread
             return [] if self.closers else self._close(0.0)
         self.closers.add(system.get_ident())
         try:
@@ -508,10 +523,10 @@ class ProducerSession(Attachment[Sender]):
         return self.undelivered
 
     def _announce_close(self) -> None:
-        """Call `on_close` of the hooks, once the callbacks of everything that was open have run, `on_ack` among them.
+        """Call `on_close` of the hooks, once the callbacks of all records that were open have run, `on_ack` among them.
 
-        Here if that is so and the thread is one of the application; otherwise behind them on the callback executor: the loop must not run
-        code of the application, and `close` does not wait longer than its time-out.
+        `close` does not wait for that beyond its time-out, so `progress` tries again after each change. On a thread of the application the
+        calls happen here. The loop must not run code of the application, so from there and from callbacks the executor makes the calls.
         """
         pending, hooks = self._unannounced, self.hooks
         if pending is None or hooks is None:
@@ -525,24 +540,24 @@ class ProducerSession(Attachment[Sender]):
                 break
         self._unannounced = None
         if not self._inside():
-            hooks.on_close()  # tells each hook once, however many threads come here
+            hooks.on_close()  # calls each hook once, however many threads come here
         else:
             self.runtime.callbacks.post(hooks.on_close)
 
     def begin_close(self) -> list[Batch | Delivery | Mark]:
-        """Refuse records from here on, and send the others without linger, but for those of a transaction; returns what to wait for."""
-        self.refuse(ClosedError("this producer is closed; create a new one"))
-        if self.pending is None:  # nothing can be added any more
+        """Refuse records from here on, and send the others without linger, except in a transaction. Returns the items to wait for."""
+        self.refuse(ClosedError("this producer is closed; create a new one"))  # first: no record may be accepted behind the list below
+        if self.pending is None:
             unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]
             self.undecided = [item for item in unfinished if not _done(item)]
-            self.pending = unfinished
+            self.pending = unfinished  # last: a call after Ctrl-C makes both lists again, unless both are complete
         if self.config.transactional_id is None:  # else `leave` aborts the transaction, and its unsent records must not be sent before
             self._expedite()
         return self.pending
 
     def _give_up(self, pending: Sequence[Batch | Delivery | Mark]) -> None:
         reason = ClosedError("the producer was closed before the record was acknowledged")
-        with contextlib.suppress(KafkaError):  # a loop that crashed or was closed fails them itself
+        with contextlib.suppress(KafkaError):  # a loop that crashed or was closed fails its records itself
             self.runtime.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "failing undelivered records", self.machine)
         if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
             raise KafkaTimeoutError(
@@ -550,7 +565,7 @@ class ProducerSession(Attachment[Sender]):
             )
 
     def drain(self, timeout: float) -> None:
-        """The interpreter exits: deliver what is left within `timeout` seconds, and log how many records were lost."""
+        """Deliver the remaining records within `timeout` seconds, as the interpreter exits, and log the number of lost ones."""
         if self.undelivered is None and self.close(timeout):
             log.warning(
                 "%s: %d records were not delivered when the interpreter exited; close the producer before it exits",
@@ -560,16 +575,16 @@ class ProducerSession(Attachment[Sender]):
 
 
 def _age(item: Batch | Delivery | Mark) -> tuple[float, float, int]:
-    """Sorts the batches of a partition by age. Parked records come behind: their topic has no batches, or was forgotten since.
+    """A key to sort the batches of a partition by age, parked records last: their topic has no batches, or was forgotten since.
 
-    Batches that were made of parked records at one time differ in `sent_at`, parts of a batch in their sequence numbers.
+    Batches that parked records have filled at one time differ in `sent_at`, parts of a split batch only in their sequence numbers.
     """
     return (item.sent_at, item.created, item.base_sequence) if isinstance(item, Batch) else (INFINITY, 0.0, 0)
 
 
 _sessions: Living[ProducerSession] = Living()
 _serials = itertools.count()
-# By a producer's serial number: the ranges of failures that `raise_failures` has raised in this thread or task.
+# By a producer's serial number: the ranges of failures that `raise_failures` or an abort has told this thread or task of.
 _reported: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_reported", default={})  # noqa: B039  # never changed in place
 
 

@@ -1,4 +1,4 @@
-"""What holds for each topic. Rule: options become a `Policy` here, once for each pattern; only a rate limit is a topic's own."""
+"""Turns options into policies of topics. Invariant: topics of one pattern share a `Policy`; only a topic with a rate limit has its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["TopicPolicies", "codecs_of"]
 
 
 def codecs_of(config: ProducerConfig) -> set[str]:
-    """The names of all codecs that may be used."""
+    """The names of all codecs that the options allow."""
     named = (dict(policy.settings).get("compression_type") for policy in config.topic_policies)
     return {config.compression_type, *(name for name in named if name is not None)}
 
@@ -30,14 +30,14 @@ class TopicPolicies:
         self._default = _policy(config, {})
 
     def __call__(self, topic: str) -> Policy:
-        """That of `topic`."""
+        """The policy of `topic`."""
         policy = self._find(topic) or self._default
         admit = self._limits.admission(topic, drop=self._drop)
         return policy if admit is None else attrs.evolve(policy, admit=admit)
 
 
 def _policy(config: ProducerConfig, own: dict[str, Any]) -> Policy:
-    """The producer's options with a topic's own settings. A level belongs to its codec, so another codec does not inherit it."""
+    """The policy from the producer's options and a pattern's `own` settings. A level belongs to its codec; others do not inherit it."""
     codec = own.get("compression_type", config.compression_type)
     level = own.get("compression_level", config.compression_level if codec == config.compression_type else None)
 

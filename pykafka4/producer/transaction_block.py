@@ -1,4 +1,4 @@
-"""A block that is one transaction, written once for threads and tasks.
+"""Runs a `with` block as one transaction: begin, offsets of the consumer, commit or abort. Threads and tasks share this code (`Steps`).
 
 Invariant: records that a block has read are committed with its transaction, or read again.
 """
@@ -18,46 +18,46 @@ __all__ = ["ReadingConsumer", "Reads", "TransactionBlock", "TransactionSteps"]
 
 
 class Reads(Protocol):
-    """What a transaction needs of the consumer whose records it processes: see `consumer.transactional`."""
+    """The consumer whose records a transaction processes: the part that a block uses. `consumer.transactional` implements it."""
 
     def membership(self) -> Any:
-        """Its place in the group."""
+        """The consumer's membership in its group, for the commit of its offsets."""
 
     def announce(self) -> None:
-        """A block is made, for what has been read. Its `begin` may never come."""
+        """Note that a block was made, for the records that have been read. Its `begin` may never come."""
 
     def begin(self, timeout: float | None) -> Any:
-        """A `Reading` for a transaction that begins; goes back first if the last one was not committed, or could not begin."""
+        """A `Reading` for a transaction that begins. Rewinds first if the last transaction was not committed, or could not begin."""
 
     def refuse(self) -> None:
-        """A transaction could not begin: what was read for it is not part of the next one."""
+        """Note that a transaction could not begin: the records that were read for it are not part of the next one."""
 
     def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the application has read and no transaction has committed."""
+        """The offsets behind the records that the application has got and no transaction has committed."""
 
     def settle(self, reading: Any) -> None:
-        """The transaction has ended."""
+        """Note that the transaction was committed."""
 
     def fail(self, reading: Any, timeout: float | None) -> Any:
-        """It is not committed: read again from the committed offsets."""
+        """Read the records of a transaction that is not committed again, from the committed offsets."""
 
 
 class ReadingConsumer(Protocol):
-    """A Consumer."""
+    """A `Consumer` or `aio.Consumer` whose offsets become part of a transaction."""
 
     def _in_transaction(self) -> Reads:
-        """Raises ConfigError if its offsets cannot be part of a transaction."""
+        """The consumer's side of transactions. Raises ConfigError if its offsets cannot be part of one."""
 
 
 class TransactionSteps:
-    """The steps of a block: see Producer.transaction."""
+    """The steps of a block, for threads and tasks: see Producer.transaction."""
 
     def __init__(self, producer: Any, calls: TransactionCalls, reads: Reads | None, timeout: float | None) -> None:
         self._producer, self._calls, self._reads, self._timeout = producer, calls, reads, timeout
         self._reading: Any = None
         self._number = 0
         if reads is not None:
-            reads.announce()  # last: then the block begins it, or Ctrl-C comes before that
+            reads.announce()  # last: an error before this leaves nothing announced
 
     def _entering(self) -> Steps[Any]:
         begun = False
@@ -70,10 +70,10 @@ class TransactionSteps:
             return self._producer
         except BaseException:
             if self._reads is not None:
-                self._reads.refuse()  # first: the abort may take long, and Ctrl-C may end it
+                self._reads.refuse()  # before the abort, which may take long and which Ctrl-C may end: the rewind would be forgotten
             if begun:
                 with contextlib.suppress(KafkaError):
-                    yield from awaited(self._calls.abort(self._timeout))  # it is empty, so this costs nothing
+                    yield from awaited(self._calls.abort(self._timeout))  # the transaction is empty, so no record is lost
             raise
 
     def _leaving(self, error: BaseException | None) -> Steps[None]:
@@ -98,7 +98,7 @@ class TransactionSteps:
             if offsets := self._reads.take(self._reading):
                 member = yield from awaited(self._membership(self._reads))
                 yield from awaited(self._calls.send_offsets(offsets, member, self._timeout))
-        except BaseException as error:  # also a timeout, Ctrl-C or a cancellation: the commit has not been asked for
+        except BaseException as error:  # also a time-out, Ctrl-C or a cancellation: no commit was requested, so an abort is safe
             yield from self._give_up(error)
             raise
 
@@ -109,7 +109,7 @@ class TransactionSteps:
             yield from self._give_up(error)
             raise
         except KafkaTimeoutError:
-            raise  # the next commit_transaction tells the outcome
+            raise  # no rewind: the transaction may be committed. The next commit_transaction returns or raises its outcome
         except KafkaError as error:
             yield from self._rewind(error)
             raise
@@ -117,7 +117,7 @@ class TransactionSteps:
             self._reads.settle(self._reading)
 
     def _give_up(self, error: BaseException) -> Steps[None]:
-        """Abort because of `error`, and read again what was read for this transaction, whatever becomes of the abort."""
+        """Abort because of `error`, then read the records of this transaction again, also if the abort fails."""
         try:
             if not isinstance(error, ProducerFencedError):
                 yield from self._abort(error)
@@ -130,7 +130,7 @@ class TransactionSteps:
             yield from awaited(self._calls.abort(self._timeout))
         except ProducerFencedError as fenced:
             if isinstance(error, KafkaError):
-                raise fenced from error  # it is the reason of the other error, and final
+                raise fenced from error  # the fencing is the reason of the other error, and final
             error.add_note(f"pykafka4: aborting the transaction failed: {fenced}")
         except KafkaError as failure:
             error.add_note(f"pykafka4: aborting the transaction failed: {failure}")
@@ -156,8 +156,8 @@ class TransactionBlock(TransactionSteps):
                 raise TypeError(f"transaction: consumer must be a Consumer, not {shown(consumer)}")
             super().__init__(producer, calls, None if consumer is None else consumer._in_transaction(), timeout)
         except (TypeError, KafkaError):
-            raise  # nothing that can be read in a transaction
-        except BaseException:  # Ctrl-C
+            raise  # the consumer was refused before anything was announced
+        except BaseException:  # Ctrl-C, perhaps after the announcement: the block never begins, so its records must be read again
             if consumer is not None:
                 consumer._in_transaction().refuse()
             raise

@@ -1,6 +1,7 @@
-"""Transactions of an application. Rule: a call whose outcome is not known is finished by the next call of the same name, and by no other.
+"""Has the loop begin, commit and abort transactions, and waits for the outcomes, on threads of the application.
 
-`core.producer.transactions.machine` does the work on the loop thread. Here the calls of the application wait for it: one thread at a time.
+Invariant: a call that timed out or was interrupted is resumed by the next call of the same name; other calls are refused until then. One
+thread at a time is in a call. `core.producer.transactions.machine` does the work on the loop thread.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ MOST_TEXT: Final = 2**15 - 1  # bytes of a string of the protocol
 MOST_GENERATION: Final = 2**31 - 1
 
 Start = Callable[[Transactions, float, Done], None]
-Caller = tuple[Thread, str]  # a thread, and the call that it is in
+Caller = tuple[Thread, str]  # a thread, and the name of its call
 
 
 class Reading(Protocol):
-    """What one transaction processes of a consumer."""
+    """The part of a consumer's records in one transaction: see `consumer.transactional`."""
 
     committed: bool
 
 
 class Owner(Protocol):
-    """The producer's core."""
+    """The producer's session: the part that transactions use."""
 
     machine: Sender
     runtime: Runtime
@@ -61,7 +62,7 @@ class Owner(Protocol):
         """See `Attachment.promise`."""
 
     def _tell(self, start: int, end: int) -> None:
-        """This thread or task knows of the failures from `start` to `end`, counted as in `Ledger.failures_seen`."""
+        """Note that this thread or task knows of the failures from `start` to `end`, counted as in `Ledger.failures_seen`."""
 
 
 @attrs.define(eq=False)
@@ -70,11 +71,11 @@ class Operation:
 
     what: str
     promise: Promise[None]
-    posted: bool = False  # it may begin at any time
+    posted: bool = False  # the loop may begin the operation at any time
     started: bool = False
 
     def run(self, start: Start, transactions: Transactions, now: float) -> None:
-        """Begin it, once, on the loop thread."""
+        """Begin the operation, on the loop thread. Each call that resumes it posts it again, and only the first post counts."""
         if self.started:
             return
         self.started = True
@@ -91,16 +92,16 @@ class Operation:
 
 
 class TransactionCalls:
-    """The calls of one producer's application."""
+    """The calls of one producer that begin, end and prepare transactions."""
 
     def __init__(self, owner: Owner, config: ProducerConfig, check: Callable[[], None]) -> None:
-        """`check` raises the error that every call would raise, if any."""
+        """`check` raises the error that has ended the producer, if any."""
         self._owner, self._config, self._check = owner, config, check
-        self._caller: dict[str, Caller] = {}  # the thread in a call, and the call
-        self._unseen: Operation | None = None  # an init, commit or abort that was interrupted or timed out
-        self.number = 0  # of the last transaction that has begun
-        self.reading: Reading | None = None  # of the block that has begun the transaction
-        self._given_up: list[tuple[int, int]] = []  # the failures of the last abort, until its caller knows of them
+        self._caller: dict[str, Caller] = {}  # empty, or one entry: the thread in a call
+        self._unseen: Operation | None = None  # the operation whose outcome no call has returned or raised yet
+        self.number = 0  # the number of the last transaction that has begun
+        self.reading: Reading | None = None  # the consumer's records in the open transaction, if its block has a consumer
+        self._given_up: list[tuple[int, int]] = []  # ranges of failures of the last abort, until its caller knows of them
 
     # ---------------------------------------------------------------- calls
 
@@ -114,7 +115,7 @@ class TransactionCalls:
         def start(transactions: Transactions, now: float, done: Done) -> None:
             transactions.begin(now)
             self.number += 1
-            self.reading = None  # here: Ctrl-C in the thread that waits must not leave that of an earlier transaction
+            self.reading = None  # on the loop: after Ctrl-C in the waiting thread the reading of an earlier transaction would stay
             done(None)
 
         return self._run("begin_transaction", start, SHORT)
@@ -126,7 +127,7 @@ class TransactionCalls:
         def start(transactions: Transactions, now: float, done: Done) -> None:
             def ended(error: KafkaError | None) -> None:
                 if error is None and reading is not None:
-                    reading.committed = True  # here: Ctrl-C in the thread that waits must not hide it
+                    reading.committed = True  # on the loop: after Ctrl-C in the waiting thread the consumer would read the records again
                 done(error)
 
             transactions.commit(now, ended)
@@ -173,19 +174,22 @@ class TransactionCalls:
             )
 
     def forget(self, what: str) -> None:
-        """That call will not be made again, if it is this one."""
+        """Drop the unseen outcome of the call `what`, which the application will not make again."""
         if self._unseen is not None and self._unseen.what == what:
             self._unseen = None
 
     def leave(self, timeout: float) -> None:
-        """The producer closes: abort the open transaction, or wait for the end of one that ends already; at most `timeout` seconds."""
+        """Abort the open transaction, as the producer closes, or wait for the end of a transaction that ends already.
+
+        Waits at most `timeout` seconds.
+        """
         try:
             self.begin_leaving().exception(timeout)
         except KafkaTimeoutError:
             return
 
     def begin_leaving(self) -> Promise[None]:
-        """Abort the open transaction, or find the end of one that ends already."""
+        """Start to abort the open transaction. The promise gets its result when none is open any more."""
         why = ClosedError("the producer was closed before the transaction was committed")
         promise = self._owner.promise()
 
@@ -197,10 +201,10 @@ class TransactionCalls:
         self._owner.post(start)
         return promise
 
-    # ---------------------------------------------------------------- how they wait
+    # ---------------------------------------------------------------- waits for outcomes
 
     def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> Any:
-        """Do `start` on the loop thread and wait for its outcome. `resumes`: the next call of that name takes part in this one."""
+        """Call `start` on the loop thread, and wait for its outcome. `resumes`: after a time-out or Ctrl-C the next call waits on."""
         if self._config.transactional_id is None:
             raise ConfigError(f"{what}: {NOT_TRANSACTIONAL}")
         self._check()
@@ -219,16 +223,19 @@ class TransactionCalls:
                 raise
             finally:
                 self._leave(mine, outer)
-        finally:  # again, in case of Ctrl-C there: an entry that stays would lock all other threads out
+        finally:  # again, in case of Ctrl-C in the first `_leave`: an entry that stays would lock all other threads out
             self._leave(mine, outer)
-        for given_up in self._given_up:  # the caller has given these records up: leaving the producer's `with` block does not raise them
+        for given_up in self._given_up:  # the caller has given these records up: the producer's `with` block must not raise them
             self._owner._tell(*given_up)
         self._given_up = []
         self._saw(operation)  # last: if Ctrl-C ends this call before, the application has not seen the outcome, and calls again
 
     def _enter(self, mine: Caller) -> Caller | None:
-        """This thread is in a call; returns the one that it interrupts. TransactionError if another thread is in one."""
-        holder = self._caller.setdefault("caller", mine)  # atomic under the GIL: only one of two threads gets it
+        """Note that this thread is in a call; returns the call that a signal handler interrupts with this one.
+
+        Raises TransactionError if another living thread is in a call.
+        """
+        holder = self._caller.setdefault("caller", mine)  # atomic: only one of two threads gets the entry
         if holder[0] is not mine[0] and holder[0].is_alive():
             raise TransactionError(
                 f"thread {mine[0].name!r} called {mine[1]} while thread {holder[0].name!r} is in {holder[1]}: "
@@ -239,7 +246,7 @@ class TransactionCalls:
         return outer
 
     def _leave(self, mine: Caller, outer: Caller | None) -> None:
-        """This thread leaves the call, if it is in it."""
+        """Note that this thread has left the call `mine`. A second call changes nothing."""
         if self._caller.get("caller") is mine:
             if outer is None:
                 self._caller.clear()
@@ -247,12 +254,15 @@ class TransactionCalls:
                 self._caller["caller"] = outer
 
     def _saw(self, operation: Operation) -> None:
-        """The application sees its outcome."""
+        """Note that the application sees the outcome of `operation`."""
         if self._unseen is operation:
             self._unseen = None
 
     def _is_nested(self) -> bool:
-        """Whether this thread is in another `_run` of this object. A call that Ctrl-C has ended may have left its entry behind."""
+        """Whether this thread is in another `_run` of this object, so that the other call has to get its entry back.
+
+        The entry alone does not prove that: a call that Ctrl-C has ended may have left its entry behind.
+        """
         found, frame = 0, sys._getframe()
         while (before := frame.f_back) is not None:
             frame = before
@@ -272,23 +282,23 @@ class TransactionCalls:
         return unseen
 
     def _block_seconds(self, limit: float) -> float:
-        """How long a call with this limit blocks the thread."""
+        """The seconds for which a call with this limit blocks the thread. `aio.transactions` overrides it: a task must not block."""
         return limit
 
     def _wait(self, operation: Operation, start: Start, limit: float) -> None:
         transactions = self._owner.machine.transactions
         assert transactions is not None
-        dying = not operation.posted and self._owner.runtime.loop.on_loop()  # a destructor on the loop's own thread: it must not wait
-        operation.posted = True  # first: it may begin while Ctrl-C ends this call
+        dying = not operation.posted and self._owner.runtime.loop.on_loop()  # a destructor on the loop's own thread, which must not wait
+        operation.posted = True  # before the post: otherwise Ctrl-C between the two would let another call begin beside this operation
         self._owner.post(lambda now: operation.run(start, transactions, now))
         try:
             operation.promise.result(0.0 if self._owner.runtime.loop.on_loop() else self._block_seconds(limit))
         except KafkaTimeoutError:
-            if operation.promise.done():  # with this error, or just now
+            if operation.promise.done():  # the operation has failed with this error, or has ended just now
                 operation.promise.result(0.0)
                 return
             if dying:
-                self.forget(operation.what)  # nobody will call it again
+                self.forget(operation.what)  # nobody will call again, and an operation without its outcome seen refuses other calls
             trouble = transactions.trouble
             why = f" (last error: {trouble})" if trouble is not None else "; status() says why"
             again = f"; the outcome is not known: call {operation.what} again" if operation is self._unseen else ""
@@ -296,7 +306,7 @@ class TransactionCalls:
 
 
 def _member(group: ConsumerGroupMetadata) -> tuple[str, int, str, str | None]:
-    """The fields of `group`, which the application may have made itself. Raises TypeError or ConfigError naming one that is wrong."""
+    """The fields of `group`, which the application may have made itself. Raises TypeError or ConfigError with the name of a wrong field."""
     instance, generation = group.group_instance_id, group.generation_id
     return (
         _text(group.group_id, "group_id"),

@@ -1,4 +1,4 @@
-"""The figures of a producer for its status page."""
+"""Collects the figures of a producer for its status page."""
 
 from __future__ import annotations
 
