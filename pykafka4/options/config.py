@@ -1,6 +1,7 @@
-"""Options. Rule: every option is declared once, with type, unit, default, range and meaning; the docs are generated from it.
+"""Declares the options of clients, producers and consumers, each once: type, unit, default, range and meaning.
 
-Those of security are in `security.py`, the kinds of fields in `fields.py`.
+`make options` renders docs/options.md and `typed.py` from these declarations. `security.py` has the options of TLS and SASL, `fields.py`
+the kinds of fields.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "hide_secrets", "
 
 log = logging.getLogger("pykafka4.config")
 
-# options that group_protocol=consumer refuses, and what takes their place
+# Options that group_protocol=consumer refuses, each with the setting in its place.
 CLASSIC_ONLY: Final = {
     "session_timeout_ms": "the coordinator has it, as the group's config consumer.session.timeout.ms",
     "heartbeat_interval_ms": "the coordinator has it, as the group's config consumer.heartbeat.interval.ms",
@@ -73,7 +74,7 @@ def _acks(value: object) -> int:
     return table[value]
 
 
-DEAD_LETTER: Final = "dead-letter:"  # and a topic: a value of on_poison
+DEAD_LETTER: Final = "dead-letter:"  # a value of on_poison begins with this; a topic follows
 
 
 def _check_on_poison(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -82,12 +83,12 @@ def _check_on_poison(_: object, attribute: attrs.Attribute[Any], value: object) 
         raise bad(attribute.name, value, f"must be 'raise', 'skip', or '{DEAD_LETTER}' and the name of a topic")
 
 
-# Those of `assignors.builtin`, which is not imported here: producers do not need it.
+# The names in `assignors.builtin`, which is not imported here: producers do not need it.
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def _strategies(value: Any) -> tuple[str | Assignor, ...]:
-    """Names of assignors and objects, as they are; one of them by itself is a list of one."""
+    """Names and objects of assignors as a tuple, unchecked; a single one becomes a tuple of one."""
     parts: Any = str.split(value, ",") if isinstance(value, str) else value
     if not isinstance(parts, Iterable) or isinstance(parts, (bytes, Mapping)):
         parts = (parts,)
@@ -177,7 +178,7 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def parse(cls: type[C], options: Mapping[str, Any]) -> C:
-        """The configuration in `options`. Raises ConfigError, for an unknown option with the nearest valid name."""
+        """Make a configuration from `options`. Raises ConfigError, for an unknown option with the nearest valid name."""
         known = [a.name for a in attrs.fields(cls)]
         for name in options:
             if name not in known:
@@ -209,11 +210,11 @@ def _kind(cls: type[ClientConfig]) -> str:
     return "share consumer" if cls.__name__ == "ShareConsumerConfig" else cls.__name__.removesuffix("Config").lower()
 
 
-_warned: set[int] = set()
+_warned: set[int] = set()  # values of `acks`
 
 
 def _warn_without_idempotence(client_id: str, acks: int) -> None:
-    """Once per process: users who lower `acks` may not expect that this disables idempotence."""
+    """Warn once per process and value: users who lower `acks` may not expect that this disables idempotence."""
     if acks != -1 and acks not in _warned:
         _warned.add(acks)
         log.warning(
@@ -357,7 +358,7 @@ class ProducerConfig(ClientConfig):
         if self.retries == 0 and (self.enable_idempotence or self.transactional_id is not None):
             other = "enable_idempotence=True" if self.transactional_id is None else f"transactional_id={self.transactional_id!r}"
             raise ConfigError(f"retries=0 with {other}: idempotence needs retries; set retries to 1 or more, or leave out {other}")
-        if self.enable_idempotence is None:
+        if self.enable_idempotence is None:  # the default depends on other options; the object is frozen after this method
             object.__setattr__(self, "enable_idempotence", self.acks == -1 and self.retries != 0)
             _warn_without_idempotence(self.client_id, self.acks)
         elif self.enable_idempotence and self.acks != -1:
@@ -540,6 +541,6 @@ class ConsumerConfig(ClientConfig):
 
 
 def hide_secrets(options: Mapping[str, Any]) -> str:
-    """A producer's valid `options` as text: as they were parsed, since a URL may hold a password, and without secrets."""
+    """A producer's valid `options` as text, without secrets. Parsed values are shown, as a given URL may hold a password."""
     config, fields = ProducerConfig.parse(options), attrs.fields_dict(ProducerConfig)
     return repr({name: getattr(config, name) if fields[name].repr else "<hidden>" for name in options})

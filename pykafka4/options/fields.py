@@ -1,6 +1,7 @@
-"""Option fields. Rule: a field checks its value; an error names the option, what is allowed, and the value unless it is secret.
+"""Makes the fields of options, which check their values. Invariant: an error names the option and the allowed values, and shows a value
+only if it cannot be a secret.
 
-An option is an `attrs` field with its unit, range and meaning as metadata, from which the documentation is rendered.
+An option is an `attrs` field with its unit, range and meaning as metadata; `make options` renders the documentation from them.
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ __all__ = [
 
 Secret = str | Callable[[], str] | None
 
-MAX_INT = 2**31 - 1
+MAX_INT = 2**31 - 1  # the largest int32
 KIB, MIB = 1024, 1024 * 1024
 
 
-LONGEST_STRING = 32_767  # bytes, the protocol's limit
+LONGEST_STRING = 32_767  # bytes: the protocol has the length of a string as an int16
 
 
 def bad(name: str, value: object, allowed: str) -> ConfigError:
+    """The error for a wrong value of an option that is no secret."""
     return ConfigError(f"{name}={shown(value)}: {allowed}")
 
 
@@ -57,13 +59,13 @@ def whole(value: Any) -> Any:
 
 
 def real(value: Any) -> Any:
-    """The same for numbers that may have a fraction."""
+    """A plain int or float for any real number; anything else unchanged."""
     value = whole(value)
     if isinstance(value, (bool, int)) or not isinstance(value, Real):
         return value
     try:
         return float(value)
-    except OverflowError:  # too large for a float
+    except OverflowError:  # no float is so large: the check of the range names the value
         return value
 
 
@@ -83,7 +85,7 @@ def _check_number(low: float, high: float, unit: str, kinds: tuple[type, ...]) -
 
 
 def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """An integer with unit and range."""
+    """An option that is an integer, with unit and range; both ends are allowed."""
     return attrs.field(
         default=default,
         converter=whole,
@@ -93,7 +95,7 @@ def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int 
 
 
 def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """A duration in milliseconds; fractions allowed."""
+    """An option that is a duration in milliseconds, with fractions."""
     return attrs.field(
         default=default,
         converter=real,
@@ -103,24 +105,24 @@ def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) 
 
 
 def _off(kind: Any) -> Any:
-    """An option of that kind for which None means that there is no such limit, whatever its default."""
+    """The same option, with None for no limit. Other numbers take None only if it is their default."""
     kind._validator = attrs.validators.optional(kind._validator)
     kind.metadata["range"] += ", None"
     return kind
 
 
 def number_or_off(default: int | None, unit: str, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """An integer with unit and range, or None: off."""
+    """An option that is an integer, with unit and range, or None: off."""
     return _off(number(default, unit, doc, low=low, high=high))
 
 
 def millis_or_off(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """A duration in milliseconds, or None: off."""
+    """An option that is a duration in milliseconds, or None: off."""
     return _off(millis(default, doc, low=low, high=high))
 
 
 def share(default: float, doc: str) -> Any:
-    """A number over 0 and up to 1."""
+    """An option that is a number above 0 and up to 1."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if type(value) not in (int, float) or not 0 < value <= 1:
@@ -133,17 +135,17 @@ Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def parsed(convert: Callable[[Any], Any], span: str, doc: str, default: Any = None, validator: Check | None = None) -> Any:
-    """A value of a type of its own, which `convert` makes or refuses. `span` says what it may be."""
+    """An option with a type of its own: `convert` makes its value, or raises. `span` describes the allowed values for the documentation."""
     return attrs.field(default=default, converter=convert, validator=validator, metadata={"unit": "", "range": span, "doc": doc})
 
 
 def mapping(convert: Callable[[object], Any], kind: str, doc: str) -> Any:
-    """A mapping, which `convert` checks and turns into a tuple of values. `kind` says what it maps."""
+    """An option that is a mapping: `convert` checks it, and makes a tuple. `kind` describes keys and values for the documentation."""
     return parsed(lambda value: () if value is None or value == () else convert(value), kind, doc, default=())
 
 
 def choice(default: str | None, allowed: Iterable[str], doc: str) -> Any:
-    """One of a fixed set of strings."""
+    """An option that is one of a fixed set of strings."""
     words = tuple(allowed)
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -156,7 +158,7 @@ def choice(default: str | None, allowed: Iterable[str], doc: str) -> Any:
 
 
 def flag(default: bool | None, doc: str) -> Any:
-    """True or false."""
+    """An option that is true or false, or None if that is the default."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not isinstance(value, bool) and not (value is None and attribute.default is None):
@@ -166,7 +168,7 @@ def flag(default: bool | None, doc: str) -> Any:
 
 
 def text(default: str | None, doc: str, *more: Check) -> Any:
-    """A non-empty string that the protocol can encode, or None if that is the default. `more`: checks before these."""
+    """An option that is a non-empty string that the protocol can encode, or None if that is the default. Checks in `more` come first."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is None and attribute.default is None:
@@ -184,7 +186,7 @@ def text(default: str | None, doc: str, *more: Check) -> Any:
 
 
 def path(doc: str) -> Any:
-    """The path of a PEM file; None: not set. What is no path but the content of such a file, perhaps a key, is not shown."""
+    """An option that is the path of a PEM file; None: not set. No error shows a value that is the content of a file, perhaps a key."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if isinstance(value, str) and ("-----BEGIN" in value or "\n" in value):
@@ -195,7 +197,7 @@ def path(doc: str) -> Any:
 
 
 def document(doc: str) -> Any:
-    """A text of any length, such as a certificate; None: not set. It is not shown, as a key may be beside the certificate."""
+    """An option that is a text of any length, such as a certificate; None: not set. No error shows it: it may contain the key, too."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and (not isinstance(value, str) or not value):
@@ -206,7 +208,7 @@ def document(doc: str) -> Any:
 
 
 def one_of_kind(kind: str, fits: Callable[[object], bool], doc: str, *, hidden: bool = False) -> Any:
-    """An object for which `fits` is true; None: not set. `kind` says what it must be."""
+    """An option that is an object for which `fits` is true; None: not set. `kind` is a noun with its article, for errors."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and not fits(value):
@@ -216,7 +218,7 @@ def one_of_kind(kind: str, fits: Callable[[object], bool], doc: str, *, hidden: 
 
 
 def secret(doc: str, *, callables: bool = True) -> Any:
-    """A string that is never shown, or a callable that returns it; None: not set."""
+    """An option that is a secret, or a callable that returns it; None: not set. Errors name only the type of a wrong value."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is None or (isinstance(value, str) and value) or (callables and callable(value)):
@@ -233,6 +235,6 @@ def _unshown(check: Callable[[Any, attrs.Attribute[Any], Any], None], kinds: str
 
 
 def given(options: object, names: Iterable[str]) -> list[str]:
-    """Those of `names` that differ from their default."""
+    """The options among `names` whose values differ from their defaults."""
     fields = attrs.fields_dict(type(options))  # type: ignore[arg-type]
     return [name for name in names if getattr(options, name) != fields[name].default]

@@ -1,4 +1,4 @@
-"""Properties of other clients as options of this one: the classes of options for `pykafka4.other_clients`."""
+"""Makes a client from the properties of another client. Invariant: options given as arguments replace options from properties."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ KINDS: Final = {"client": ClientConfig, "producer": ProducerConfig, "consumer": 
 
 
 def translate(kind: type[ClientConfig], source: Properties, more: Mapping[str, Any]) -> Translation:
-    """The options in `source` without those in `more`. What is ignored is logged. Raises ConfigError, TypeError, OSError."""
+    """Translate `source`, without the options in `more`. Logs ignored properties. Raises ConfigError, TypeError, OSError."""
     return properties.translate(KINDS, next(name for name, each in KINDS.items() if each is kind), source, more)
 
 
 def create(make: Callable[..., T], kind: type[ClientConfig], source: Properties, options: Mapping[str, Any], **others: object) -> T:
-    """`make` with the options of `source`, of `options`, which win, and those of `others` that are not None: a subclass may not have these.
+    """Call `make` with the options of `source`, the `options` in place of equal ones, and those `others` that are not None.
 
-    A note on its ConfigError says where an option is from.
+    A subclass may not take an argument of `others`, so None is not passed. A note on a ConfigError names the property and file of an
+    option.
     """
     more = {**options, **{name: value for name, value in others.items() if value is not None}}
     found = translate(kind, source, more)
     try:
         return make(**found.options, **more)
     except ConfigError as error:
-        text = str(error)
+        text = str(error)  # names its options: only their origins are of use
         named = [f"{option} is {item.name} of {item.where}" for option, item in found.origins.items() if re.search(rf"\b{option}\b", text)]
         if named:
             error.add_note("; ".join(named))

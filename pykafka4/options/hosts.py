@@ -32,7 +32,7 @@ class AllowedHosts:
 
 
 def address_or_name(host: str) -> IPv4Address | IPv6Address | str:
-    """`host` without its spelling: the same value for hosts that are equal."""
+    """The value by which hosts are compared: equal for all spellings of an address, and for a name with capitals or a final dot."""
     try:
         return ip_address(host)
     except ValueError:

@@ -8,12 +8,12 @@ from typing import Final
 
 __all__ = ["restore_lines"]
 
-_ESCAPED: Final = re.compile(r"\\+[nr]")  # a literal \n: neither base64 nor a label has a backslash
+_ESCAPED: Final = re.compile(r"\\+[nr]")  # a line end as \n in text: neither base64 nor a label has a backslash of its own
 _BLOCK: Final = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)(.*?)(-----END \2-----)", re.DOTALL)
 
 
 def restore_lines(text: str) -> str:
-    """The blocks of `text` with lines as OpenSSL needs them, whatever separated them; `text` itself if it has no block."""
+    """The blocks of `text` with lines as OpenSSL needs them, whatever their separators; `text` itself if it has no block."""
     blocks = _BLOCK.findall(_ESCAPED.sub("\n", text))
     return "".join(f"{begin}\n{_body(body)}\n{end}\n" for begin, _, body, end in blocks) or text
 

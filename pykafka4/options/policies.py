@@ -1,6 +1,6 @@
-"""Topic policies and rate limits. Rule: an exact name comes before patterns, and of the patterns the first one that matches counts.
+"""Parses topic policies and rate limits, and finds the entry for a topic: the exact name, otherwise the first pattern that matches.
 
-Only that one counts: a setting that it lacks is the producer's own. Patterns are those of `fnmatch`: `*`, `?`, `[ab]`.
+Invariant: a topic has one entry. A setting that the entry lacks is the producer's own. Patterns are as in `fnmatch`: `*`, `?`, `[ab]`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pykafka4.options.fields import MAX_INT, bad, real, whole
 
 __all__ = ["LEVELS", "SETTINGS", "Matcher", "RateLimit", "TopicPolicy", "check_level", "policies_of", "policy_with", "rates_of"]
 
-# What a topic can have of its own: options of the producer with these names, with the same checks.
+# Settings that a topic can have of its own. The producer's options with these names have the same checks.
 SETTINGS: Final = (
     "linger_ms",
     "batch_bytes",
@@ -29,9 +29,9 @@ SETTINGS: Final = (
     "compression_max_ratio",
     "max_message_bytes",
 )
-# The same as `wire.records.compression.LEVELS`, which configuration must not import; a test compares them.
+# The same as `wire.records.compression.LEVELS`, which options must not import; a test compares both.
 LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
-LONGEST_INTERVAL: Final = 86_400_000  # ms
+LONGEST_INTERVAL: Final = 86_400_000  # ms, a day
 T = TypeVar("T")
 
 
@@ -45,7 +45,7 @@ class TopicPolicy:
 
 @attrs.frozen
 class RateLimit:
-    """How many records of each topic that matches `pattern` are taken in an interval."""
+    """The limit to the records that `send` takes in an interval, for each topic that matches `pattern`."""
 
     pattern: str
     max_messages: int | None  # None: no limit
@@ -57,20 +57,20 @@ class RateLimit:
 
 
 class Matcher(Generic[T]):
-    """Finds what counts for a topic."""
+    """The entries of a mapping by topic names and patterns, for looking up a topic."""
 
     def __init__(self, rows: Mapping[str, T]) -> None:
         self._exact = dict(rows)
         self._patterns = [(re.compile(translate(pattern)).match, row) for pattern, row in rows.items()]
 
     def __call__(self, topic: str) -> T | None:
-        """That of `topic`, or None."""
+        """The entry of `topic`, or None."""
         found = self._exact.get(topic)
         return found if found is not None else next((row for matches, row in self._patterns if matches(topic)), None)
 
 
 def check_level(codec: str, level: int | None) -> None:
-    """ConfigError if `codec` has no such level."""
+    """Raise ConfigError if `codec` has no such level."""
     if level is None:
         return
     if codec not in LEVELS:
@@ -81,7 +81,7 @@ def check_level(codec: str, level: int | None) -> None:
 
 
 def _rows(name: str, value: object) -> list[tuple[str, Any]]:
-    """The entries of the option's mapping."""
+    """The entries of the option `name`, with plain strings as keys."""
     if not isinstance(value, Mapping):
         raise ConfigError(f"{name} is of type {type(value).__name__}: must be a mapping from names or patterns of topics")
     for pattern in value:
@@ -105,7 +105,7 @@ def policies_of(value: object) -> Any:
 
 
 def policy_with(policy: TopicPolicy, fields: Mapping[str, attrs.Attribute[Any]], codec: str) -> TopicPolicy:
-    """`policy` with checked settings; `codec` is the producer's. Raises ConfigError with its pattern."""
+    """`policy` with settings checked by the producer's `fields`; `codec` is the producer's. Raises ConfigError with the pattern."""
     checked: dict[str, Any] = {}
     try:
         for name, value in policy.settings:
@@ -128,7 +128,7 @@ def rates_of(value: object) -> Any:
 
 
 def _rate(pattern: str, row: Any) -> RateLimit:
-    """None for `row`: topics of this pattern have no limit, whatever patterns come after it."""
+    """Parse one entry. None for `row` exempts topics of this pattern from the limits of later patterns."""
     name = f"rate_limits[{pattern!r}]"
     if row is None:
         return RateLimit(pattern, None, 1)

@@ -1,6 +1,6 @@
-"""The proxy's URL. Rule: an error names what is wrong and the way out, but of the URL it shows the scheme only: the rest may be a secret.
+"""Parses the URL of a proxy. Invariant: an error names the wrong part and the way out, but shows only the scheme: the rest may be a secret.
 
-No error is raised inside of an `except` block whose exception would hold a part of the URL.
+No error is raised inside an `except` block: the handled exception, which holds a part of the URL, would be its context.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from pykafka4.options.servers import parse_host
 __all__ = ["Proxy", "ProxyKind", "parse_proxy"]
 
 LONGEST: Final = 255  # bytes of a user name or password, the limit of SOCKS 5
+# A text before `://` that is no scheme may be a part of a password, so no error shows it.
 SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,19}")
 BROKEN_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 SUCH_AS: Final = "socks5://host:port or http://host:port"
 
 
 class ProxyKind(Enum):
-    """What the client speaks to the proxy."""
+    """The protocol between client and proxy."""
 
     SOCKS5 = "socks5"
     HTTP = "http"
@@ -44,7 +45,7 @@ REFUSED: Final = {
 
 @attrs.frozen
 class Proxy(Secret):
-    """A proxy, and what it is told about who asks."""
+    """A proxy, and the credentials for it."""
 
     kind: ProxyKind
     host: str
@@ -57,12 +58,12 @@ class Proxy(Secret):
 
     @property
     def address(self) -> str:
-        """For messages."""
+        """The proxy's host and port for messages, without credentials."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_proxy(value: object) -> Proxy | None:
-    """Parse `socks5://[user:password@]host:port` or `http://…`. Names are always resolved by the proxy, so `socks5h` is the same."""
+    """Parse `socks5://[user:password@]host:port` or `http://…`. The proxy resolves the names of brokers, so `socks5h` is the same."""
     if value is None or isinstance(value, Proxy):
         return value
     if not isinstance(value, str):

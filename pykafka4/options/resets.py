@@ -1,4 +1,4 @@
-"""The option `auto_offset_reset`: `earliest`, `latest`, `none`, or a duration in ISO 8601 (KIP-1106)."""
+"""Parses the option `auto_offset_reset`: `earliest`, `latest`, `none`, or a duration in ISO 8601 (KIP-1106)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykafka4.options.fields import bad, plain
 __all__ = ["BY_DURATION", "MOST_MS", "check_reset", "duration_ms", "parse_reset"]
 
 BY_DURATION: Final = "by_duration:"
-MOST_MS: Final = 2**53  # of a duration: every number of ms up to here is exact, and no log is older
+MOST_MS: Final = 2**53  # the longest duration: a float has each integer up to here exactly, and no log is older
 FIXED: Final = ("earliest", "latest", "none")
 PART: Final = r"(?:([-+]?\d{1,18})%s)?"
 # As java.time.Duration.parse. A group of the time part is missing if the text ends with `T`.
@@ -21,14 +21,14 @@ ISO: Final = re.compile(
 
 
 def parse_reset(value: Any) -> Any:
-    """The option as a text. A timedelta is a duration; what is neither that nor a text is left to the check of the option."""
+    """The option as a text. A timedelta becomes a duration; `check_reset` refuses other types."""
     if isinstance(value, timedelta):
         return f"{BY_DURATION}PT{value / timedelta(seconds=1):.3f}S"
     return plain(value)
 
 
 def check_reset(_: Any, attribute: Any, value: Any) -> None:
-    """ConfigError for another text or type."""
+    """Raise ConfigError for any other text or type."""
     if isinstance(value, str) and (value in FIXED or (value.startswith(BY_DURATION) and duration_ms(value) is not None)):
         return
     raise bad(attribute.name, value, "must be one of earliest, latest, none, by_duration:PT1H (ISO 8601, not negative), or a timedelta")

@@ -1,4 +1,4 @@
-"""Secret. Rule: what holds a secret shows it in no `repr`, is pickled nowhere, and leaves nothing of it in the error for a wrong value.
+"""Protects values that hold secrets. Invariant: no `repr`, no pickle and no error for a wrong value shows the secret.
 
 A pickle is a file or a message in plain text.
 """
@@ -13,13 +13,13 @@ __all__ = ["Secret", "hidden", "refuse"]
 
 
 def refuse(self: object, protocol: Any) -> NoReturn:
-    """`__reduce_ex__` of a class."""
+    """Refuse to be pickled: the `__reduce_ex__` of a class with a secret."""
     name = type(self).__name__
     raise TypeError(f"a {name} cannot be pickled, as that would show its secret: pass a function that returns one where it is used")
 
 
 class Secret:
-    """A value that cannot be pickled. A copy is the value itself, as it never changes."""
+    """The base of values with a secret, which cannot be pickled. A copy is the value itself, as it never changes."""
 
     __slots__ = ()
 
@@ -37,5 +37,5 @@ class Secret:
 
 
 def hidden(value: object) -> str:
-    """What `repr` shows of a secret."""
+    """The text of a secret in a `repr`; an `attrs` field takes it as its `repr`."""
     return "<hidden>"

@@ -1,4 +1,4 @@
-"""Security options. Rule: secrets are shown by no error and no `repr`; an option that would have no effect is refused."""
+"""Defines the options of TLS and SASL. Invariant: no error and no `repr` shows a secret, and an option without effect is refused."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ PASSWORD: Final = ("sasl_username", "sasl_password")
 KERBEROS: Final = ("sasl_kerberos_service_name", "sasl_kerberos_principal", "sasl_kerberos_keytab")
 TOKEN: Final = ("sasl_delegation_token",)
 SASL: Final = ("sasl_mechanism", *PASSWORD, *TOKEN, "sasl_oauth_token", *KERBEROS)
-NEEDED: Final = {"OAUTHBEARER": ("sasl_oauth_token",), "GSSAPI": ()}  # the others need a password
+NEEDED: Final = {"OAUTHBEARER": ("sasl_oauth_token",), "GSSAPI": ()}  # the other mechanisms need user name and password
 OPTIONAL: Final = {"GSSAPI": KERBEROS, "SCRAM-SHA-256": TOKEN, "SCRAM-SHA-512": TOKEN}
 EXCLUSIVE: Final = (("ssl_cafile", "ssl_ca_pem"), ("ssl_certfile", "ssl_cert_pem"), ("ssl_keyfile", "ssl_key_pem"))
 
 
 def _is_context(value: object) -> bool:
-    return hasattr(value, "wrap_socket") and hasattr(value, "check_hostname")  # not by its class: `core` imports this, and no `ssl`
+    # Not by its class: `core` imports this module, and must not import `ssl`.
+    return hasattr(value, "wrap_socket") and hasattr(value, "check_hostname")
 
 
 @attrs.frozen(kw_only=True)
 class SecurityConfig:
-    """How connections are encrypted, and how the client and the brokers authenticate each other."""
+    """Options of encryption, and of the authentication of client and brokers."""
 
     security_protocol: str = choice(
         "PLAINTEXT", PROTOCOLS, "Protocol of the connections: SSL encrypts them, SASL authenticates the client."
@@ -103,6 +104,7 @@ class SecurityConfig:
             self._check_sasl()
 
     def _refuse_without_effect(self) -> None:
+        """Refuse `ssl_*` and `sasl_*` options that have no effect with this `security_protocol`."""
         for names, needed, active in ((TLS, "SSL or SASL_SSL", self.encrypts), (SASL, "SASL_SSL or SASL_PLAINTEXT", self.authenticates)):
             idle = [] if active else given(self, names)
             if idle:
@@ -143,7 +145,7 @@ _warned: set[str] = set()
 
 
 def _warn_of_clear_text(mechanism: str) -> None:
-    """Once per process."""
+    """Warn once per process and mechanism."""
     if mechanism not in _warned:
         _warned.add(mechanism)
         log.warning("security_protocol=SASL_PLAINTEXT with %s sends the credentials in clear text: use SASL_SSL", mechanism)

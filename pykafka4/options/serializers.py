@@ -1,6 +1,6 @@
 """Reads the options that name serializers and deserializers: a name, a callable, or a mapping from topic names and patterns to either.
 
-Which entry of a mapping applies to a topic is the rule of `policies`.
+`policies.Matcher` chooses the entry of a mapping for a topic.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Deserialize: TypeAlias = Callable[[str, bytes, Any], Any]  # with topic, data an
 
 @attrs.frozen
 class TopicSerializers:
-    """An option that is a mapping. It can be hashed, as a configuration is a key of the pool of `pykafka4.spark`."""
+    """An option that is a mapping. It can be hashed, because the pool of `pykafka4.spark` has configurations as keys."""
 
     rows: tuple[tuple[str, str | Callable[..., Any]], ...]
 
 
 @attrs.frozen
 class Kind:
-    """Serializers, or deserializers."""
+    """The kind of an option: serializers or deserializers."""
 
     noun: str
     named: Mapping[str, Callable[..., Any]]
-    arguments: str  # of a callable
-    most: int  # how many these are
+    arguments: str  # of a callable, for messages
+    most: int  # the largest number of these arguments
 
 
 SERIALIZER: Final = Kind("serializer", NAMED, "topic and value, or only the value", 2)
@@ -71,7 +71,7 @@ def parse_value_deserializers(given: Any) -> Any:
 
 
 def _parse(option: str, kind: Kind, given: object) -> str | Callable[..., Any] | TopicSerializers | None:
-    """`given`, if it is a value of `option`, with a mapping as TopicSerializers. Raises ConfigError naming both."""
+    """Check `given`, and make a mapping TopicSerializers. Raises ConfigError with the option and the value."""
     if given is None or isinstance(given, TopicSerializers):
         return given
     if not isinstance(given, Mapping):
@@ -100,12 +100,12 @@ def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., An
 
 
 def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:
-    """What finds the serializer of a topic in an option's value. It finds None if there is none: then bytes and str are sent."""
+    """A function from a topic to its serializer by an option's value; to None without one: then bytes and str are sent."""
     return _finder(given, _serializer)
 
 
 def deserializer_finder(given: Any) -> Callable[[str], Deserialize | None]:
-    """What finds the deserializer of a topic in an option's value, a callable with topic, data and record; None if there is none."""
+    """A function from a topic to its deserializer by an option's value, a callable with topic, data and record; to None without one."""
     return _finder(given, _deserializer)
 
 
@@ -121,13 +121,13 @@ def _serializer(one: str | Callable[..., Any]) -> Serializer:
         return NAMED[one]
     if _needed(one) != 1:
         return one
-    alone: Any = one  # as a serializer of kafka-python
+    alone: Any = one  # takes the value only, as serializers of kafka-python do
     return lambda topic, value: alone(value)
 
 
 def _deserializer(one: str | Callable[..., Any]) -> Deserialize:
     given: Any = NAMED_DESERIALIZERS[one] if isinstance(one, str) else one
-    needed = _needed(given, unknown=1)  # builtin classes, such as int, have no signature
+    needed = _needed(given, unknown=1)  # builtin classes such as int have no signature, and take the data only
     if needed <= 1:
         return lambda topic, data, record: given(data)
     if needed == 2:
@@ -136,7 +136,7 @@ def _deserializer(one: str | Callable[..., Any]) -> Deserialize:
 
 
 def _needed(serializer: Callable[..., Any], unknown: int = 2) -> int:
-    """The number of positional arguments without a default; 2 if it takes any number, `unknown` if the interpreter does not know it."""
+    """The number of positional arguments without a default; 2 if a callable takes any number, `unknown` if it has no signature."""
     try:
         parameters = inspect.signature(serializer).parameters.values()
     except (TypeError, ValueError):

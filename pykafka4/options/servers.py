@@ -1,4 +1,4 @@
-"""Servers. Rule: an address in an option is checked when it is given, and an error shows what was probably meant."""
+"""Parses addresses of brokers. An error shows the form that the application probably meant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
 
 
 def _wrong(value: object, allowed: str) -> ConfigError:
-    """A URL with a user name, and a dict of all options, may hold a password, so they are not shown."""
+    """The error for a wrong value. A URL with a user name, or a dict of all options, may hold a password, and is not shown."""
     text = shown(value)
     if isinstance(value, Mapping) or "@" in text:
         text = f"<{type(value).__name__}, not shown>"
@@ -55,7 +55,7 @@ def _parse_server(part: object) -> tuple[str, int]:
 
 
 def parse_host(host: str) -> str:
-    """The name or address, without brackets. ValueError says why it is neither."""
+    """Check a name or address, and remove the brackets. Raises ValueError with the reason."""
     address = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if ":" in address:  # `::1` is an address, `a:b:c` is not
         try:
@@ -66,14 +66,14 @@ def parse_host(host: str) -> str:
     if wrong := [character for character in host if character in WRONG_IN_HOSTS or character.isspace() or not character.isprintable()]:
         raise ValueError(f"{wrong[0]!r} cannot be in a host name")
     try:
-        host.encode("idna")  # as the resolver will
+        host.encode("idna")  # the resolver does the same, but would fail at each connection attempt
     except UnicodeError as error:
         raise ValueError(f"{host!r} is not a valid host name: {error}") from None
     return host
 
 
 def _way_out(part: object) -> str:
-    """A hint at what was probably meant."""
+    """A hint at the probable mistake, as the end of a message."""
     if not isinstance(part, str):
         return ""
     if "," in part or ";" in part:

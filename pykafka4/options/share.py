@@ -1,4 +1,4 @@
-"""Options of share consumers. Rule: as in `config`, which has the options of every client."""
+"""Defines the options of share consumers; `config` has the options of every client."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ class ShareConsumerConfig(ClientConfig):
 
     @property
     def is_implicit(self) -> bool:
-        """Whether records are accepted by the next poll."""
+        """Whether the next poll accepts the records of the last one."""
         return self.share_acknowledgement_mode == "implicit"
