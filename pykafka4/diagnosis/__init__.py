@@ -1,6 +1,6 @@
-"""Looks at a cluster from outside for the reason why nothing flows. Rule: causes come first, and a cause hides what follows from it.
+"""Looks at a cluster from outside, and finds the reason why no records flow. Invariant: causes come first, and a cause hides its effects.
 
-`diagnose` runs the table of steps and returns findings, each with its evidence and the way out. It changes nothing.
+`diagnose` runs the table of steps, and yields findings, each with its evidence and the way out. It changes nothing in the cluster.
 
 Modules; each line imports only from lines below it:
     steps       the table of steps in order of cause; deadlines
@@ -9,6 +9,6 @@ Modules; each line imports only from lines below it:
     cluster     brokers, their listeners and versions, the controller, its clock
     access      logins at the bootstrap servers
     addresses   names, ports, TLS handshakes
-    case        what earlier steps found out
+    case        the options, and the results of earlier steps
     values      findings
 """

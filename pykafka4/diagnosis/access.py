@@ -1,4 +1,4 @@
-"""The way in: names, ports, TLS and logins at the bootstrap servers. Rule: an address that fails a step is left out of the next one."""
+"""Looks at names, ports, TLS and logins of the bootstrap servers. Invariant: an address that fails a step is left out of the next ones."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["look_at", "look_at_logins", "look_at_names", "look_at_ports", "look_at_tls"]
 
-SILENT: Final = ("response within", "no response", "not done within")
+SILENT: Final = ("response within", "no response", "not done within")  # words of a client's errors about a broker that is silent
 UNKNOWN_WAY: Final = "docs/guide/security.md, 'When it does not work', explains the message; the broker's log has its side"
 
 
 def look_at_names(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the names in bootstrap_servers resolve? With a proxy: does the proxy's, which looks the others up?"""
+    """Do the names in bootstrap_servers resolve? With a proxy: does the proxy's own name? The proxy resolves the others."""
     return look_at("names", case, *_first(case), seconds)
 
 
@@ -45,7 +45,7 @@ def look_at_ports(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def look_at_tls(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the brokers shake hands, with certificates that are valid for their names? What is behind a proxy is told by the login."""
+    """Do the TLS handshakes succeed, with certificates that are valid for the names? Behind a proxy the login shows it."""
     return look_at("tls", case, case.servers if case.config.proxy_url is None else [], BOOTSTRAP, seconds)
 
 
@@ -55,14 +55,14 @@ def _first(case: Case) -> tuple[list[Address], Role]:
 
 
 def look_at(step: str, case: Case, addresses: Sequence[Address], role: Role, seconds: float) -> Iterator[Finding]:
-    """Carry out `names`, `ports` or `tls` where what comes before has passed. A host with two ports is told once."""
+    """Carry out the step `names`, `ports` or `tls` at the addresses that passed the step before. Yields equal findings once."""
     looks: dict[str, tuple[Callable[[Address, float], Seen[Any]], Container[Address], dict[Address, Any], str]] = {
         "names": (partial(look_up, role=role), addresses, case.numbers, SILENT_NAMES),
         "ports": (lambda one, limit: connect(one, case.numbers[one], role, limit), case.numbers, case.open, role.port_is_silent),
         "tls": (lambda one, limit: shake_hands(one, case.open[one], role, case.config, case.tls, limit), case.open, case.open, FROZEN),
     }
     look, before, passed, silent = looks[step]
-    told: set[Finding] = set()
+    told: set[Finding] = set()  # a host with two ports has one finding for its name
     for address, seen in side_by_side(look, [one for one in addresses if one in before], seconds).items():
         if seen is None:
             about = address[0] if step == "names" else shown_address(address)
@@ -82,14 +82,15 @@ def look_at(step: str, case: Case, addresses: Sequence[Address], role: Role, sec
 
 @attrs.frozen
 class Login:
-    """The end of a client's first request: the cluster's id, or the error."""
+    """The result of a client's first request: the cluster's id, or the error."""
 
     cluster_id: str | None = None
     error: str = ""
 
 
 def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the brokers let this client in, and answer? Are they of one cluster?"""
+    """Do the brokers let this client in, and respond? Do they belong to one cluster?"""
+    # Behind a proxy only the proxy's port was looked at: if it is open, the login tries all servers.
     wanted = [server for server in case.servers if server in case.open or (case.config.proxy_url and case.open)]
     found = side_by_side(partial(_log_in, case), wanted, seconds)
     ids: dict[str | None, Address] = {}
@@ -116,7 +117,7 @@ def _log_in(case: Case, address: Address, seconds: float) -> Login | ConfigError
     try:
         client.refresh_metadata([], seconds)
         return Login(client.status()["cluster_id"])
-    except KafkaError as error:
+    except KafkaError as error:  # a time-out mostly: the connection's own error says more
         links = client.status()["brokers"]
         return Login(error=next((link["error"] for link in links if link["error"]), str(error)))
     finally:

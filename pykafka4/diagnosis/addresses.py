@@ -1,6 +1,6 @@
 """Looks at one address: its name, its port, its TLS. Invariant: each look ends by its deadline, whatever the network does.
 
-The looks do not use the client: it tries again without end, and these show the first thing that fails at each address.
+The looks use no client: a client tries again without end, and a look shows the first thing that fails at each address.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Number: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-SHARE: Final = 0.8
+SHARE: Final = 0.8  # of the time of `side_by_side`: a look that ends by itself has a better finding than a look that is left behind
 SILENT: Final = "no response"
-SOON_S: Final = 14 * DAY_S  # a certificate that ends so soon is a notice
+SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner is a notice
 
 
 @attrs.frozen
 class Role:
-    """Why an address is looked at, and so what to do about it."""
+    """The part that an address plays for the client, with the way out of each failure."""
 
     name_fails: str
     port_refuses: str
@@ -84,7 +84,7 @@ FROZEN: Final = (
     "the process is stopped, starved of CPU, or in a long garbage collection: see its log, and restart it if it does not come back"
 )
 CERTIFICATE: Final = "set ssl_certfile and ssl_keyfile to a certificate that the broker trusts"
-WAYS: Final = (  # words of an error, of a handshake or of a client, and what to do
+WAYS: Final = (  # words of an error of a handshake or client, and the way out; the first row that matches counts
     ("authority is not trusted", "set ssl_cafile to the certificate of the authority that signed the broker's"),
     ("self-signed", "set ssl_cafile to this certificate, or to the certificate of the authority that should have signed it"),
     ("has expired", "renew the broker's certificate; or set the clock of this machine"),
@@ -106,7 +106,7 @@ SHORT: Final = {"commonName": "CN", "organizationName": "O", "organizationalUnit
 
 @attrs.frozen
 class Seen(Generic[T]):
-    """What a look at an address found; `passed` is None if nobody can get on from there."""
+    """The result of a look at an address. `passed` is the input of the next step; None if the address failed."""
 
     finding: Finding
     passed: T | None = None
@@ -119,19 +119,19 @@ def shown_address(address: Address) -> str:
 
 
 def way_out(error: str, otherwise: str) -> str:
-    """What to do about an error of a handshake or of a client."""
+    """The way out of an error of a handshake or of a client; `otherwise` if WAYS has none."""
     return next((way for words, way in WAYS if words in error), otherwise)
 
 
 def frozen(step: str, about: str, evidence: str) -> Finding:
-    """The finding for a process that has accepted a connection, and no more."""
+    """The finding for a broker that accepts connections and then is silent: the kernel accepts, also for a process that is stopped."""
     return Finding(step, about, Outcome.WRONG, "accepts connections, but does not respond", evidence, FROZEN)
 
 
 def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
-    """The result of `look(item, seconds)` for each item; None for one that has not returned in time.
+    """Run `look(item, seconds)` for all items at once; the result of a look that does not return in time is None.
 
-    A resolver cannot be interrupted: its thread is left behind, and ends with the process. Other looks get a share of the time.
+    Nothing can interrupt a resolver: its thread is left behind, and ends with the process. All other looks end within SHARE of the time.
     """
     found: dict[T, R | None] = dict.fromkeys(items)
     results: SimpleQueue[tuple[T, R]] = SimpleQueue()
@@ -148,7 +148,7 @@ def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: flo
 
 
 def wall_s() -> float:
-    """Seconds since 1970, to compare with what others wrote."""
+    """The seconds since 1970, for comparisons with times of brokers and certificates."""
     return time.time()
 
 
@@ -156,7 +156,7 @@ def wall_s() -> float:
 
 
 def look_up(address: Address, _: float, role: Role) -> Seen[list[Number]]:
-    """The addresses of a name."""
+    """Resolve the name of an address."""
     host = address[0]
     try:
         rows = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
@@ -178,7 +178,7 @@ def connect(address: Address, numbers: list[Number], role: Role, seconds: float)
     tried: list[str] = []
     for number in numbers:
         try:
-            _dial(number, seconds / len(numbers)).close()
+            _dial(number, seconds / len(numbers)).close()  # a silent address leaves time for the others
         except OSError as error:
             tried.append(f"{number[1][0]}: {SILENT if isinstance(error, TimeoutError) else explain(error)}")
             continue
@@ -207,7 +207,7 @@ def _dial(number: Number, seconds: float) -> socket.socket:
 def shake_hands(
     address: Address, number: Number, role: Role, config: SecurityConfig, context: ssl.SSLContext, seconds: float
 ) -> Seen[Number]:
-    """A TLS handshake with the options of the client. A certificate that is refused is described."""
+    """Do a TLS handshake with the options of the client, and describe a refused certificate."""
     about, seconds = shown_address(address), seconds / 3  # one handshake, and two to describe the certificate
     try:
         with _dial(number, seconds) as sock, context.wrap_socket(sock, server_hostname=address[0]) as tls:
@@ -229,7 +229,7 @@ def shake_hands(
 
 
 def _refused(config: SecurityConfig, host: str, number: Number, seconds: float) -> list[str]:
-    """The certificate that was refused. `ssl` describes only what it trusts: fetch it, then trust just this one, whatever its dates."""
+    """Describe the refused certificate. `ssl` describes only trusted ones: fetch it unverified, then trust it alone, whatever its dates."""
     if config.ssl_context is not None:
         return []
     blind, narrow = Contexts(config).current(), Contexts(config).current()

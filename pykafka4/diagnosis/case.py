@@ -1,4 +1,4 @@
-"""The case: what is looked at, and what earlier steps found out for later ones. Invariant: everything in it is closed with it."""
+"""Keeps the options of a diagnosis, and the results of earlier steps for later ones. Invariant: `close` closes each client of the case."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from pykafka4.options.config import ClientConfig
 
 __all__ = ["CLOSE_S", "Case", "failed"]
 
-CLOSE_S = 1.0
+CLOSE_S = 1.0  # a broker that does not respond must not hold up the next step
 
 
 @attrs.define(eq=False)
 class Case:
-    """One diagnosis. Raises ConfigError for options that no client takes."""
+    """The state of one diagnosis. Raises ConfigError for options that no client takes."""
 
     options: Mapping[str, Any]
     topics: Sequence[str] = ()
     groups: Sequence[str] = ()
     config: ClientConfig = attrs.field(init=False)
     context: ssl.SSLContext | None = attrs.field(init=False)
-    numbers: dict[Address, list[Number]] = attrs.field(factory=dict)  # of names that resolve
-    open: dict[Address, Number] = attrs.field(factory=dict)  # ports that accept connections, and shake hands
+    numbers: dict[Address, list[Number]] = attrs.field(factory=dict)  # names that resolve
+    open: dict[Address, Number] = attrs.field(factory=dict)  # ports that accept connections, and pass the TLS handshake if there is one
     told: set[Address] = attrs.field(factory=set)  # addresses with a finding that something is wrong
     entries: list[Address] = attrs.field(factory=list)  # bootstrap servers that let this client in
     cluster: ClusterDescription | None = None
@@ -50,31 +50,31 @@ class Case:
         return list(dict.fromkeys(self.config.bootstrap_servers))
 
     def client_of(self, servers: Sequence[Address], seconds: float) -> Client:
-        """A client that begins with `servers`, and waits for nobody longer than that."""
+        """A client with these `servers`, which waits for no connection and no response longer than `seconds`."""
         limit = max(1, round(seconds * 1000))
         names = ("request_timeout_ms", "socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         return Client(**{**self.options, "bootstrap_servers": servers, **dict.fromkeys(names, limit)})
 
     def connect(self, seconds: float) -> None:
-        """Make the client with which later steps look at the cluster."""
+        """Make the client for the later steps, with the bootstrap servers that let it in."""
         self._client = self.client_of(self.entries, seconds)
         self._admin = AdminClient(client=self._client)
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """`context`, where the client uses TLS."""
+        """The context of a client that uses TLS."""
         assert self.context is not None
         return self.context
 
     @property
     def client(self) -> Client:
-        """For calls about the cluster, after `connect`."""
+        """The client for the later steps, after `connect`."""
         assert self._client is not None
         return self._client
 
     @property
     def admin(self) -> AdminClient:
-        """The same."""
+        """The admin client for the later steps, after `connect`."""
         assert self._admin is not None
         return self._admin
 
@@ -87,7 +87,7 @@ class Case:
 
 
 def failed(step: str, about: str, what: str, error: KafkaError, way_out: str = "", denied: Outcome = Outcome.UNSEEN) -> Finding:
-    """The finding for a look that ended with `error`. `denied`: what it means that a right is missing."""
+    """The finding for a look that ended with `error`; `denied` is its outcome if this user lacks a right."""
     if isinstance(error, AuthorizationError):
         right = Right(error.operation or "DESCRIBE", error.resource or "cluster", error.resource_name or "")
         return Finding(step, about, denied, f"this user may not {right}", str(error.code), right.way_out)

@@ -1,4 +1,4 @@
-"""Brokers, their listeners and versions, the controller and its clock. Rule: brokers that are down are told before what follows from it."""
+"""Looks at brokers, their listeners and versions, the controller and its clock. Brokers that are down come before their effects."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersi
 __all__ = ["look_at_brokers", "look_at_controller", "look_at_listeners"]
 
 START: Final = "start it, or see in its log why it cannot reach the controllers; partitions that have replicas on it are behind until then"
-SKEW_S: Final = 5.0  # certificates, tokens and times of records are off by less than that without anybody noticing
+SKEW_S: Final = 5.0  # a smaller difference does no harm to certificates, tokens and times of records
 ASKED: Final = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-CALL_S: Final = 0.5  # after which a call that has its own deadline is not waited for any more
+CALL_S: Final = 0.5  # a call ends by its own deadline; if it is later than this, the look goes on without it
 LAGGING: Final = 1_000  # records of the metadata log; an idle cluster writes two a second
 
 
@@ -61,7 +61,7 @@ def _up(case: Case) -> list[Broker]:
 
 
 def _answers(case: Case, brokers: list[Broker], seconds: float) -> Iterator[Finding]:
-    """Ask each for its versions, at the address that it advertises."""
+    """Ask each broker for its versions, at its advertised address."""
     waiting = [(broker, case.client.futures.request(broker.id, ASKED, seconds)) for broker in brokers]
     ranges: dict[Any, list[Broker]] = {}
     for broker, future in waiting:
@@ -93,7 +93,7 @@ def _named(broker: Broker) -> str:
 
 
 def look_at_controller(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the controllers have a leader, which answers? Is its clock ours?"""
+    """Do the controllers have a leader that responds? Does its clock agree with this machine's?"""
     before, began = wall_s(), monotonic()
     try:
         quorum = case.admin.describe_quorum(timeout=seconds)
@@ -110,7 +110,7 @@ def look_at_controller(case: Case, seconds: float) -> Iterator[Finding]:
     if late:
         yield Finding("controller", "", Outcome.NOTICE, "controllers are behind their leader", "; ".join(late), "see their logs")
     yield Finding("controller", f"controller {quorum.leader}", Outcome.FINE, "leads the controllers", evidence)
-    yield from _clock(quorum, before + took / 2, took / 2)
+    yield from _clock(quorum, before + took / 2, took / 2)  # the leader read its clock somewhere within `took`
 
 
 def _of_zookeeper(case: Case) -> Iterator[Finding]:
@@ -123,7 +123,7 @@ def _of_zookeeper(case: Case) -> Iterator[Finding]:
 
 
 def _clock(quorum: QuorumDescription, ours: float, doubt: float) -> Iterator[Finding]:
-    """The leader writes its own time into the row of itself, as it fetches from nobody (`LeaderState.describeReplicaState`)."""
+    """Compare the clocks. The leader fetches from nobody, so its own row has its time (`LeaderState.describeReplicaState`)."""
     theirs = next((voter.last_fetch_ms for voter in quorum.voters if voter.id == quorum.leader), None)
     if theirs is None:
         return

@@ -1,4 +1,4 @@
-"""Groups: coordinator, members, lag, rights. Rule: lag alone is nothing wrong; lag that nobody reads is."""
+"""Looks at coordinators, members, lag and rights of groups. Lag alone is no fault; lag without a member that reads is one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ: Final = {"READ": "members cannot join or commit"}
 MISSING: Final = "GROUP_ID_NOT_FOUND"
 LOST: Final = "the log has lost records (an unclean election), or the offset belongs to another topic: rewind the group"
 CHECK: Final = "check group_id; a group exists from its first member or commit on"
-STATES: Final = {  # that are no rest
+STATES: Final = {  # states of a group that rebalances
     "PreparingRebalance": "members join: nobody reads until all have",
     "CompletingRebalance": "partitions are being assigned",
     "Assigning": "partitions are being assigned",
@@ -42,7 +42,7 @@ def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _without_offsets(case: Case, name: str, error: KafkaError, seconds: float) -> GroupLag | KafkaError:
-    """A share group commits no offsets, and so has no lag here."""
+    """Describe a group of another type, without lag: a share group commits no offsets."""
     found = case.admin.describe_groups([name], seconds)[name]
     return error if isinstance(found, KafkaError) else GroupLag(found, ())
 
@@ -53,7 +53,7 @@ def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Fin
     if group.type not in (CLASSIC, CONSUMER):
         return
     name, about = group.group_id, f"group {group.group_id}"
-    message: Any = (  # the responses of both name the rights alike
+    message: Any = (  # both responses have the rights in fields of the same name
         ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=True)
         if group.type == CONSUMER
         else DescribeGroupsRequest(groups=[name], include_authorized_operations=True)

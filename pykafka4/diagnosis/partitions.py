@@ -1,4 +1,4 @@
-"""Topics: rights, leaders, replicas. Rule: a partition without a leader is not told again for its replicas."""
+"""Looks at rights on topics, leaders and replicas. Invariant: a leaderless partition has no second finding for its replicas."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataRes
 
 __all__ = ["Part", "look_at_partitions", "lost_disks", "right"]
 
-MOST_TOPICS: Final = 200  # whose settings are asked for
+MOST_TOPICS: Final = 200  # one look asks for the settings of so many topics
 USES: Final = {"WRITE": "producers are refused", "READ": "consumers are refused"}
 MISSING: Final = "check the name; brokers create topics at the first record only with auto.create.topics.enable"
 
 
 @attrs.frozen
 class Part:
-    """A partition, as a broker describes it."""
+    """A partition in a broker's metadata: ids of brokers, leader -1 for none."""
 
     tp: TopicPartition
     leader: int
@@ -57,7 +57,7 @@ def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _metadata(case: Case, seconds: float) -> MetadataResponse:
-    """Of the topics that are asked for, with rights if brokers tell them; without names of all topics."""
+    """Fetch the metadata of the named topics, with rights if the broker knows that version; otherwise of all topics, without rights."""
     topics = [MetadataRequest.Topic(name=name) for name in case.topics] or None
     message = MetadataRequest(topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=topics is not None)
     try:
@@ -88,7 +88,7 @@ def _topic(row: Any, *, is_named: bool) -> Iterator[Finding]:
 
 
 def right(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
-    """What this user may do with a thing; `uses`: operations, and what happens without them. Without all of them nothing flows."""
+    """Compare `allowed` with `uses`, a table of operations and the harm without them. The outcome is WRONG if the user may do none."""
     about = f"{kind} {name}"
     if allowed is None:
         yield Finding(step, about, Outcome.UNSEEN, "rights are not told", "the broker is too old, or tells them to nobody")
@@ -123,7 +123,7 @@ def _leaders(without: list[Part], total: int, up: set[int]) -> Iterator[Finding]
 
 
 def lost_disks(parts: list[Part], up: set[int]) -> Iterator[Finding]:
-    """A replica that is offline at a broker that is up was on a disk that failed."""
+    """Find replicas on failed disks: they are offline while their broker is up."""
     for node in sorted({node for part in parts for node in part.offline} & up):
         lost = [part.tp for part in parts if node in part.offline]
         way = "see its log for the directory, mend the disk, and restart the broker"
@@ -152,7 +152,7 @@ def _replicas(case: Case, parts: list[Part], up: set[int], seconds: float) -> It
 
 
 def _minimum(case: Case, topics: list[str], seconds: float) -> tuple[dict[str, int], KafkaError | None]:
-    """min.insync.replicas of topics, and an error of those that are not known."""
+    """The min.insync.replicas of topics, and one error of the topics whose setting is unknown."""
     try:
         found = case.admin.describe_configs([("topic", name) for name in topics[:MOST_TOPICS]], timeout=seconds)
     except KafkaError as error:

@@ -1,6 +1,6 @@
-"""The steps of a diagnosis, in order of cause. Invariant: no step begins after the deadline, and each ends by its own.
+"""Runs the steps of a diagnosis in order of cause. Invariant: no step begins after the deadline, and each step ends by its own.
 
-A step whose needs are not there is not carried out: what it would find follows from what is told already.
+A step is left out if its needs are missing: its findings would be effects of earlier ones.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["NOT_LOOKED", "STEPS", "Step", "diagnose"]
 
 @attrs.frozen
 class Step:
-    """A step, and how long it may take. `needs` and `of` are attributes of the case: without the one there is no way to look, without the
-    other nothing to look at.
+    """A step, and the seconds that it may take. `needs` and `of` are attributes of the case: if `needs` is empty, the step cannot look; if
+    `of` is empty, it has nothing to look at.
     """
 
     name: str
@@ -55,10 +55,10 @@ LEAST_S: Final = 0.2  # a look with less time tells nothing
 def diagnose(
     options: Mapping[str, Any], *, topics: Sequence[str] = (), groups: Sequence[str] = (), timeout: float = 30.0
 ) -> Iterator[Finding]:
-    """Why does nothing flow? Findings as they are made, for a client with `options` (those of `Client`), within `timeout` seconds.
+    """Yield findings, each as soon as it is known, for a client with `options` (as `Client` takes), within `timeout` seconds.
 
-    `topics`: only these, and what this user may do with them; otherwise all topics that it may see. `groups`: members, lag, rights.
-    Raises ConfigError for wrong options. Nothing is written, no group is joined and no topic created.
+    `topics`: the look takes only these, with this user's rights; without them, all topics that the user may see. `groups`: members, lag and
+    rights of these. Writes nothing, joins no group and creates no topic. Raises ConfigError for wrong options.
     """
     case, until = Case(dict(options), topics, groups), monotonic() + timeout
     try:
@@ -66,7 +66,7 @@ def diagnose(
             if not getattr(case, step.of):
                 continue
             left = until - monotonic()
-            share = left / 2 if number < len(STEPS) - 1 else left  # what follows has to have some, too
+            share = left / 2 if number < len(STEPS) - 1 else left  # the other half is for the steps that follow
             if not getattr(case, step.needs):
                 yield Finding(step.name, "", Outcome.UNSEEN, NOT_LOOKED, way_out=BEFORE)
             elif left < LEAST_S:

@@ -1,4 +1,4 @@
-"""Findings. Rule: a finding names the thing, shows the evidence, and says what to do if something is wrong."""
+"""Defines findings. Invariant: a finding names the thing, shows the evidence, and has a way out if the thing is at fault."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ __all__ = ["Finding", "Outcome"]
 
 
 class Outcome(Enum):
-    """How a thing was found."""
+    """The result of a look at a thing."""
 
     FINE = "fine"
-    NOTICE = "notice"  # it works, and may be what stops some user, or will stop everybody
+    NOTICE = "notice"  # the thing works now, but stops some users already, or all users later
     WRONG = "wrong"
-    UNSEEN = "unseen"  # nobody could look, as a right is missing or something before is wrong
+    UNSEEN = "unseen"  # the look was not possible: a right is missing, or an earlier step failed
 
 
 @attrs.frozen
 class Finding:
-    """What a step found out `about` a thing: an address, a broker, a topic, a group; or the cluster, if that is empty.
+    """The finding of a step `about` a thing: an address, a broker, a topic or a group; the cluster if `about` is empty.
 
-    `what` is a sentence about it, `evidence` what was measured or answered, `way_out` what to do; empty if there is nothing to do.
+    `what` is a sentence about the thing, `evidence` the measured value or the answer, `way_out` the next action, empty if none is needed.
     """
 
     step: str
