@@ -1,8 +1,9 @@
-"""Sockets, threads and time. Rule: no other package uses them; no Kafka decision is made here.
+"""Runs the loop of a client: sockets, threads and time. Invariant: no other package uses these three, and this package decides nothing
+that belongs to Kafka's protocol.
 
 Modules; each line imports only from lines below it:
-    loop         the loop thread: polls the machines, moves bytes, sleeps
-    oidc         OidcToken: tokens from an OpenID Connect issuer, over HTTP
+    loop         `Loop`, the thread that polls the machines, moves bytes and sleeps
+    oidc         `OidcToken`, which fetches tokens from an OpenID Connect issuer over HTTP
     transports   the choice of the transport
     secure       the transport for TLS
     portable     the transport over `selectors`
@@ -15,8 +16,8 @@ Modules; each line imports only from lines below it:
     kerberos     tickets for GSSAPI, from the Kerberos library
     handoff/     where application threads and client threads meet, with all locks
     logs         the thread that runs logging handlers
-    hangs        loops that hang, with their stacks
-    system       the names of threads, locks and clock, which the simulation replaces
-    threads      threads, greenlets and locks; the identity of callers
+    hangs        the search for loops that hang, with their stacks
+    system       the names of threads, locks and the clock, which the simulation replaces
+    threads      threads, greenlets and locks; the identity of the calling thread
     living       weak references to living objects, for forks and the end of the process
 """

@@ -1,6 +1,7 @@
-"""Credentials. Rule: the application's callables are asked for each connection, on helper threads; a token is used again while it is fresh.
+"""Makes the SASL mechanism for each authentication of a client, and keeps its token while the token is fresh.
 
-`Credentials.mechanism` blocks as long as the application's callables do, or a KDC. Nothing here logs or shows what they return.
+Invariant: the application's callables run for each connection, on helper threads, and no log or error shows the values that they return.
+`Credentials.mechanism` blocks as long as the application's callables, or a KDC, take to answer.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ __all__ = ["Credentials"]
 
 log = get_log("pykafka4.credentials")
 
-NONCE: Final = 24  # bytes
+NONCE: Final = 24  # bytes of the client's nonce of SCRAM
 
 
 @attrs.define(eq=False, repr=False)
 class Held:
-    """A token and what is known of it."""
+    """A token, with the time of its renewal and its verdicts."""
 
     token: Token
-    ask_at: float  # when to ask for the next one
-    refused: bool = False  # by a broker
-    is_told: bool = False  # whether the log says that there is no next one
+    ask_at: float  # when to ask the application for the next token
+    refused: bool = False  # a broker has refused the token
+    is_told: bool = False  # the log has a warning that the application gave no next token
 
 
 class Bearer(OAuthBearer):
-    """An exchange that tells when the broker refuses its token: first as JSON, then with an error code, or only one of the two."""
+    """An exchange that notes the broker's refusal of its token: as JSON, then with an error code, or only one of the two."""
 
     def __init__(self, held: Held) -> None:
         super().__init__(held.token)
@@ -61,19 +62,19 @@ class Bearer(OAuthBearer):
 
 
 class Credentials:
-    """Makes the mechanism for each authentication of one client. For several threads."""
+    """Makes the mechanism for each authentication of one client. For any thread."""
 
     def __init__(self, config: ClientConfig, clock: Callable[[], float] = time.time) -> None:
         """`clock`: seconds since 1970, as in tokens. Raises ConfigError if the package for the mechanism is missing."""
         self._config, self._clock = config, clock
         self._last: SaslCredentials | None = None
-        self._held: Newest[Held] = Newest()  # a call that took long must not replace a newer token
+        self._held: Newest[Held] = Newest()  # so that a call of the application that takes long does not replace a newer token
         self._kerberos = _kerberos(config)
 
     def mechanism(self, host: str) -> Mechanism:
-        """A mechanism with the current credentials, for the broker of that host name.
+        """Return a mechanism with the current credentials, for the broker with the name `host`.
 
-        Raises what a callable raises, and ConfigError for what it must not return.
+        An exception of the application's callable is raised here, and ConfigError for a value that the callable must not return.
         """
         if self._kerberos is not None:
             return self._kerberos.mechanism(host)
@@ -90,7 +91,7 @@ class Credentials:
         credentials = SaslCredentials(_ask(config.sasl_username), _ask(config.sasl_password), config.sasl_delegation_token)
         last = self._last
         if last == credentials:
-            return last  # the same object, as it has the derived keys
+            return last  # the same object, because it has the derived keys
         self._last = credentials
         return credentials
 
@@ -111,11 +112,11 @@ class Credentials:
 
     def _keep(self, token: Token, number: int) -> Held:
         held = Held(token, token.refresh_at(self._clock(), random.random()))
-        self._held.keep(number, held if token.expires_at is not None else None)  # without an expiry it is never used again
+        self._held.keep(number, held if token.expires_at is not None else None)  # a token without an expiry is used once
         return held
 
     def _spare(self, error: Exception) -> Held | None:
-        """The last token, if it is still valid: while no other can be had, connections need not wait for its successor."""
+        """Return the last token if it is still valid: while the application gives no other, connections can go on with this one."""
         held, now = self._held.value, self._clock()
         if held is None or held.refused or held.token.expires_at is None or now >= held.token.expires_at:
             return None

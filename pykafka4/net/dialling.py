@@ -1,8 +1,9 @@
-"""Dialling. Rule: the addresses of a name are tried in turn, and every attempt ends in an open socket or one error with all causes.
+"""Looks up the names of brokers, and connects to their addresses in turn. Invariant: every attempt ends in an open socket, or in one error
+with all causes.
 
-Names are looked up on a helper thread, as that may take long. The transport watches the sockets, and calls `ready` for those with news.
-With a proxy, its addresses are tried in place of the broker's, and the attempt ends with the handshake: the socket is then used like one
-that was dialled directly.
+Look-ups run on helper threads, as they may take long. The transport watches the sockets, and calls `ready` for each socket with news.
+With a proxy, the dialler tries the proxy's addresses in place of the broker's, and the attempt ends with the proxy's handshake: then the
+transport uses the socket like one that was dialled directly.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from pykafka4.options.proxy import Proxy
 
 __all__ = ["Dialled", "Dialler"]
 
-ADDRESS_SECONDS = 2.0  # for one of several addresses of a name, before the next one is tried
+ADDRESS_SECONDS = 2.0  # for one of several addresses of a name, before the dialler tries the next address
 IN_PROGRESS: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
 SKIPPED: Final = object()  # result of a look-up that was not started because no connection waited for it any more
 
@@ -41,10 +42,10 @@ Unwatch: TypeAlias = Callable[[int, socket.socket], None]
 
 @attrs.frozen(eq=False)
 class Dialled:
-    """How dialling ended. The caller closes `sock`."""
+    """The end of an attempt: an open socket, which the caller closes, or an error."""
 
     link: int
-    address: str  # as configured, or as a broker told it; for messages
+    address: str  # from the configuration, or from a broker's metadata; for messages
     sock: socket.socket | None
     error: ConnectionLost | None
 
@@ -57,34 +58,35 @@ class Attempt:
     def __init__(self, link: int, host: str, port: int, proxy: Proxy | None) -> None:
         self.link = link
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.prefix = self.address if proxy is None else f"{self.address}: proxy {proxy.address}"  # of errors
-        self.host = host if proxy is None else proxy.host  # that is dialled
-        self.handshake: Handshake | None = None  # to come, or under way
+        self.prefix = self.address if proxy is None else f"{self.address}: proxy {proxy.address}"  # errors begin with it
+        self.host = host if proxy is None else proxy.host  # the host to connect to
+        self.handshake: Handshake | None = None  # with the proxy: to come, or under way
         self.sock: socket.socket | None = None
-        self.addresses: deque[Address] = deque()  # not tried yet
+        self.addresses: deque[Address] = deque()  # addresses that were not tried yet
         self.trying = self.host
         self.errors: list[str] = []
         self.next_address_at: float | None = None
 
 
 class Dialler:
-    """The attempts of one loop. Everything belongs to its thread."""
+    """The attempts of one loop. All methods are called on the loop thread."""
 
     def __init__(self, helper: Helper, post: Post, watch: Watch, unwatch: Unwatch, proxy: Proxy | None = None) -> None:
         """`post` runs a call on the loop thread.
 
-        `watch(link, sock, events)` waits for `sock` to become readable (EVENT_READ) or writable (EVENT_WRITE), or to fail. `unwatch` comes
-        before the next `watch`, and before the socket is closed or handed over; it may come for a socket that is not watched.
+        `watch(link, sock, events)` has the transport call `ready` when `sock` becomes readable (EVENT_READ) or writable (EVENT_WRITE), or
+        fails. The dialler calls `unwatch` before the next `watch`, before it closes the socket, and before it hands the socket over; also
+        for a socket that is not watched.
         """
-        self.finished: list[Dialled] = []  # for the transport, which empties it
+        self.finished: list[Dialled] = []  # the transport takes the items from here
         self._helper, self._post, self._watch, self._unwatch, self._proxy = helper, post, watch, unwatch, proxy
         self._attempts: dict[int, Attempt] = {}
         self._connecting: set[Attempt] = set()
-        self._lookups: dict[tuple[str, int], list[Attempt]] = {}  # in progress, and the attempts that wait for each
+        self._lookups: dict[tuple[str, int], list[Attempt]] = {}  # look-ups in progress, and the attempts that wait for each
         self._rotation = itertools.count()
 
     def dial(self, link: int, host: str, port: int) -> None:
-        """Look the name up, then try its addresses in turn. An IP address needs no look-up."""
+        """Look `host` up, then try its addresses in turn. An IP address needs no look-up."""
         proxy = self._proxy
         attempt = self._attempts[link] = Attempt(link, host, port, proxy)
         if proxy is not None:
@@ -103,7 +105,7 @@ class Dialler:
             self._look_up(host, port)
 
     def cancel(self, link: int) -> None:
-        """Give up, without a result."""
+        """Give up the attempt of `link`, without a result."""
         for dialled in self.finished:
             if dialled.link == link and dialled.sock is not None:
                 dialled.sock.close()
@@ -117,7 +119,7 @@ class Dialler:
             self._forget_socket(attempt)
 
     def ready(self, link: int) -> None:
-        """The watched socket of `link` is open, has bytes from the proxy or takes some, or has failed."""
+        """Continue the attempt of `link`: its watched socket is open, has bytes from the proxy or takes some, or has failed."""
         attempt = self._attempts.get(link)
         if attempt is None or attempt.sock is None:
             return
@@ -137,14 +139,14 @@ class Dialler:
             self._shake_hands(attempt, attempt.sock)
 
     def limit(self, timeout: float) -> float:
-        """`timeout`, or less if an address is to be given up before."""
+        """Return `timeout`, or less if the dialler has to give up an address before, or has finished attempts."""
         if self.finished:
             return 0.0
         times = [attempt.next_address_at for attempt in self._connecting if attempt.next_address_at is not None]
         return min(timeout, max(0.0, min(times) - monotonic())) if times else timeout
 
     def skip_slow_addresses(self) -> None:
-        """Try the next address where one has not responded in time."""
+        """Try the next address of each attempt whose address has not responded in time."""
         if self._connecting:
             now = monotonic()
             for attempt in [a for a in self._connecting if a.next_address_at is not None and a.next_address_at <= now]:
@@ -152,7 +154,7 @@ class Dialler:
                 self._next_address(attempt)
 
     def abandon(self) -> None:
-        """In a forked child: close its copies of the sockets."""
+        """Close a forked child's copies of the sockets."""
         for attempt in self._attempts.values():
             if attempt.sock is not None:
                 attempt.sock.close()
@@ -161,14 +163,14 @@ class Dialler:
                 dialled.sock.close()
 
     def shut(self) -> None:
-        """Give up everything."""
+        """Give up all attempts."""
         for link in [*self._attempts, *(dialled.link for dialled in self.finished)]:
             self.cancel(link)
 
     # -- names
 
     def _look_up(self, host: str, port: int) -> None:
-        """One look-up at a time per host and port, for all that wait for it; skipped if none waits when the helper starts it."""
+        """Start the only look-up of `host` and `port`, for all attempts that wait; the helper skips a look-up that no attempt waits for."""
         waiting = self._lookups[host, port]
         self._helper.submit(
             lambda: _look_up(host, port) if waiting else SKIPPED, lambda found: self._post(lambda now: self._looked_up(host, port, found))
@@ -176,7 +178,7 @@ class Dialler:
 
     def _looked_up(self, host: str, port: int, found: Any) -> None:
         waiting = self._lookups.get((host, port), [])
-        if waiting and found is SKIPPED:  # attempts that came after the helper had skipped the look-up
+        if waiting and found is SKIPPED:  # these attempts joined after the helper had skipped the look-up, before its result came here
             self._look_up(host, port)
             return
         self._lookups.pop((host, port), None)
@@ -188,14 +190,14 @@ class Dialler:
             self._end(attempt, explain(result))
             return
         attempt.addresses = deque(result)
-        attempt.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)  # so that a dead address is not always tried first
+        attempt.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)  # else a dead address could be the first every time
         self._connecting.add(attempt)
         self._next_address(attempt)
 
     # -- proxies
 
     def _shake_hands(self, attempt: Attempt, sock: socket.socket) -> None:
-        """Send and receive until the handshake is over, or the socket lets us wait."""
+        """Send and receive until the proxy's handshake is over, or the socket would block."""
         handshake = attempt.handshake
         assert handshake is not None
         try:
@@ -218,7 +220,7 @@ class Dialler:
     # -- addresses
 
     def _next_address(self, attempt: Attempt) -> None:
-        """Try the next addresses until one does not fail at once."""
+        """Try the next addresses, up to the first that does not fail at once."""
         self._forget_socket(attempt)
         while attempt.addresses:
             family, sockaddr = attempt.addresses.popleft()
@@ -241,7 +243,7 @@ class Dialler:
         self._end(attempt, "; ".join(dict.fromkeys(attempt.errors)) or "no address")
 
     def _failed(self, attempt: Attempt, why: str) -> None:
-        """Note why this address failed, with the address itself if a host name was configured."""
+        """Note the reason why this address failed, with the address itself if `host` is a name."""
         attempt.errors.append(why if attempt.trying == attempt.host else f"{why} ({attempt.trying})")
 
     def _end(self, attempt: Attempt, why: str) -> None:
@@ -265,12 +267,12 @@ class Dialler:
 
 
 def _ip_address(host: str, port: int) -> Address | None:
-    """The address, if `host` is an IP address and not a name. Never queries a resolver."""
-    with contextlib.suppress(OSError, ValueError):  # ValueError: characters that are not allowed in a name
+    """Return the address if `host` is an IP address; None for a name. Never queries a resolver."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: characters that no name may have
         socket.inet_pton(socket.AF_INET, host)
         return socket.AF_INET, (host, port)
     with contextlib.suppress(OSError, ValueError, OverflowError):
-        if ":" in host:  # by the C library's parser, since it may have a zone: fe80::1%eth0
+        if ":" in host:  # parsed by the C library, since the address may have a zone: fe80::1%eth0
             family, _, _, _, sockaddr = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
             return family, sockaddr
     return None

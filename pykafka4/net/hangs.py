@@ -1,7 +1,8 @@
-"""Finds loops that hang: a turn that goes on and on. Rule: a look costs the loop nothing, and each hang is told once, and its end.
+"""Finds loops that hang in one turn, and logs their stacks. Invariant: a look costs the loop nothing; the log has one warning for each
+hang, and one for its end.
 
-A turn takes milliseconds. One that takes seconds waits for something that it must not wait for, or computes without end, and all of the
-client waits with it: heartbeats, and the calls of other threads. The stack says where.
+A turn takes milliseconds. A turn that takes seconds waits where it must not wait, or computes without end, and the whole client waits with
+it: heartbeats, and the calls of other threads. The stack shows the place.
 """
 
 from __future__ import annotations
@@ -17,39 +18,39 @@ from pykafka4.logs import get_log
 __all__ = ["LOOKS", "LOOK_S", "HangWatch", "Turning"]
 
 LOOK_S: Final = 2.0  # seconds between two looks
-LOOKS: Final = 3  # in a row that find the same turn; one could be right after the machine was suspended
+LOOKS: Final = 3  # looks in a row that find the same turn; a single one could come right after the machine was suspended
 
 log = get_log("pykafka4.loop")
 
 
 class Turning(Protocol):
-    """A loop."""
+    """A loop, as this module sees it."""
 
     client_id: str
-    turns: int  # changes before and after each sleep
+    turns: int  # the loop changes it before and after each sleep
 
     @property
     def sleeps(self) -> bool:
-        """Whether it waits for events, as it may for ever."""
+        """Whether the loop waits for events, which may take any time."""
 
 
 @attrs.define(eq=False)
 class Watched:
-    """A loop, and what the last looks found."""
+    """A loop, and the findings of the last looks."""
 
     loop: Turning
     turn: int = -1
-    since: float = 0.0  # of the first look that found `turn`
-    looks: int = 0
+    since: float = 0.0  # the time of the first look that found `turn`
+    looks: int = 0  # that found `turn`
 
     @property
     def hangs(self) -> bool:
-        """Whether its hang was told."""
+        """Whether the log has a warning about this hang."""
         return self.looks >= LOOKS
 
 
 class HangWatch:
-    """All loops of the process. `look` is called on one thread, the others on those of the loops."""
+    """All loops of the process. One thread calls `look`; each loop's thread calls `begin` and `end`."""
 
     __slots__ = ("_watched",)
 
@@ -57,15 +58,15 @@ class HangWatch:
         self._watched: dict[int, Watched] = {}  # by the ident of the loop's thread
 
     def begin(self, ident: int, loop: Turning) -> None:
-        """Look at `loop` from now on."""
+        """Watch `loop`, whose thread has this `ident`."""
         self._watched[ident] = Watched(loop)
 
     def end(self, ident: int) -> None:
-        """The loop has ended."""
+        """Forget the loop whose thread has this `ident`."""
         self._watched.pop(ident, None)
 
     def look(self, now: float) -> None:
-        """Log each loop that has been in the same turn for LOOKS looks, and each that goes on."""
+        """Log each loop that LOOKS looks have found in the same turn, and each loop that continues after such a hang."""
         for ident, watched in tuple(self._watched.items()):
             loop = watched.loop
             if watched.turn == loop.turns and not loop.sleeps:

@@ -1,8 +1,9 @@
-"""Kerberos. Rule: nothing here runs on the loop, as any step may wait for a KDC; an error says what is missing and how to get it.
+"""Gets Kerberos tickets for GSSAPI. Invariant: nothing here runs on the loop, as any step may wait for a KDC; each error names the missing
+part and the way to get it.
 
-The package `gssapi` is imported only for GSSAPI: it is an extra, as it is built from source with the headers of Kerberos. Without a keytab
-the tickets are those of the default cache (`kinit`), which is read for each authentication. With one, the library gets them itself and
-keeps them in memory: one cache for all clients of this process with the same keytab and principal, as the library never frees one.
+The package `gssapi` is imported only for GSSAPI: it is an extra, as it is built from source with the headers of Kerberos. Without a keytab,
+each authentication reads the tickets from the default cache (`kinit`). With a keytab, the library gets the tickets itself and keeps them in
+memory: one cache for all clients of this process with the same keytab and principal, as the library never frees a cache.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ INSTALL: Final = "pip install 'pykafka4[gssapi]', which needs a C compiler and t
 TRACE: Final = "KRB5_TRACE=/dev/stderr in the environment shows what the library does"
 NO_TICKET: Final = "run `kinit` as the user of this process, or set sasl_kerberos_keytab"
 
-BASE: Final = -1765328384  # of the codes of Kerberos 5 (RFC 4120, section 7.5.9, and those of the library)
+BASE: Final = -1765328384  # the library's number for code 0 of Kerberos 5 (RFC 4120, section 7.5.9; the library has further codes)
 KERBEROS_CODES: Final = range(256)
-UNREACHABLE: Final = frozenset({156, 220})  # no KDC answers; none is known
-NO_KEY: Final = frozenset({141, 181, 195})  # no cache, no key in a keytab, no file of a cache
+UNREACHABLE: Final = frozenset({156, 220})  # no KDC answers; no KDC is known
+NO_KEY: Final = frozenset({141, 181, 195})  # no cache; no key in a keytab; no file of a cache
 ADVICE: Final = {
     6: "check sasl_kerberos_principal",
     7: "check sasl_kerberos_service_name, and the host in bootstrap_servers or advertised.listeners: the KDC has to know {service}",
@@ -43,20 +44,23 @@ ADVICE: Final = {
 
 
 class Kerberos:
-    """The tickets of one client. For several threads."""
+    """The tickets of one client. For any thread."""
 
     def __init__(self, service: str, principal: str | None, keytab: str | None) -> None:
         """`service`: the first part of the brokers' principals. Raises ConfigError if the package is missing."""
         self._gssapi = _package()
         self._service, self._principal, self._keytab = service, principal, keytab
         self._store: dict[str, str] | None = None
-        # Several threads that renew the ticket in one cache would empty it for each other.
+        # One thread at a time: several threads that renew the ticket in one cache would empty it for each other.
         self._turn: Any = contextlib.nullcontext() if keytab is None else turn_of(digest(keytab, principal))
         if keytab is not None:
             self._store = {"client_keytab": keytab, "ccache": f"MEMORY:{digest(keytab, principal)}"}
 
     def mechanism(self, host: str) -> Gssapi:
-        """One for an authentication at the broker of that host name. Blocks while the library asks the KDC."""
+        """Return the mechanism for an authentication at the broker with the name `host`. Blocks while the library asks the KDC.
+
+        Raises AuthenticationError if there is no ticket.
+        """
         service = f"{self._service}/{host}"
         try:
             with self._turn:
@@ -75,7 +79,7 @@ class Kerberos:
         tickets = gssapi.Credentials(name=who, usage="initiate", mechs=[kerberos], store=self._store)
         flags = [gssapi.RequirementFlag.mutual_authentication]
         context = gssapi.SecurityContext(name=target, creds=tickets, mech=kerberos, flags=flags, usage="initiate")
-        context.__DEFER_STEP_ERRORS__ = False  # otherwise `step` returns a token in place of an error, which the next call raises
+        context.__DEFER_STEP_ERRORS__ = False  # otherwise `step` returns a token in place of an error, and the next call raises the error
         return context
 
     def _explained(self, reason: str, code: int, service: str) -> AuthenticationError:
@@ -92,7 +96,7 @@ class Kerberos:
 
 
 class Checked:
-    """The library's context; its errors are AuthenticationErrors."""
+    """The library's context, with AuthenticationErrors in place of the library's errors."""
 
     def __init__(self, gssapi: Any, context: Any) -> None:
         self._gssapi, self._context = gssapi, context
@@ -126,18 +130,18 @@ def digest(keytab: str, principal: str | None) -> str:
 def _package() -> Any:
     try:
         return importlib.import_module("gssapi")
-    except ImportError as error:  # also if the package is there, but the library is not
+    except ImportError as error:  # also if the package is there, but the C library is not
         raise ConfigError(f"sasl_mechanism=GSSAPI needs the package gssapi ({error}): {INSTALL}") from error
 
 
 def _kerberos_code(error: Any) -> int:
-    """The library's code; KERBEROS_CODES are those of Kerberos 5."""
+    """Return the library's code; codes in KERBEROS_CODES belong to Kerberos 5."""
     signed = error.min_code - (1 << 32) if error.min_code >= 1 << 31 else error.min_code
     return int(signed) - BASE
 
 
 def _said(error: Any) -> str:
-    """The library's words: about its own code, and unless that is one of Kerberos 5, about the code of GSSAPI, too."""
+    """Return the library's words about its own code; unless this is a code of Kerberos 5, also the words about GSSAPI's code."""
     words = error.get_all_statuses(error.min_code, False)
     if _kerberos_code(error) not in KERBEROS_CODES:
         words = [*error.get_all_statuses(error.maj_code, True), *words]

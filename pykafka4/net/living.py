@@ -1,7 +1,7 @@
 """Keeps weak references to the living objects of a kind.
 
-Invariant: no Python code runs when such an object goes. The interpreter swallows an exception there, and Ctrl-C would be lost; that is
-why the package has no WeakSet, whose callback is a Python function.
+Invariant: no Python code runs when such an object is freed. The interpreter swallows an exception there, and Ctrl-C would be lost;
+therefore the package has no WeakSet, whose callback is a Python function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Living(Generic[T]):
-    """A set of objects that does not keep them alive. For several threads."""
+    """A set that does not keep its objects alive. For any thread."""
 
     __slots__ = ("_references",)
 
@@ -24,7 +24,7 @@ class Living(Generic[T]):
         self._references: dict[weakref.ref[T], None] = {}
 
     def add(self, item: T) -> None:
-        """Add `item`, until it goes."""
+        """Add `item`, until it is freed."""
         self._references[weakref.ref(item, self._references.__delitem__)] = None
 
     def discard(self, item: T) -> None:

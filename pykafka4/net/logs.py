@@ -1,8 +1,9 @@
-"""Runs the logging handlers for what loop threads log, on a separate thread, in order.
+"""Runs the logging handlers for the log records of loop threads, in order, on a thread of its own. Invariant: the loop never waits for a
+handler.
 
-Rules: the loop never waits for a handler. At most LIMIT entries wait; further ones are dropped, counted, and the count is logged.
-The thread ends with the last loop. Records keep the time and the thread of their origin. The thread is a real one even if the client runs
-in virtual time, as handlers are not part of the client. Between two entries it looks for loops that hang (`hangs`).
+At most LIMIT entries wait; further entries are dropped and counted, and the count is logged. The thread ends with the last loop. Records
+keep the time and the thread of their origin. The thread is a real one even if the client runs in virtual time, as handlers are not part of
+the client. Between two entries it looks for loops that hang (`hangs`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pykafka4.net.hangs import LOOK_S, HangWatch, Turning
 __all__ = ["FLUSH_SECONDS", "LIMIT", "LogThread", "current"]
 
 LIMIT: Final = 1000  # entries that may wait
-FLUSH_SECONDS: Final = 1.0  # to handle waiting entries when a loop is closed or the interpreter exits
+FLUSH_SECONDS: Final = 1.0  # limit of the wait for the handlers when a loop is closed or the interpreter exits
 
 log = get_log("pykafka4.log")
 
@@ -48,16 +49,16 @@ class Waiting(NamedTuple):
 
 
 class LogThread:
-    """The thread that runs the handlers, for all loops of the process."""
+    """The thread that runs the logging handlers, for all loops of the process."""
 
     __slots__ = ("_dropped", "_ending", "_guard", "_hangs", "_loops", "_queue", "_reported", "_thread", "_users")
 
     def __init__(self) -> None:
-        self._guard = RLock()  # for starting and ending; held for a few instructions, and never by a thread that logs
+        self._guard = RLock()  # held for the few instructions of a start or an end, and never by a thread that logs
         self._queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
         self._thread: threads.Thread | None = None
         self._users: set[object] = set()
-        self._ending = False  # the last loop has ended: the thread ends when it has handled what waits
+        self._ending = False  # the last loop has ended: the thread handles the waiting entries, then ends
         self._loops: dict[int, str] = {}  # idents of the loop threads, and their names
         self._hangs = HangWatch()
         self._dropped = self._reported = 0
@@ -65,23 +66,23 @@ class LogThread:
     # -- for loops
 
     def retain(self, user: object) -> None:
-        """A loop is about to start; `user` identifies it to `release`."""
+        """Start the thread if it does not run, because a loop is about to start; `release` takes the same `user`."""
         with self._guard:
             self._users.add(user)
             if self._thread is not None and not self._ending:
                 return
-            queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # the previous thread may still be busy with its own
+            queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # a previous thread may still read its own queue
             thread = threads.Thread(target=self._run, args=(queue,), name="pykafka4-log", daemon=True)
             try:
                 thread.start()
                 self._queue, self._thread, self._ending = queue, thread, False
-            except BaseException:  # Ctrl-C
+            except BaseException:  # Ctrl-C, perhaps after the start: the thread, if there is one, ends at the None in its queue
                 self._ending = True
                 queue.put(None)
                 raise
 
     def release(self, user: object) -> None:
-        """A loop has ended, or failed to start. The thread ends with the last one, once it has handled what waits."""
+        """Forget `user`, a loop that has ended or failed to start. After the last one, the thread handles the waiting entries and ends."""
         with self._guard:
             self._users.discard(user)
             if not self._users and self._thread is not None and not self._ending:
@@ -89,22 +90,25 @@ class LogThread:
                 self._queue.put(None)
 
     def enter(self, loop: Turning | None = None) -> None:
-        """The calling thread is that of `loop`: from now on it must not run handlers."""
+        """Note that the calling thread is the thread of `loop`: from now on it runs no handlers."""
         self._loops[system.get_ident()] = system.current_thread().name
         if loop is not None:
             self._hangs.begin(system.get_ident(), loop)
 
     def leave(self) -> None:
-        """The calling thread is no longer a loop's."""
+        """Note that the calling thread is no longer a loop thread."""
         self._loops.pop(system.get_ident(), None)
         self._hangs.end(system.get_ident())
 
     def on_loop(self) -> bool:
-        """Whether the calling thread is a loop's, of any client."""
+        """Whether the calling thread is a loop thread, of any client."""
         return system.get_ident() in self._loops
 
     def flush(self, timeout: float = FLUSH_SECONDS) -> bool:
-        """Wait until what was logged so far is handled, and return whether it is. Does not wait on a loop's thread or the log thread."""
+        """Wait up to `timeout` seconds until the entries logged so far are handled; returns whether they are.
+
+        Returns False at once on a loop thread and on the log thread.
+        """
         handled = threads.new_lock()
         handled.acquire()
         with self._guard:
@@ -121,7 +125,7 @@ class LogThread:
     # -- for threads that log
 
     def divert(self, entry: Entry) -> bool:
-        """Take `entry` if it was logged on a loop thread. Never waits."""
+        """Take `entry` if the calling thread, which logs it, is a loop thread; returns whether it is. Never waits."""
         name = self._loops.get(system.get_ident())
         if name is None:
             return False
@@ -132,7 +136,7 @@ class LogThread:
         return True
 
     def aside(self, act: Callable[[], object]) -> None:
-        """Call `act`, which may run code of the application: at once, or on the log thread if the calling thread is a loop's."""
+        """Call `act`, which may run code of the application: on the log thread if the calling thread is a loop thread, else at once."""
         if self.on_loop():
             self._queue.put(act)
         else:
@@ -143,7 +147,7 @@ class LogThread:
     def _run(self, queue: SimpleQueue[Waiting | Callable[[], object] | None]) -> None:
         look_at = monotonic() + LOOK_S
         while True:
-            if (now := monotonic()) >= look_at:  # also while entries come and come
+            if (now := monotonic()) >= look_at:  # before the queue, which may never be empty
                 _attempt(partial(self._hangs.look, now))
                 look_at = monotonic() + LOOK_S
             try:
@@ -157,7 +161,7 @@ class LogThread:
                 _attempt(self._report_dropped)
             else:
                 _attempt(waiting)
-            del waiting  # do not keep what it references until the next entry
+            del waiting  # else this frame keeps the entry's objects alive until the next entry
 
     def _report_dropped(self) -> None:
         dropped = self._dropped
@@ -167,7 +171,7 @@ class LogThread:
 
 
 def _attempt(act: Callable[[], object]) -> None:
-    """Call `act`; an exception is printed to stderr, as `logging` does, and ends nothing."""
+    """Call `act`; print an exception to stderr, as `logging` does, so that the thread continues."""
     try:
         act()
     except BaseException:
@@ -179,12 +183,12 @@ _current: list[LogThread] = []
 
 
 def current() -> LogThread:
-    """The log thread of this process."""
+    """Return the log thread of this process."""
     return _current[0]
 
 
 def _begin() -> None:
-    """Also in a forked child, where the parent's thread does not run and its locks may be held forever."""
+    """Make the log thread of this process; of a forked child, too: the parent's thread does not run there, and may have held its locks."""
     _current[:] = [LogThread()]
     set_divert(_current[0].divert)
 

@@ -1,4 +1,7 @@
-"""Loop. Rule: one thread runs every machine; if it fails, every waiting thread gets the error."""
+"""Runs the machines of one client on one thread, moves bytes between their polls, and sleeps.
+
+Invariant: no other thread runs a machine; if the loop crashes, every waiting thread gets the error.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,18 @@ log = get_log("pykafka4.loop")
 T = TypeVar("T")
 LONGEST_SLEEP = 3600.0  # `select` does not accept infinity
 JOIN_SECONDS = 10.0
-# A process that was stopped (SIGSTOP, a suspended machine) gets as many seconds more: its loop had no time to answer either.
+# A wait that ends LATE seconds after its deadline shows that the whole process stood still (SIGSTOP, a suspended machine). The loop had no
+# time to answer either, so the caller waits AWAKE seconds more.
 LATE, AWAKE = 0.25, 1.0
 LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to fail, and good names must not wait for bad ones
-ASSIGNORS = 16  # threads: each consumer of a client has at most two calls of its assignors under way, and any of them may hang
+ASSIGNORS = 16  # threads: each consumer of a client has at most two calls of its assignors under way, and any call may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")
 _LOOPS: Living[Loop] = Living()
 
 
 class Loop:
-    """A client's thread. `call`, `ask`, `wake`, `promise`, `check`, `now` and `close` may be called from any thread."""
+    """The thread of one client. `call`, `ask`, `wake`, `promise`, `check`, `now` and `close` may be called from any thread."""
 
     def __init__(self, engine: Engine, callbacks: Callbacks, clock: Callable[[], float] | None = None) -> None:
         self.engine = engine  # loop thread only
@@ -60,10 +64,11 @@ class Loop:
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
-        # Promises to fail when the loop or their machine ends. Weak, as the waiter and the resolver hold them; Ctrl-C may end both.
+        # Promises to fail when the loop or their machine ends. Weak references: the waiting thread and the code that resolves a promise
+        # hold it, and after Ctrl-C neither of them may exist, so nobody would remove the entry.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
-        self._deliver: deque[Callable[[], None]] = deque()  # calls from the engine, kept here until the executor has them
+        self._deliver: deque[Callable[[], None]] = deque()  # callables from the engine, until the callback executor has them
         self._stopping = self._ended = False
         self.client_id, self.turns = client_id, 0  # for `hangs.Turning`
         self._thread = system.Thread(target=self._run, name="pykafka4-loop", daemon=True)
@@ -87,7 +92,7 @@ class Loop:
             raise
 
     def wake(self) -> None:
-        """There is work for a machine: run a turn soon. Costs two attribute accesses while the loop is awake."""
+        """Run a turn soon, because a machine has work. Costs two attribute accesses while the loop is awake."""
         self._wakeup.wake()
 
     def call(self, fn: Callable[[float], object], machine: Machine | None = None) -> None:
@@ -109,10 +114,10 @@ class Loop:
     def ask(self, fn: Callable[[float], T], timeout: float | None, what: str = ..., machine: Machine | None = ...) -> T: ...
 
     def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "the operation", machine: Machine | None = None) -> Any:
-        """Run `fn(now)` on the loop thread and return its result, or that of the Promise it returns.
+        """Run `fn(now)` on the loop thread and return its result; if the result is a Promise, wait for it and return its result.
 
-        Raises what `fn` raises (which also ends `machine`, unless it is a KafkaError), KafkaTimeoutError naming `what` after `timeout`
-        seconds, the crash, ClosedError or ForkedClientError.
+        An exception of `fn` is raised here; unless it is a KafkaError, it also ends `machine`. Raises KafkaTimeoutError, with `what` as the
+        name of the call, after `timeout` seconds (None: no limit), the error of a crash, ClosedError or ForkedClientError.
         """
         self.check()
         if self.on_loop():
@@ -135,27 +140,29 @@ class Loop:
                 raise
             raise KafkaTimeoutError(f"{what}: not done within {round(timeout or 0, 2):g} s{self._because()}") from None
         finally:
-            promise.set_exception(CALLER_GONE)  # no-op when it is done
+            promise.set_exception(CALLER_GONE)  # without effect if the promise is done
 
     def promise(self, machine: Machine | None = None) -> Promise[Any]:
-        """A Promise that fails when the loop crashes or closes, or `machine` fails, if it is not done by then."""
+        """Return a new Promise, which fails if it is not done when the loop crashes or closes, or `machine` fails."""
         promise: Promise[Any] = Promise(self.engine.config.client_id)
         self._promises[weakref.ref(promise, self._promises.__delitem__)] = machine
-        if self._ended:  # checked after registering the promise; `_finish` sets it before it looks for promises
+        # Read after the promise is registered; `_finish` sets it before it fails the registered promises. The other way round: this thread
+        # reads False, the loop ends and fails its promises, this thread registers one more, which nobody fails.
+        if self._ended:
             promise.set_exception(self._end())
         elif machine is not None and (failure := self.engine.failure(machine)) is not None:
             promise.set_exception(failure)
         return promise
 
     def check(self) -> None:
-        """Raise ForkedClientError, the crash or ClosedError, if one applies."""
+        """Raise ForkedClientError in a forked child, the error of a crash, or ClosedError after `stop`."""
         if self.forked:
             raise ForkedClientError(FORKED)
         if self._ended or self._stopping:
             raise self._end()
 
     def on_loop(self) -> bool:
-        """Whether the calling thread is the loop's."""
+        """Whether the calling thread is the loop thread."""
         return system.current_thread() is self._thread
 
     @property
@@ -169,18 +176,18 @@ class Loop:
         return not (self._ended or self.forked)
 
     def stop(self) -> None:
-        """End soon. Does not wait, so the garbage collector may call it."""
+        """End the loop soon. Does not wait, so destructors may call it."""
         self._stopping = True
         self._wakeup.wake()
 
     def close(self, timeout: float | None = None) -> None:
-        """End the loop and wait up to `timeout` seconds (None: 10). The loop's own thread and a forked child do not wait."""
+        """End the loop and wait up to `timeout` seconds (None: 10) for its thread. The loop thread and a forked child do not wait."""
         self.stop()
         if self.forked or self.on_loop():
             return
         if self._thread.is_alive():
             self._thread.join(JOIN_SECONDS if timeout is None else timeout)
-        self._logs.flush()  # also if the loop has already ended
+        self._logs.flush()  # also if the loop ended before: its last records may still wait for the log thread
 
     # -- the thread
 
@@ -197,8 +204,10 @@ class Loop:
             self._logs.release(self)
 
     def _turn(self) -> None:
-        """One turn: run posted calls, poll the machines, carry out their effects, sleep until something happens."""
+        """Run one turn: the posted calls, the polls of the machines, their effects, and the wait for events."""
         wakeup = self._wakeup
+        # Before the inbox is read. The other way round: the inbox is empty, a thread posts a call and sets `news`, this line clears `news`,
+        # and the loop sleeps although a call waits.
         wakeup.news = False
         self.turns += 1
         now = self.now()
@@ -207,7 +216,7 @@ class Loop:
         turn = self.engine.turn(now)
         self._deliver += turn.deliver
         self._perform(now, turn)
-        wakeup.asleep = True  # from here on `wake` writes a byte; an earlier one has set `news`
+        wakeup.asleep = True  # from here on `wake` writes a byte, which ends `select`; an earlier `wake` has set `news`
         timeout = 0.0 if wakeup.news or self._stopping else turn.wake_at - self.now()
         events = self._transport.select(min(max(timeout, 0.0), LONGEST_SLEEP))
         self.turns += 1
@@ -242,7 +251,7 @@ class Loop:
     def _start_job(self, job: Job) -> None:
         self._helpers[job.threads].submit(job.run, lambda result: self.call(lambda now: job.then(now, result)))
 
-    # -- how calls and the loop end
+    # -- the end of calls and of the loop
 
     def _own_result(self, result: T | Promise[T], what: str) -> T:
         if not isinstance(result, Promise):
@@ -256,7 +265,7 @@ class Loop:
         return f"; {why}" if why else ""
 
     def _end(self) -> KafkaError:
-        """The error for calls after the end; a new instance for each caller."""
+        """Return the error for calls after the end of the loop; a new instance for each caller."""
         return ClosedError("this client is closed; create a new one") if self.crashed is None else self.crashed.again()
 
     def _machine_failed(self, machine: Machine, reason: KafkaError) -> None:
@@ -271,20 +280,20 @@ class Loop:
         log.critical("%s: the loop crashed", self.engine.config.client_id, exc_info=error)
 
     def _finish(self) -> None:
-        """Fail everything that waits, then close the sockets."""
+        """Fail all promises and machines, then close the sockets."""
         self._ended = True
         try:
             self._fail_waiters()
-        finally:  # the descriptors, and the flag of a portable loop
+        finally:  # also after an error: else descriptors stay open, and a GIL flag that stays raised slows every thread down
             self._transport.shut()
             _LOOPS.discard(self)
 
     def _fail_waiters(self) -> None:
-        self._callbacks.serve(None)
+        self._callbacks.serve(None)  # before the last `_submit_callbacks`: a later `post` submits its callback itself
         reason = self.crashed or self._end()
         self._deliver += self.engine.crash(reason)
         while True:
-            with contextlib.suppress(Exception):  # the remaining ones still have to run
+            with contextlib.suppress(Exception):  # after an error with one callback the others still have to run
                 self._submit_callbacks()
                 break
         for reference in list(self._promises):
@@ -292,14 +301,17 @@ class Loop:
                 promise.set_exception(reason)
 
     def abandon(self) -> None:
-        """In a forked child: its thread does not exist, and the sockets are the parent's. Takes no lock, as its owner may be gone."""
+        """Close the child's descriptors after a fork: the child has no loop thread, and the sockets belong to the parent.
+
+        Takes no lock: a thread of the parent may have held it at the fork, and does not exist in the child.
+        """
         self.forked = True
         self._wakeup.asleep = False
         self._transport.abandon()
 
 
 def _settle(promise: Promise[T], fn: Callable[[float], T | Promise[T]], now: float) -> Exception | None:
-    """Run `fn` and resolve `promise` with its result. What it raises goes to the promise instead of crashing the loop, and is returned."""
+    """Run `fn` and resolve `promise` with its result. An exception of `fn` fails the promise, not the loop, and is returned."""
     try:
         result = fn(now)
     except Exception as error:

@@ -1,8 +1,9 @@
-"""OIDC. Rule: the secret goes only to the host of `token_url`, over TLS, and is shown nowhere; no answer can cost much time or memory.
+"""Fetches tokens from an OpenID Connect issuer. Invariant: the secret goes only to the host of `token_url`, over TLS, and is shown nowhere;
+no answer can cost much time or memory.
 
 The standard library does the work, because a library for HTTP would be the package's only dependency with certificates of its own:
 `http.client`, and not `urllib.request`, which opens `file:` URLs, follows redirects and takes proxies from the environment
-(CVE-2025-27817 of Kafka's Java client was of this kind). What it lacks is in `Timed`: one deadline and one limit for the whole answer.
+(CVE-2025-27817 of Kafka's Java client was of this kind). `Timed` adds one deadline and one limit for the whole answer.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from pykafka4.options.secret import Secret, hidden
 
 __all__ = ["OidcToken"]
 
-LARGEST: Final = 64 * 1024  # bytes of a response
-LARGEST_HEAD: Final = 64 * 1024  # of what precedes and frames it
+LARGEST: Final = 64 * 1024  # bytes of a response's body
+LARGEST_HEAD: Final = 64 * 1024  # bytes of status line, header and framing
 LONGEST_LIFE: Final = 10 * 366 * 86_400.0  # seconds
-LATEST: Final = 1e11  # seconds since 1970: beyond it are milliseconds
+LATEST: Final = 1e11  # seconds since 1970; a higher number counts milliseconds
 LONGEST_TIMEOUT: Final = 300.0
 NUMBER: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")
 URL: Final = re.compile(r"[\x21-\x7e]+")
-PASSING: Final = (408, 425, 429)  # HTTP errors that are about this moment, as all from 500 on
+PASSING: Final = (408, 425, 429)  # HTTP statuses of errors that may be over soon, as all statuses from 500 on
 TIMED_OUT: Final = "no complete response within {:g} s"
 
 
@@ -63,7 +64,7 @@ def _url(value: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """Without the query, which may hold a secret."""
+    """Return the URL without its query, which may hold a secret."""
     return url.partition("?")[0]
 
 
@@ -111,12 +112,12 @@ def _flag(value: bool) -> bool:
 class OidcToken(Secret):
     """A callable for `sasl_oauth_token`: gets a token for a client id and its secret from an OpenID Connect issuer (KIP-768).
 
-    `client_secret` may be a callable, which is asked each time. The issuer's certificate must be signed by an authority of `ca_file` (PEM;
-    default: those of the system). Redirects are not followed, and proxies are not used. A call takes at most `timeout` seconds, besides
-    looking up the name of the host. Errors are raised, not retried: the client tries again, with a back-off.
+    `client_secret` may be a callable, which is called each time. The issuer's certificate must be signed by an authority in `ca_file` (PEM;
+    default: the system's authorities). Redirects are not followed, and proxies are not used. A call takes at most `timeout` seconds,
+    without the look-up of the host's name. Errors are raised, not retried: the client tries again, with a back-off.
 
-    Id and secret are encoded as RFC 6749 demands before they become the user name and password of HTTP; with `form_encode=False` they are
-    not, for issuers that do not decode them. The token's life is what the issuer says in `expires_in`, else the `exp` of a JWT.
+    Id and secret are encoded as RFC 6749 demands before they become the user name and password of HTTP. `form_encode=False` leaves them as
+    they are, for issuers that do not decode them. The issuer's `expires_in` is the token's life; without it, the `exp` of a JWT is its end.
     """
 
     token_url: str = attrs.field(converter=_url, repr=_shown)
@@ -136,7 +137,11 @@ class OidcToken(Secret):
 
     @guarded
     def __call__(self) -> Token:
-        """Ask the issuer for a token. AuthenticationError: it refused, or could not be reached (`certain` is False)."""
+        """Fetch a token from the issuer.
+
+        Raises AuthenticationError if the issuer refuses, or cannot be reached (then its `certain` is False); ConfigError for a bad
+        `client_secret` or `ca_file`.
+        """
         secret = text_of(self.client_secret() if callable(self.client_secret) else self.client_secret, "client_secret")
         asked_at = self.clock()
         answer = self._ask(secret)
@@ -158,9 +163,9 @@ class OidcToken(Secret):
             reason = f"it sent more than {LARGEST + LARGEST_HEAD:,} bytes"
         except OSError as error:
             reason = f"it cannot be reached: {error.strerror or type(error).__name__}"
-        except http.client.HTTPException as error:  # its text would repeat what was received
+        except http.client.HTTPException as error:  # its text would repeat received bytes
             reason = f"its response is not HTTP ({type(error).__name__})"
-        raise self._failed(reason, certain=False)  # outside of the block, as an error keeps its context
+        raise self._failed(reason, certain=False)  # outside of the `except` blocks: inside, the other error would be its `__context__`
 
     def _exchange(self, secret: str, deadline: float) -> Answer:
         parts = urlsplit(self.token_url)
@@ -235,7 +240,7 @@ class OidcToken(Secret):
         return life
 
     def _refused(self, status: int, found: Mapping[str, object], secret: str) -> AuthenticationError:
-        """The error for a status other than 200. The issuer's words are shown unless they repeat a part of the secret."""
+        """Return the error for a status other than 200. It shows the issuer's words, unless they repeat a part of the secret."""
         secrets = (secret, quote_plus(secret), self._basic(secret))
         told = [found.get(name) for name in ("error", "error_description")]
         words = "".join(f", '{filtered(text, secrets)}'" for text in told if isinstance(text, str))
@@ -256,7 +261,7 @@ class OidcToken(Secret):
 
 @attrs.frozen(repr=False)
 class Answer:
-    """What the issuer returned."""
+    """The issuer's response."""
 
     status: int
     body: bytes
@@ -267,7 +272,7 @@ class TooMuch(Exception):
 
 
 class Timed(ssl.SSLSocket):
-    """A socket with one deadline and one limit for everything: the time-out of a plain one begins again with each byte."""
+    """A socket with one deadline and one limit for the whole exchange: the time-out of a plain socket begins again with each byte."""
 
     deadline: float
     room: int
@@ -293,7 +298,7 @@ def _left(deadline: float) -> float:
 
 
 def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Timed:
-    """A connection with TLS. Every address gets its share of the time."""
+    """Return a TLS connection. Every address of `host` gets an equal share of the time that is left."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure: OSError = OSError()
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
@@ -305,7 +310,7 @@ def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Tim
                 failure = error
                 continue
             plain.settimeout(_left(deadline))
-            encrypted = context.wrap_socket(plain, server_hostname=host)  # its time-out is for the whole handshake
+            encrypted = context.wrap_socket(plain, server_hostname=host)  # the time-out applies to the whole handshake
             assert isinstance(encrypted, Timed)
             encrypted.deadline, encrypted.room = deadline, LARGEST + LARGEST_HEAD
             return encrypted
@@ -313,7 +318,7 @@ def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Tim
 
 
 def _object_in(body: bytes) -> dict[str, Any] | None:
-    """The JSON object; None if it is something else."""
+    """Return the JSON object in `body`; None if `body` is no JSON object."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -330,7 +335,7 @@ def _number(value: object) -> float | None:
 
 
 def _expiry_in(token: str) -> float | None:
-    """The `exp` claim of a JWT, unverified, as that is for brokers; None: unknown."""
+    """Return the `exp` claim of a JWT, unverified, as brokers verify it; None: unknown."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

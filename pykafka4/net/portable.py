@@ -1,4 +1,4 @@
-"""The portable transport: non-blocking sockets on `selectors`. Rule: events of a connection are in order, none follows LOST."""
+"""Moves bytes over non-blocking sockets with `selectors`. Invariant: the events of a connection are in order, and none follows LOST."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from pykafka4.wire.protocol.frame import SIZE, frame_size
 
 __all__ = ["READ", "TURN_BYTES", "TURN_FRAMES", "WRITE", "PortableTransport", "Socket", "advance"]
 
-TURN_BYTES = 4 << 20  # most that one connection may read or write per turn, to be fair to the others
-TURN_FRAMES = 10_000  # frames after which it stops reading, too: an empty one takes four bytes there, but hundreds here
+TURN_BYTES = 4 << 20  # limit of one connection per turn, for reads and for writes: the other connections must not wait
+# Limit of frames that one connection reads per turn. An empty frame has four bytes on the wire, but takes hundreds of bytes of memory:
+# TURN_BYTES alone would allow a million of them.
+TURN_FRAMES = 10_000
 SCRATCH = 256 << 10  # size of one read; frames that fit are cut out of it
-FIRST_PIECE = 4 << 20  # first buffer of a larger frame; it grows as bytes arrive, so that a wrong size alone allocates no more than this
+FIRST_PIECE = 4 << 20  # first buffer of a larger frame. The buffer grows as bytes arrive: a wrong size alone allocates no more than this
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower (measured)
 GATHERS = hasattr(socket.socket, "sendmsg")  # Windows sends one buffer per call
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class Socket:
-    """One open connection: the socket, what is still to be written, and the frame that is partly read."""
+    """An open connection: its socket, the buffers to write, and the frame that is partly read."""
 
     __slots__ = ("address", "body", "events", "filled", "head", "least", "link", "out", "report", "size", "sock", "target", "view")
 
     def __init__(self, link: int, sock: socket.socket, address: str) -> None:
         self.link, self.sock, self.address = link, sock, address
-        self.target: tuple[str, int] | None = None  # where it was dialled, if that matters
+        self.target: tuple[str, int] | None = None  # (host, port) of the broker, by which TLS sessions are kept; None without TLS
         self.events = READ
-        self.least = 0  # bytes that end a wait for more, where that is set; otherwise 0
+        self.least = 0  # bytes from which on the system calls the socket readable (SO_RCVLOWAT); 0: the option is not used
         self.out: deque[Buffer] = deque()
-        self.report = False  # whether the end of what is in `out` is to be reported
+        self.report = False  # whether WRITTEN follows when `out` is empty
         self.head = bytearray()  # the first bytes of a frame, until its size is known
         self.body: bytearray | None = None
         self.view: memoryview | None = None
@@ -66,11 +68,11 @@ class PortableTransport:
     # -- the Transport interface
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Dial."""
+        """Start to dial."""
         self._dialler.dial(link, host, port)
 
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
-        """Write what the socket takes now, the rest when it is writable."""
+        """Write the bytes that the socket takes now, and the rest when the socket is writable."""
         s = self._sockets.get(link)
         if s is None:
             return False
@@ -82,9 +84,9 @@ class PortableTransport:
         return not s.out and link in self._sockets
 
     def close(self, link: int) -> None:
-        """Close `link`; frames that were read but not reported are discarded."""
+        """Close `link`, and discard frames that were read but not reported."""
         self._dialler.cancel(link)
-        self._events = [event for event in self._events if event.link != link]  # LOST among them: then it has no socket any more
+        self._events = [event for event in self._events if event.link != link]  # with LOST among them, `link` has no socket any more
         s = self._sockets.pop(link, None)
         if s is not None:
             self._drop(s)
@@ -114,7 +116,7 @@ class PortableTransport:
         self.wakeup.close()
 
     def abandon(self) -> None:
-        """Close the child's copies of the descriptors. Nothing is unregistered, as the epoll set is shared with the parent."""
+        """Close the child's copies of the descriptors, and unregister none: the child shares the epoll set with its parent."""
         for s in self._sockets.values():
             s.sock.close()
         self._dialler.abandon()
@@ -216,10 +218,7 @@ class PortableTransport:
             self._lose(s, explain(error))
 
     def _read_some(self, s: Socket) -> tuple[int, int]:
-        """One system call: into the frame that is partly read, if there is one, otherwise into the scratch buffer.
-
-        Returns (room, bytes read).
-        """
+        """Read once, into the frame that is partly read, or else into the scratch buffer. Returns (room, bytes read)."""
         if s.view is not None:
             room = len(s.view) - s.filled
             got = s.sock.recv_into(s.view[s.filled :])
@@ -232,7 +231,7 @@ class PortableTransport:
         return SCRATCH, got
 
     def _cut(self, s: Socket, data: memoryview) -> None:
-        """Cut whole frames out of `data`; the rest is the start of the next frame."""
+        """Cut whole frames out of `data`, and keep the rest as the start of the next frame."""
         if s.head:
             missing = SIZE.size - len(s.head)
             s.head += data[:missing]
@@ -265,7 +264,7 @@ class PortableTransport:
         return frame_size(data, self._max_frame)
 
     def _begin(self, s: Socket, size: int, data: memoryview) -> None:
-        """Start a frame that has not arrived completely."""
+        """Start a frame of `size` bytes, of which only `data` has arrived."""
         s.body = bytearray(min(size, max(FIRST_PIECE, len(data))))
         s.view = memoryview(s.body)
         s.view[: len(data)] = data

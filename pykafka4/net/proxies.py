@@ -1,12 +1,12 @@
-"""Proxies. Rule: a handshake ends in a tunnel to the broker or in one error that names the proxy, whatever the proxy sends.
+"""Implements the handshakes with proxies, without I/O: SOCKS 5 (RFC 1928, RFC 1929) and HTTP CONNECT (RFC 9110, 9.3.6, with Basic
+authentication). Invariant: a handshake ends in a tunnel to the broker, or in one error that names the proxy, whatever the proxy sends.
 
-The handshakes are those of SOCKS 5 (RFC 1928, RFC 1929) and of HTTP CONNECT (RFC 9110, 9.3.6, with Basic authentication), without I/O.
-The proxy is given the broker's name and looks it up: the client never does. It speaks only when it was asked, and a broker never speaks
-first, so bytes after an answer are an error. No error repeats what was received, because a proxy may send back a password.
+The proxy gets the broker's name and looks it up; the client never does. A proxy sends bytes only as an answer, and a broker never sends
+first, so bytes after an answer are an error. No error repeats received bytes, because a proxy may send back a password.
 
-They are written here because no library fits. socksio (last release in 2020) and the messages of python-socks (which are private) take
-whole messages, so that whoever reads from a socket has to know where each ends. h11 would be a dependency of every installation for
-one request and one status line.
+The handshakes are written here because no library fits. socksio (last release in 2020) and the messages of python-socks (which are private)
+take whole messages, so the code that reads from the socket would have to know where each message ends. h11 would be a dependency of every
+installation for one request and one status line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pykafka4.options.proxy import Proxy, ProxyKind
 
 __all__ = ["LIMIT", "Handshake", "begin_handshake"]
 
-LIMIT: Final = 16 << 10  # bytes that a proxy may send
+LIMIT: Final = 16 << 10  # bytes that a proxy may send during the handshake
 VERSION, CONNECT, NO_AUTHENTICATION, PASSWORD, NOTHING = 5, 1, 0, 2, 0xFF  # of SOCKS
 IPV4, NAME, IPV6 = 1, 3, 4  # kinds of addresses
 SIZES: Final = {IPV4: 4, IPV6: 16}
@@ -63,7 +63,10 @@ Host: TypeAlias = str | IPv4Address | IPv6Address
 
 
 def begin_handshake(proxy: Proxy, host: str, port: int, prefix: str) -> Handshake:
-    """The handshake for a connection to this broker. `prefix` names broker and proxy in errors; ConnectionLost for what is no address."""
+    """Return the handshake for a connection to this broker. `prefix` names broker and proxy in errors.
+
+    Raises ConnectionLost if `host` and `port` are no address that a proxy can be asked for.
+    """
     target = _parse(host)
     if target is None or not 0 < port < 65536:
         raise ConnectionLost(f"{prefix}: it cannot be asked for this host and port")
@@ -71,8 +74,8 @@ def begin_handshake(proxy: Proxy, host: str, port: int, prefix: str) -> Handshak
 
 
 def _parse(host: str) -> Host | None:
-    """An address, or a name as resolvers encode it; None for anything else, which a broker may send, too."""
-    if "%" not in host:  # a zone of IPv6 means nothing at the proxy
+    """Return the address, or the name in the encoding of resolvers (IDNA). None for any other text, which a broker may send, too."""
+    if "%" not in host:  # the proxy does not know the client's zones of IPv6
         try:
             return ip_address(host)
         except ValueError:
@@ -85,12 +88,12 @@ def _parse(host: str) -> Host | None:
 
 
 class Handshake(ABC):
-    """One handshake. Send `out`, then pass what the proxy sends to `receive`, which sets the next `out`, until it is `done`."""
+    """One handshake. The caller sends `out`, then passes received bytes to `receive`, which sets the next `out`, until `done` is true."""
 
     __slots__ = ("_awaited", "_host", "_port", "_prefix", "_proxy", "_received", "_room", "done", "out")
 
     def __init__(self, proxy: Proxy, host: Host, port: int, prefix: str) -> None:
-        self.out = b""  # to be sent
+        self.out = b""  # the bytes to send
         self.done = False
         self._proxy, self._host, self._port, self._prefix = proxy, host, port, prefix
         self._received = bytearray()
@@ -98,7 +101,10 @@ class Handshake(ABC):
         self._awaited = f"before it answered; is it a proxy for {proxy.kind.value}://?"
 
     def receive(self, data: bytes) -> None:
-        """Take bytes; none at all mean that the proxy closed the connection. Raises ConnectionLost, for credentials AuthenticationError."""
+        """Take received bytes; an empty `data` means that the proxy closed the connection.
+
+        Raises ConnectionLost, or AuthenticationError if the proxy refuses the credentials.
+        """
         if not data:
             raise self._lost(f"it closed the connection {self._awaited}")
         self._received += data
@@ -113,7 +119,10 @@ class Handshake(ABC):
 
     @abstractmethod
     def _take_answer(self) -> bytes | None:
-        """Remove a whole answer from what was received, and return what to send next, nothing after the last; None: it is not complete."""
+        """Remove a whole answer from the received bytes and return the next bytes to send, empty after the last answer.
+
+        Returns None if the answer is not complete.
+        """
 
     def _lost(self, why: str) -> ConnectionLost:
         return ConnectionLost(f"{self._prefix}: {why}")
@@ -127,7 +136,7 @@ class Handshake(ABC):
         return AuthenticationError(f"{self._prefix}: it accepts no user name with a password, the only authentication that this client has")
 
     def _stranger(self) -> ConnectionLost:
-        """The error for a peer that begins like this."""
+        """Return the error for a peer whose first bytes are no answer of such a proxy."""
         start = bytes(self._received[:5])
         for sign, what in SPEAKS.items():
             if start.startswith(sign) or sign.startswith(start):
@@ -136,7 +145,7 @@ class Handshake(ABC):
 
 
 class Socks5(Handshake):
-    """Method, user name and password if the proxy wants them, request: each is followed by an answer."""
+    """SOCKS 5: the offer of methods, user name and password if the proxy demands them, and the request; an answer follows each."""
 
     __slots__ = ("_take",)
 
@@ -144,7 +153,7 @@ class Socks5(Handshake):
         super().__init__(proxy, host, port, prefix)
         methods = [NO_AUTHENTICATION] if proxy.username is None else [NO_AUTHENTICATION, PASSWORD]
         self.out = bytes((VERSION, len(methods), *methods))
-        self._take: Callable[[Socks5], bytes | None] = Socks5._take_method  # the next answer
+        self._take: Callable[[Socks5], bytes | None] = Socks5._take_method  # reads the next answer
 
     def _take_answer(self) -> bytes | None:
         return self._take(self)
@@ -195,7 +204,7 @@ class Socks5(Handshake):
             return None
         if (kind := received[3]) not in (*SIZES, NAME):
             raise self._lost("its answer is not one of SOCKS 5")
-        size = 4 + (1 + received[4] if kind == NAME else SIZES[kind]) + 2  # of what precedes, the address, the port
+        size = 4 + (1 + received[4] if kind == NAME else SIZES[kind]) + 2  # version to kind, address, port
         if len(received) < size:
             return None
         del received[:size]
@@ -203,7 +212,7 @@ class Socks5(Handshake):
 
 
 class HttpConnect(Handshake):
-    """One request, one answer of which the head is read. A proxy that refuses may add a page, which is ignored."""
+    """HTTP CONNECT: one request, and one answer, of which only the head is read. A proxy that refuses may add a page, which is ignored."""
 
     __slots__ = ("_searched",)
 
@@ -215,7 +224,7 @@ class HttpConnect(Handshake):
             credentials = binascii.b2a_base64(proxy.username + b":" + proxy.password, newline=False).decode()
             lines.append(f"Proxy-Authorization: Basic {credentials}")
         self.out = "\r\n".join([*lines, "", ""]).encode()
-        self._searched = 0  # how far there is no end of the head
+        self._searched = 0  # number of bytes that contain no end of the head
 
     def _take_answer(self) -> bytes | None:
         received = self._received
@@ -232,7 +241,7 @@ class HttpConnect(Handshake):
                 raise self._lost("its answer is not one of HTTP/1.1")
             if (code := int(status[1])) >= 200:
                 break
-            del received[: end.end()]  # of an answer that announces another one
+            del received[: end.end()]  # an informational answer (1xx), which announces another one
             self._searched = 0
         if code >= 300:
             raise self._refusal(code, head)

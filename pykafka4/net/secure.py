@@ -1,13 +1,13 @@
-"""The transport for TLS: the portable one with sockets of Python's `ssl`. Rule: CONNECTED is reported after the handshake.
+"""Moves bytes over TLS, with sockets of Python's `ssl` on the portable transport. Invariant: CONNECTED comes after the handshake.
 
-OpenSSL keeps a part of what it has read from a socket to itself, where no selector sees it. So reading goes on until OpenSSL has nothing
-more, and what the budget of a turn leaves there is read in the next turn, without waiting. Either direction may need the other one first
+OpenSSL may hold bytes that it has read from the socket and not returned yet; no selector sees them. So a read continues until OpenSSL has
+no more. If the budget of a turn ends the read, the next turn reads the rest before it waits. Either direction may need the other one first
 (a new key, a renegotiation): a read that has to write waits for the socket as a write does, and a write that has to read is tried again
 after a read.
 
-A long response arrives in many pieces, and to be woken for each costs more than to decrypt it. So the loop is not woken before a large part
-of it is there, or LONGEST_WAIT_S have passed: whether a part is reported while buffers are full depends on the system. A turn with nothing
-to report does not reach the machines.
+A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
+of the response is there, or for LONGEST_WAIT_S at most, as not every system reports a smaller part while buffers are full. A turn without
+events does not reach the machines.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from pykafka4.wire.buffers import Buffer
 
 __all__ = ["SecureTransport"]
 
-TLS_RECORD: Final = 16 << 10  # the most that is encrypted in one piece
-HELD: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a piece that has not arrived completely
+TLS_RECORD: Final = 16 << 10  # the largest piece that TLS encrypts at once
+HELD: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a TLS record that has not arrived completely
 WAITS_FOR_MANY: Final = sys.platform == "linux"  # whether SO_RCVLOWAT applies to selectors
-LONGEST_WAIT_S: Final = 0.1  # for a large part
-HEARD: Final = 16  # bytes of another protocol by which it can be named
-REST: Final = 256  # bytes of it behind those that OpenSSL took
-SESSIONS: Final = 256  # kept at most, a few KiB each
+LONGEST_WAIT_S: Final = 0.1  # for a large part of a response
+HEARD: Final = 16  # first bytes by which an error can name a protocol other than TLS
+REST: Final = 256  # bytes of such a protocol behind the bytes that OpenSSL took
+SESSIONS: Final = 256  # limit of the sessions that are kept, a few KiB each
 
 
 class Sessions:
-    """The last session with each broker, by which the next handshake is shorter. Bounded. A new context has no use for those of another."""
+    """The last session with each broker, which shortens the next handshake, up to SESSIONS of them. A new context begins without any."""
 
     def __init__(self) -> None:
         self._context: ssl.SSLContext | None = None
         self.kept: dict[tuple[str, int], ssl.SSLSession] = {}  # the oldest first
 
     def of(self, context: ssl.SSLContext, target: tuple[str, int]) -> ssl.SSLSession | None:
-        """The one to resume, if there is one."""
+        """Return the session to resume, or None."""
         if context is not self._context:
             self._context = context
             self.kept.clear()
         return self.kept.get(target)
 
     def keep(self, context: ssl.SSLContext, target: tuple[str, int], session: ssl.SSLSession | None) -> None:
-        """For the next connection. With TLS 1.3 only one with a ticket can be resumed."""
+        """Keep `session` for the next connection. With TLS 1.3, only a session with a ticket can be resumed."""
         if session is None or context is not self._context or not (session.has_ticket or session.id):
             return
         self.kept.pop(target, None)
@@ -67,7 +67,7 @@ class Sessions:
             del self.kept[next(iter(self.kept))]
 
     def forget(self, target: tuple[str, int]) -> None:
-        """A handshake has failed, perhaps because of the session."""
+        """Forget the session with `target`: a handshake has failed, perhaps because of the session."""
         self.kept.pop(target, None)
 
 
@@ -77,17 +77,17 @@ class SecureTransport(PortableTransport):
     def __init__(self, max_frame: int, helper: Helper, post: Post, contexts: Contexts, proxy: Proxy | None = None) -> None:
         super().__init__(max_frame, helper, post, proxy)
         self._helper, self._post, self._contexts = helper, post, contexts
-        self._preparing: dict[int, tuple[str, int]] = {}  # links that wait for their context, and where they go
+        self._preparing: dict[int, tuple[str, int]] = {}  # links that wait for their context -> (host, port)
         self._is_asking = False  # whether a helper thread reads the certificates
         self._prepared: dict[int, tuple[ssl.SSLContext, str, int]] = {}  # links that are dialled
-        self._shaking: dict[Socket, bytes] = {}  # the first bytes that each received, for the message
-        self._unread: dict[int, Socket] = {}  # OpenSSL may have more of these
-        self._overdue: dict[int, Socket] = {}  # the same of the last turn, until they are read in this one
-        self._waits: dict[Socket, float] = {}  # sockets that wait for a large part, and until when
+        self._shaking: dict[Socket, bytes] = {}  # sockets in their handshake -> the first received bytes, for the error
+        self._unread: dict[int, Socket] = {}  # sockets of which OpenSSL may hold more bytes
+        self._overdue: dict[int, Socket] = {}  # such sockets of the last turn, until this turn reads them
+        self._waits: dict[Socket, float] = {}  # sockets that wait for a large part -> the end of the wait
         self._sessions = Sessions()
-        # Contexts of gevent and eventlet make sockets for greenlets, and the loop is none.
+        # Contexts of gevent and eventlet make sockets for greenlets, but the loop is a thread.
         self._native = native.tls_socket_class() if threads.greenlets() else None
-        self._is_shut = False  # and needs no session any more
+        self._is_shut = False  # then no session is kept
 
     # -- the Transport interface
 
@@ -98,13 +98,13 @@ class SecureTransport(PortableTransport):
             self._ask()
 
     def close(self, link: int) -> None:
-        """Close `link`, in whatever state it is."""
+        """Close `link`, in any state."""
         self._preparing.pop(link, None)
         self._prepared.pop(link, None)
         super().close(link)
 
     def select(self, timeout: float) -> list[Event]:
-        """As the portable transport, which does not know what OpenSSL has read already. Goes on waiting while there are only parts."""
+        """Wait for the sockets and move bytes, also the bytes that OpenSSL holds. Waits again while only parts of frames have arrived."""
         until = system.monotonic() + timeout
         while True:
             self._overdue, self._unread = self._unread, {}
@@ -129,7 +129,7 @@ class SecureTransport(PortableTransport):
     # -- the handshake
 
     def _ask(self) -> None:
-        """Read the certificates once for all links that wait now. A callable for the password may hang: then one thread does, not all."""
+        """Read the certificates once for all links that wait now: a callable for the password may hang, and then takes only one thread."""
         self._is_asking = True
         links = list(self._preparing)
         self._helper.submit(self._contexts.current, lambda context: self._post(lambda now: self._dial(links, context)))
@@ -144,7 +144,7 @@ class SecureTransport(PortableTransport):
                 self._prepared[link] = context, *where
                 super().connect(link, *where)
             else:
-                is_ours = isinstance(context, KafkaError)  # what another one says may be a secret
+                is_ours = isinstance(context, KafkaError)  # the text of another error may contain a secret
                 why = str(context) if is_ours else f"{type(context).__name__}{place_of(context)}"
                 reason = f"{where[0]}:{where[1]}: the certificates cannot be used: {why}"
                 self._events.append(Event(EventKind.LOST, link, AuthenticationError(reason)))
@@ -158,11 +158,11 @@ class SecureTransport(PortableTransport):
         super()._take_dialled()
 
     def _opened(self, dialled: Dialled) -> None:
-        """The socket is open: begin the handshake. The peer may be gone already, or the host be a name that no certificate can have."""
+        """Begin the TLS handshake on an open socket. Fails if the peer is gone already, or if no certificate can have the host's name."""
         context, host, port = self._prepared.pop(dialled.link)
         assert dialled.sock is not None
         try:
-            dialled.sock.getpeername()  # `wrap_socket` would leave it to the garbage collector to close the socket
+            dialled.sock.getpeername()  # raises if the peer is gone: `wrap_socket` would leave the close to the garbage collector
             name = _server_name(host)
             session = self._sessions.of(context, (host, port))
             wrap: Any = context.wrap_socket if self._native is None else partial(self._native._create, context=context)
@@ -181,7 +181,7 @@ class SecureTransport(PortableTransport):
     def _shake(self, s: Socket) -> None:
         sock: Any = s.sock
         if not self._shaking[s]:
-            self._shaking[s] = _peek(sock, HEARD)  # OpenSSL will have them, too
+            self._shaking[s] = _peek(sock, HEARD)  # the bytes stay in the socket, for OpenSSL
         try:
             sock.do_handshake()
         except ssl.SSLWantReadError:
@@ -203,7 +203,7 @@ class SecureTransport(PortableTransport):
         if s in self._shaking:
             self._shake(s)
             return
-        super()._ready(s, mask | READ)  # a read may have waited until it could write
+        super()._ready(s, mask | READ)  # READ, too: a read may have waited until the socket was writable
         if s.out and not s.events & WRITE:  # a write waited until there was something to read
             self._write_on(s)
 
@@ -230,7 +230,7 @@ class SecureTransport(PortableTransport):
         except ssl.SSLWantWriteError:
             pass
         except OSError as error:
-            self._read(s)  # responses, or an alert that says why
+            self._read(s)  # may return responses, or the broker's alert with the reason
             if self._sockets.get(s.link) is s:
                 self._lose(s, explain_tls(s.address, error))
             return
@@ -262,10 +262,11 @@ class SecureTransport(PortableTransport):
         self._unread[s.link] = s
 
     def _await_many(self, s: Socket) -> None:
-        """Be woken when a large part of what a frame lacks is in the socket, or at the end of the connection.
+        """Have the selector report the socket when it has a large part of the frame's missing bytes, or at the end of the connection.
 
-        At least as many bytes as are missing come in any case, without those that OpenSSL has taken from the socket already. More than a
-        quarter of the socket's buffer may not fit into it. With TLS 1.2, the broker might wait for something else first (a renegotiation).
+        The number of bytes must be sure to come: the frame's missing bytes without HELD, which OpenSSL may have taken from the socket
+        already, and a quarter of the socket's buffer at most, as more may not fit into it. Not with TLS 1.2, where the broker may first
+        wait for a message of the client (a renegotiation).
         """
         if not s.least:
             return
@@ -282,14 +283,17 @@ class SecureTransport(PortableTransport):
 
 
 def _peek(sock: Any, most: int) -> bytes:
-    """What has arrived, without taking it."""
+    """Return up to `most` bytes that have arrived, and leave them in the socket."""
     with contextlib.suppress(OSError):
         return native.socket.recv(sock, most, socket.MSG_PEEK)
     return b""
 
 
 def _server_name(host: str) -> str:
-    """The name that the certificate must contain: no dot at the end, and no zone of an IPv6 address. ValueError if there is none."""
+    """Return the name that the certificate must contain: `host` without a dot at its end, or without the zone of an IPv6 address.
+
+    Raises ValueError if no certificate can contain the name.
+    """
     name = host.partition("%")[0] if ":" in host else host.rstrip(".").encode("idna").decode()
     if not name or "\0" in name:
         raise ValueError(f"{host!r} is no name that a certificate may contain")
@@ -297,9 +301,9 @@ def _server_name(host: str) -> str:
 
 
 def _next_piece(out: deque[Buffer]) -> Buffer:
-    """The bytes for one call: small buffers joined, so that each does not become a TLS record of its own.
+    """Return the bytes for one call of `send`, with small buffers joined: each call makes a TLS record of its own.
 
-    After a call that could not be carried out, OpenSSL expects the same bytes again, or more of them. It gets these, as `out` only grows.
+    After a call that wrote nothing, OpenSSL expects the same bytes again, or more. The next call passes them, as `out` only grows.
     """
     first = out[0]
     if len(first) > TURN_BYTES:

@@ -1,7 +1,7 @@
-"""The client's threads, locks and clock. Rule: code that waits, or asks for the current thread, looks the name up here when it runs.
+"""Gives the client its threads, locks and clock. Invariant: code looks these names up here whenever it runs, and keeps none of them.
 
 Use these names as `system.Lock()`, never `from … import Lock`: the simulation replaces them to run the same client in virtual time, where a
-thread schedule can be replayed from its seed.
+seed replays the same schedule of threads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Threads and locks of the client, and the identity of callers. Invariant: the client's own threads are threads of the system.
+"""Starts the client's threads, makes its locks, and identifies the calling thread or greenlet. Invariant: the client's own threads are
+threads of the system.
 
-Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. A greenlet that waits in a lock of the client gives
-the others a turn: it tries again and again, and sleeps in between as its library does. Otherwise a caller is a thread, and really sleeps.
+Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. A greenlet that waits for a lock of the client lets
+other greenlets run: it tries again and again, and sleeps in between by its library. Otherwise a caller is a thread, and sleeps in the lock.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pykafka4.native import allocate_lock, get_ident, monotonic, start_new_threa
 
 __all__ = ["GreenletThread", "Thread", "caller", "caller_ident", "frame_of", "greenlets", "new_lock"]
 
-SLICE_S: Final = 1.0  # of a wait: a signal that arrives just before the system call is handled after it
-FIRST_NAP_S: Final = 0.0005  # of a greenlet that waits
+SLICE_S: Final = 1.0  # longest part of a wait: Python handles a signal that comes just before the system call only after the call
+FIRST_NAP_S: Final = 0.0005  # of a greenlet that waits for a lock
 LONGEST_NAP_S: Final = 0.01
 
 _own: dict[int, Thread] = {}  # the running threads of the client, by their idents
@@ -29,9 +30,9 @@ _library = ""  # "gevent" or "eventlet", if it has replaced the threads of this 
 
 
 def greenlets() -> str:
-    """The library whose greenlets take the place of threads; an empty string without one.
+    """Return the library whose greenlets take the place of threads, or an empty string.
 
-    Called when a client is created, or a thread of it starts: by then an application has patched its process.
+    Called when a client is created, or when one of its threads starts: by then an application has patched its process.
     """
     global _library
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
@@ -43,17 +44,17 @@ def greenlets() -> str:
 
 
 class Thread(threading.Thread):
-    """As `threading.Thread`, but a thread of the system even if a library has replaced these."""
+    """A `threading.Thread` that is a thread of the system even if a library has replaced threads."""
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str = "", daemon: bool = True) -> None:
         super().__init__(target=target, args=args, name=name, daemon=daemon)
-        # A WeakSet for the tests of `threading`: its callback would run where the thread's object goes, and could swallow Ctrl-C there.
+        # `_dangling` is a WeakSet for the tests of `threading`. Its callback would run where this object is freed, and may swallow Ctrl-C.
         getattr(threading, "_dangling", set()).discard(self)
-        self._begun: Any = None  # held from the start to the end of a thread that was started beside such a library
+        self._begun: Any = None  # a lock, held from the start to the end of the thread, if a library has replaced threads; else None
         self._number: int | None = None
 
     def start(self) -> None:
-        """Start it."""
+        """Start the thread."""
         if not greenlets():
             super().start()
             return
@@ -77,7 +78,7 @@ class Thread(threading.Thread):
     def _serve(self) -> None:
         try:
             self.run()
-        except BaseException:  # there is nobody to raise it to
+        except BaseException:  # no caller can get it
             traceback.print_exc()
         finally:
             self._begun.release()
@@ -88,11 +89,11 @@ class Thread(threading.Thread):
         return super().ident if self._begun is None else self._number
 
     def is_alive(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether the thread was started and has not ended."""
         return super().is_alive() if self._begun is None else bool(self._begun.locked())
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until it has ended, up to `timeout` seconds."""
+        """Wait until the thread has ended, up to `timeout` seconds (None: no limit)."""
         until = None if timeout is None else monotonic() + timeout
         while self.is_alive() and (until is None or monotonic() < until):
             left = SLICE_S if until is None else max(0.0, min(until - monotonic(), SLICE_S))
@@ -103,7 +104,7 @@ class Thread(threading.Thread):
 
 
 class GreenletThread:
-    """A greenlet, as a caller."""
+    """A calling greenlet, in the place of a thread."""
 
     __slots__ = ("_greenlet", "ident", "name")
 
@@ -118,7 +119,7 @@ class GreenletThread:
         return greenlet is not None and not greenlet.dead
 
     def frame(self) -> FrameType | None:
-        """The frame in which it runs or will go on."""
+        """Return the frame in which the greenlet runs, or in which it will continue; None after its end."""
         greenlet = self._greenlet()
         if greenlet is None or greenlet.dead:
             return None
@@ -126,7 +127,7 @@ class GreenletThread:
 
 
 def caller() -> Any:
-    """The calling thread of the application or of the client, or the calling greenlet."""
+    """Return the calling thread of the application or of the client, or the calling greenlet."""
     if not _library:
         return threading.current_thread()
     if (own := _own.get(get_ident())) is not None:
@@ -139,20 +140,20 @@ def caller() -> Any:
 
 
 def caller_ident() -> int:
-    """The number of the calling thread or greenlet."""
+    """Return the number of the calling thread or greenlet."""
     ident: int = get_ident()
     return id(_current_greenlet()) if _library and ident not in _own else ident
 
 
 def frame_of(thread: Any) -> FrameType | None:
-    """The innermost frame of `thread`, None after its end. `thread` is from `caller`."""
+    """Return the innermost frame of `thread`, a result of `caller`; None after its end."""
     if isinstance(thread, GreenletThread):
         return thread.frame()
-    return sys._current_frames().get(thread.ident or 0) if thread.is_alive() else None  # another thread may have its number by now
+    return sys._current_frames().get(thread.ident or 0) if thread.is_alive() else None  # after its end another thread may have its number
 
 
 def new_lock() -> Any:
-    """A lock to wait in, for the calling thread or greenlet."""
+    """Return a lock in which the calling thread or greenlet can wait."""
     return GreenletLock() if _library and get_ident() not in _own else asking.Lock()
 
 
@@ -165,20 +166,20 @@ class GreenletLock:
         self._lock = asking.Lock()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """As a lock of `threading`."""
+        """Acquire the lock, as `threading.Lock.acquire` does."""
         return _acquire(self._lock, timeout if blocking else 0.0)
 
     def release(self) -> None:
-        """As a lock of `threading`. For any thread."""
+        """Release the lock, as `threading.Lock.release` does. For any thread."""
         self._lock.release()
 
     def locked(self) -> bool:
-        """Whether somebody holds it."""
+        """Whether a thread or greenlet holds the lock."""
         return bool(self._lock.locked())
 
 
 def _acquire(lock: Any, timeout: float) -> bool:
-    """Wait for `lock`, up to `timeout` seconds (negative: without a limit), as greenlets do unless the thread is the client's."""
+    """Wait for `lock`, up to `timeout` seconds (negative: no limit): asleep in the lock on a thread of the client, else by naps."""
     if get_ident() in _own or _in_hub():
         return bool(lock.acquire(True, timeout))
     until = monotonic() + timeout if timeout >= 0 else float("inf")
@@ -197,14 +198,14 @@ def _current_greenlet() -> Any:
 
 
 def _in_hub() -> bool:
-    """Whether the calling greenlet is the one that runs the others: it cannot sleep (a destructor may be called there)."""
+    """Whether the calling greenlet is the hub, which runs all others and cannot sleep. Destructors may be called there."""
     if _library == "gevent":
         return _current_greenlet() is sys.modules["gevent"].get_hub()
     return _current_greenlet() is sys.modules["eventlet.hubs"].get_hub().greenlet
 
 
 def _after_fork() -> None:
-    """Only the thread that forked exists in the child."""
+    """Forget all threads but the one that forked: only this one exists in the child."""
     me = _own.get(get_ident())
     _own.clear()
     if me is not None:

@@ -1,7 +1,6 @@
-"""TLS. Rule: certificates are read again for each connection, never on the loop's thread; errors say what to change, and show no secret.
+"""Makes the `SSLContext` for a connection from the options (`Contexts`), and turns exceptions of `ssl` into the errors of a connection.
 
-Python's `ssl` does the work. `Contexts` makes the context from the options; `explain_handshake` and `explain_tls` turn what `ssl` raises
-into the error of a connection.
+Invariant: certificates are read again for each connection, never on the loop thread; errors name the setting to change, and show no secret.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
 LARGEST: Final = 16 << 20  # bytes of a file of certificates; the authorities of a system take a quarter of a MiB
-LONGEST_PASSWORD: Final = 1024  # bytes that OpenSSL takes
+LONGEST_PASSWORD: Final = 1024  # bytes; OpenSSL takes no longer one
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
 IDENTIFY: Final = "the broker demands a certificate that it trusts: set ssl_certfile and ssl_keyfile"
@@ -65,7 +64,7 @@ HINTS: Final = REFUSED | {  # by the reason of an SSLError
     "TLSV1_ALERT_UNRECOGNIZED_NAME": "the broker does not know the name that the client connects to",
     "TLSV1_ALERT_INTERNAL_ERROR": "the broker failed; its log says why",
 }
-GUESSES: Final = frozenset({"TLSV1_ALERT_INTERNAL_ERROR"})  # of HINTS, those that may be over soon
+GUESSES: Final = frozenset({"TLSV1_ALERT_INTERNAL_ERROR"})  # the reasons in HINTS that may be over soon
 VERIFY: Final = {  # by OpenSSL's verify code
     9: "the certificate is not yet valid; is the clock of this machine right?",
     10: "the certificate has expired; is the clock of this machine right?",
@@ -81,22 +80,22 @@ ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, C
 
 
 class Contexts:
-    """Makes the `SSLContext` for each connection from the options. For one thread at a time, and not the loop's."""
+    """Makes the `SSLContext` for each connection from the options. For one thread at a time, and not for the loop thread."""
 
     def __init__(self, config: SecurityConfig, client_id: str = "pykafka4") -> None:
-        """Raises ConfigError if the certificates cannot be used. `client_id` is for the log."""
+        """`client_id` is for the log. Raises ConfigError if the certificates cannot be used."""
         given = config.ssl_context
         if given is not None and (not isinstance(given, ssl.SSLContext) or given.protocol == ssl.PROTOCOL_TLS_SERVER):
             raise ConfigError("ssl_context must be an ssl.SSLContext for clients: ssl.create_default_context() makes one")
         self._config, self._client_id = config, client_id
-        self._made: tuple[bytes, ssl.SSLContext] | None = None  # from which content
+        self._made: tuple[bytes, ssl.SSLContext] | None = None  # (digest of the files, their context)
         self._warned = False
         self._warn_of_unchecked(self.current())
 
     def current(self) -> ssl.SSLContext:
-        """The context for a new connection; the last one unless a file has changed.
+        """Return the context for a new connection: the last context, unless a file has changed.
 
-        If the files cannot be used now, because they are being replaced, the last context is used, and a warning is logged.
+        If the files cannot be used now, because they are being replaced, returns the last context, too, and logs a warning.
         """
         if self._config.ssl_context is not None:
             given: ssl.SSLContext = self._config.ssl_context
@@ -118,7 +117,10 @@ class Contexts:
         return self._made[1]
 
     def _warn_of_unchecked(self, context: ssl.SSLContext) -> None:
-        """Once per client. Brokers advertise the addresses at which the client authenticates: only certificates tell a stranger there."""
+        """Log a warning if the context checks less than it could, once per client.
+
+        The client authenticates at addresses that brokers advertise: only certificates reveal a stranger there.
+        """
         if context.verify_mode != ssl.CERT_REQUIRED:
             log.warning("%s: ssl_context does not verify certificates: anybody in the network can read the traffic", self._client_id)
         elif not context.check_hostname:
@@ -147,7 +149,7 @@ class Contexts:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = config.ssl_check_hostname
         context.hostname_checks_common_name = False
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whatever is in ssl_cafile is trusted, as in a truststore of Java
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # every certificate in ssl_cafile is trusted, as in a truststore of Java
         if config.ssl_ciphers is not None:
             try:
                 context.set_ciphers(config.ssl_ciphers)
@@ -188,12 +190,12 @@ class Contexts:
                 return
             except ConfigError:
                 raise
-            except (OSError, ValueError) as error:  # it may contain the name of a temporary file, or the password: it must not be a context
+            except (OSError, ValueError) as error:  # its text may have the password or a temporary file: it must not become a `__context__`
                 reason = getattr(error, "reason", None)
         raise ConfigError(self._misfit(reason, bool(asked), files))
 
     def _misfit(self, reason: str | None, encrypted: bool, files: dict[str, bytes | None]) -> str:
-        """Why the client's certificate cannot be used. OpenSSL itself names a reason only if both could be read."""
+        """Return why the client's certificate cannot be used. OpenSSL names a reason only if it could read certificate and key."""
         config = self._config
         where = _named("ssl_certfile", "ssl_cert_pem", config.ssl_certfile)
         content = files["ssl_certfile"] if config.ssl_cert_pem is None else _ascii(config.ssl_cert_pem)
@@ -213,7 +215,7 @@ class Contexts:
 
 
 def _ascii(pem: str) -> bytes:
-    """PEM as OpenSSL needs it; comments may contain anything."""
+    """Return PEM in the form that OpenSSL needs, without characters that are not ASCII, which comments may contain."""
     return restore_lines(pem).encode("ascii", "ignore")
 
 
@@ -240,7 +242,7 @@ def _no_key(path: str | None, content: bytes | None) -> str:
 
 
 def _way_out(path: str, content: bytes, what: str) -> str:
-    """How to convert it. A JKS has a number of its own; the others are DER, and differ in what comes after the length."""
+    """Return how to convert the file. A JKS has a magic number; PKCS12 and others are DER, and differ in the bytes after the length."""
     if content[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
         jks = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
         return f"it is a JKS: convert it with {jks}, then openssl pkcs12 -in {path}.p12 -out {path}.pem"
@@ -254,7 +256,7 @@ def _way_out(path: str, content: bytes, what: str) -> str:
 
 
 def _password(config: SecurityConfig) -> str:
-    """Without a password OpenSSL would ask at the terminal."""
+    """Return the password of the key. Raises ConfigError without one: OpenSSL would ask at the terminal."""
     given: Any = config.ssl_password
     if given is None:
         raise ConfigError("the key is encrypted: set ssl_password")
@@ -268,7 +270,10 @@ def _password(config: SecurityConfig) -> str:
 
 
 def _asked(callable: Callable[[], Any]) -> Any:
-    """What the application's callable returns. What it raises may repeat the password: the error has its type and place, and no context."""
+    """Return the result of the application's callable.
+
+    An exception of the callable may repeat the password: the ConfigError has only its type and place, and no `__context__`.
+    """
     try:
         return callable()
     except KafkaError as error:
@@ -280,7 +285,7 @@ def _asked(callable: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
-    """A path to the content, since `ssl` reads certificates of clients from files only. Where the system can, the file is in memory."""
+    """Give a path to the content, since `ssl` reads client certificates from files only. The file is in memory if the system allows it."""
     if content is None:
         yield path
         return
@@ -293,7 +298,7 @@ def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
 
 
 def _in_memory(content: bytes, stack: contextlib.ExitStack) -> str | None:
-    """None if the system has no such files, does not allow them, or has no /proc."""
+    """Write a file in memory; None if the system has no such files, does not allow them, or has no /proc."""
     if not hasattr(os, "memfd_create"):
         return None
     try:
@@ -318,7 +323,7 @@ _warned_of: set[str] = set()
 
 
 def _warn_of_open_key(path: str, mode: int) -> None:
-    """Once for each file."""
+    """Log a warning if other users can use the key, once for each file."""
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO) and path not in _warned_of:
         _warned_of.add(path)
         log.warning("the key in %s can be read or changed by other users (mode %o): chmod 600", path, stat.S_IMODE(mode))
@@ -328,9 +333,9 @@ def _warn_of_open_key(path: str, mode: int) -> None:
 
 
 def explain_handshake(address: str, error: BaseException, heard: bytes, rest: bytes = b"") -> ConnectionLost:
-    """The error for a handshake that ended with `error`.
+    """Return the error for a handshake that ended with `error`.
 
-    `heard`: the first bytes that the peer sent; or else `rest`: what followed those that OpenSSL took from the socket.
+    `heard` has the first bytes of the peer; if it is empty, `rest` has the bytes behind those that OpenSSL took from the socket.
     """
     certain = True
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -354,7 +359,7 @@ def explain_handshake(address: str, error: BaseException, heard: bytes, rest: by
 
 
 def explain_tls(address: str, error: BaseException) -> ConnectionLost:
-    """The error for a connection that ended with `error` after its handshake."""
+    """Return the error for a connection that ended with `error` after its handshake."""
     if not isinstance(error, ssl.SSLError):
         return ConnectionLost(f"{address}: {explain(error)}")
     if isinstance(error, ENDED):
@@ -369,11 +374,11 @@ def explain_tls(address: str, error: BaseException) -> ConnectionLost:
 
 
 def _is_tls(heard: bytes) -> bool:
-    """Whether a record of TLS may begin so: its type, and 3."""
+    """Whether a TLS record may begin like this: with its type, and with 3 for the version."""
     return 20 <= heard[0] <= 24 and heard[1:2] in (b"", b"\x03")
 
 
 def _name(error: ssl.SSLError) -> str:
-    """OpenSSL's name of the reason. Python does not know those that are newer than itself; the text has the same words."""
+    """Return OpenSSL's name of the reason. Python lacks names that are newer than itself; the error's text has the same words."""
     text = re.sub(r"^\[[^]]*\] *| *\(_ssl\.c:\d+\)$", "", str(error))
     return error.reason or text.upper().replace(" ", "_") or type(error).__name__

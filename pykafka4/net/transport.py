@@ -1,8 +1,8 @@
-"""Transport. Rule: bytes in, whole frames out; the loop uses only the interface `Transport`, and no implementation knows requests.
+"""Declares `Transport`, the loop's interface to its sockets, with its events. Invariant: a transport knows bytes and frames, no requests.
 
-Three implementations: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from `portable`).
-Errors are `ConnectionLost` (`AuthenticationError` where the two ends do not agree on security), prefixed with the address, and reach the
-loop as events, never as exceptions.
+Three modules implement the interface: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from
+`portable`). Errors reach the loop as events, never as exceptions: `ConnectionLost`, or `AuthenticationError` if the two ends do not agree
+on security. Their messages begin with the broker's address.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Post: TypeAlias = Callable[[Callable[[float], object]], None]
 
 
 class EventKind(Enum):
-    """What can happen to a connection."""
+    """The kinds of events of a connection."""
 
     CONNECTED = "connected"  # payload None
     FRAME = "frame"  # payload: the frame without its size, in a buffer of its own
     LOST = "lost"  # payload: KafkaError
-    WRITTEN = "written"  # payload None: everything passed to `write` reached the socket
+    WRITTEN = "written"  # payload None: the socket has taken all bytes passed to `write`
 
 
 class Event(NamedTuple):
@@ -41,36 +41,36 @@ class Event(NamedTuple):
 
 
 class Transport(Protocol):
-    """The sockets of one loop. Every method belongs to the loop thread, except `wakeup.wake`."""
+    """The sockets of one loop. All methods are called on the loop thread, except `wakeup.wake`."""
 
     @property
     def wakeup(self) -> Wakes:
-        """Wakes `select`."""
+        """The object that ends `select` early."""
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Start to connect; ends in CONNECTED or LOST."""
+        """Start to connect; the event CONNECTED or LOST follows."""
 
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
-        """Write, and keep what the socket does not take yet. Returns whether all of it reached the socket.
+        """Write `buffers`, and keep the bytes that the socket does not take yet. Returns whether the socket has taken all bytes.
 
-        Otherwise, with `report`, WRITTEN follows as soon as nothing is left to write.
+        If it has not, and `report` is true, WRITTEN follows as soon as no byte is left to write.
         """
 
     def close(self, link: int) -> None:
-        """Close; no further event follows."""
+        """Close the connection; no further event of `link` follows."""
 
     def select(self, timeout: float) -> list[Event]:
         """Wait up to `timeout` seconds for events; `wakeup.wake` ends it early."""
 
     def shut(self) -> None:
-        """Close everything."""
+        """Close all sockets and descriptors."""
 
     def abandon(self) -> None:
-        """In a forked child: close descriptors, change nothing that is shared with the parent."""
+        """Close the descriptors in a forked child; change nothing that the child shares with its parent."""
 
 
 def explain(error: BaseException) -> str:
-    """Why a look-up or a socket failed, for the message of a ConnectionLost."""
+    """Return the reason why a look-up or a socket failed, for the message of a ConnectionLost."""
     if isinstance(error, socket.gaierror):
         return (
             "host name not found" if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", -5)) else str(error.strerror).lower()
@@ -81,11 +81,11 @@ def explain(error: BaseException) -> str:
 
 
 def end_of_stream(*, in_frame: bool) -> str:
-    """The broker ended the connection; `in_frame`: after a part of a frame."""
+    """Return the reason for the end of a connection that the broker closed; `in_frame`: after a part of a frame."""
     return f"the broker closed the connection{' in the middle of a response' if in_frame else ''}"
 
 
 def bad_frame(address: str, error: DecodeError) -> ConnectionLost:
-    """For a size that is none, or too large. The cause tells a consumer to request less."""
+    """Return the error for a frame with an invalid size, or one that is too large. From its cause a consumer learns to request less."""
     kind = AuthenticationError if isinstance(error, PeerSpeaksTls) else ConnectionLost
     return caused_by(kind(f"{address}: {error}"), error)

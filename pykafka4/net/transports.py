@@ -1,8 +1,8 @@
-"""Which transport moves the bytes. Rule: this module alone decides.
+"""Chooses the transport of a new loop; no other module does.
 
-`PYKAFKA4_LOOP=pump` requires the compiled pump, `portable` the transport on `selectors`; if unset, the pump is used if it was built. It is
-built on Linux only, and never used in an interpreter without the GIL. TLS has a transport of its own, on `selectors`, whatever the variable
-says: encryption takes far longer than moving the bytes.
+`PYKAFKA4_LOOP=pump` requires the compiled pump, `PYKAFKA4_LOOP=portable` the transport on `selectors`. Without the variable, loops use the
+pump if it was built. The pump is built on Linux only, and never used in an interpreter without the GIL. TLS has a transport of its own, on
+`selectors`, whatever the variable says: encryption takes far longer than moving the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Opener: TypeAlias = Callable[[int, Helper, Post, Proxy | None], Transport]
 
 
 def choose(wanted: str | None) -> tuple[str, Opener]:
-    """(name, class) of the transport to use."""
+    """Return (name, class) of the transport for PYKAFKA4_LOOP=`wanted`. Raises ImportError if the pump is required and missing."""
     if wanted not in {None, "", "pump", "portable"}:
         raise ImportError(f"PYKAFKA4_LOOP={wanted!r} must be pump, portable or unset")
     if wanted == "portable":
@@ -52,16 +52,19 @@ LOOP, _opener = choose(os.environ.get("PYKAFKA4_LOOP"))
 
 
 def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Contexts | None = None, proxy: Proxy | None = None) -> Transport:
-    """A transport for a new loop, with TLS if there are `contexts`, through `proxy` if there is one. See `net.transport.Transport`."""
+    """Return a transport for a new loop: with TLS if there are `contexts`, through `proxy` if there is one.
+
+    `max_frame` is receive_message_max_bytes; `helper` looks up names; `post` runs a call on the loop thread.
+    """
     if contexts is None:
         return _opener(max_frame, helper, post, proxy)
-    from pykafka4.net.secure import SecureTransport  # imported here: without TLS, nobody has to load OpenSSL
+    from pykafka4.net.secure import SecureTransport  # imported here: a client without TLS need not load OpenSSL
 
     return SecureTransport(max_frame, helper, post, contexts, proxy)
 
 
 def open_contexts(config: SecurityConfig, client_id: str) -> Contexts | None:
-    """What TLS needs, if the options ask for it. Reads the certificates; raises ConfigError if they cannot be used."""
+    """Return the contexts for TLS; None if `config` requires no TLS. Reads the certificates; raises ConfigError if they are unusable."""
     if not config.encrypts:
         return None
     from pykafka4.net.tls import Contexts

@@ -1,4 +1,5 @@
-"""Latches. Rule: a latch is for one thread to sleep on; opening it twice, or before the thread sleeps, wakes it once."""
+"""Makes and opens latches: a latch is a lock on which one thread sleeps. Invariant: a thread whose latch was opened before it sleeps, or
+was opened twice, wakes once."""
 
 from __future__ import annotations
 
@@ -11,24 +12,24 @@ __all__ = ["Latch", "new_latch", "open_latch"]
 
 
 class Latch(Protocol):
-    """What `open_latch` needs: a lock, or for a task of an asyncio loop something that wakes it."""
+    """The argument of `open_latch`: a lock, or an object that wakes a task of an asyncio loop."""
 
     def locked(self) -> bool:
-        """Whether it is closed."""
+        """Whether the latch is closed."""
 
     def release(self) -> object:
-        """Open it."""
+        """Open the latch."""
 
 
 def new_latch() -> Any:
-    """A lock that is acquired now, and released to wake the thread."""
+    """Return a closed latch: an acquired lock, whose release wakes the thread."""
     latch = system.Lock()
     latch.acquire()
     return latch
 
 
 def open_latch(latch: Latch) -> None:
-    """Wake the thread that sleeps on `latch`, or is about to."""
+    """Wake the thread that sleeps on `latch`, or that is about to sleep."""
     if latch.locked():
-        with contextlib.suppress(RuntimeError):  # another thread was faster
+        with contextlib.suppress(RuntimeError):  # another thread has opened the latch since the line above
             latch.release()

@@ -1,4 +1,4 @@
-"""The result of the newest of several calls that may overlap. Rule: the lock is held for assignments only."""
+"""Keeps the result of the newest of several calls that may overlap. Invariant: an older call never replaces a newer call's result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Newest(Generic[T]):
-    """Keeps what the call that began last has returned. For several threads."""
+    """The result of the call that began last. For any thread; the lock is held for assignments only."""
 
     __slots__ = ("_begun", "_kept", "_lock", "value")
 
@@ -22,13 +22,13 @@ class Newest(Generic[T]):
         self.value: T | None = None
 
     def begin(self) -> int:
-        """The number of a call that begins now."""
+        """Return the number of a call that begins now."""
         with self._lock:
             self._begun += 1
             return self._begun
 
     def keep(self, number: int, value: T | None) -> None:
-        """The result of that call, unless a later one has already returned."""
+        """Keep `value`, the result of the call with this `number`, unless a newer call has returned before."""
         with self._lock:
             if number > self._kept:
                 self._kept, self.value = number, value

@@ -1,4 +1,5 @@
-"""Turns at something that a process has once. Rule: a lock is held for one call of a library, never for the application's code."""
+"""Gives one thread at a time its turn at a library whose calls must not overlap. Invariant: a thread holds the lock for one call of the
+library, and runs no code of the application meanwhile."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ __all__ = ["turn_of"]
 
 _turns: dict[str, Any] = {}
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_turns.clear)  # the thread that has one does not exist in a child
+    os.register_at_fork(after_in_child=_turns.clear)  # a thread that held a lock at the fork does not exist in the child
 
 
 def turn_of(name: str) -> Any:
-    """The lock of that name, of this process."""
+    """Return this process's lock with this name."""
     return _turns.setdefault(name, system.RLock())

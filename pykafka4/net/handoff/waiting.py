@@ -1,11 +1,12 @@
-"""How threads wait: `Signal` (for a change), `Promise` (for a result), `Gate` (in a queue, for room). Rule: a waiting thread holds no lock.
+"""Has threads wait for a change (`Signal`), for a result (`Promise`), or in a queue for room (`Gate`). Invariant: a waiting thread holds no
+lock.
 
-Threads wait in latches only: KeyboardInterrupt can end such a wait, and all take a timeout. A loop's thread never waits, as what it would
-wait for, its own client or another one does on such a thread: destructors of the application may run there, and make any call.
+Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep takes a timeout. A loop thread never waits: it may run
+destructors of the application, which may call any client, and the result that such a call waits for may need this loop.
 
-KeyboardInterrupt can be raised between any two bytecodes of an application thread. So the code here that those threads run holds no lock:
-waiting threads are kept in dicts and deques, whose single operations are atomic. Entries are added inside the `try` that removes them. An
-entry that would block other threads if it stayed is removed twice, by nested `finally` blocks, as the interrupt may end the inner one.
+KeyboardInterrupt can be raised between any two bytecodes of an application thread. So an application thread holds no lock in this module:
+dicts and deques, whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry
+that would block other threads for good is removed twice, by nested `finally` blocks, as the interrupt may end the inner one.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ T = TypeVar("T")
 Counted = Callable[[int, frozenset[object] | None], object]
 FOREVER = system.TIMEOUT_MAX
 ON_LOOP = "a destructor called this on the thread of a client, which does not wait: make such calls before the object is garbage"
-NO_THREAD = -1  # of the tickets of tasks, many of which wait on one thread
+NO_THREAD = -1  # in the tickets of tasks: many tasks wait on one thread, and none of them interrupts another
 
 
 def _left(deadline: float | None) -> float:
-    """Seconds until `deadline`, for a lock: from 0 to the longest timeout that it accepts."""
+    """Return the seconds until `deadline`, as a timeout of a lock: from 0 to the longest timeout that a lock accepts."""
     return FOREVER if deadline is None else max(0.0, min(deadline - system.monotonic(), FOREVER))
 
 
@@ -53,9 +54,9 @@ class Signal:
         return len(self._sleepers)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until `predicate()` is true, up to `timeout` seconds; returns its last value.
+        """Wait until `predicate()` is true, up to `timeout` seconds (None: no limit). Returns the last value of `predicate()`.
 
-        Raises KafkaTimeoutError on a loop's thread, instead of waiting.
+        Raises KafkaTimeoutError on a loop thread, instead of waiting.
         """
         if predicate():
             return True
@@ -63,7 +64,9 @@ class Signal:
             raise KafkaTimeoutError(ON_LOOP)
         latch, deadline = new_latch(), _deadline(timeout)
         try:
-            self._sleepers[latch] = None  # before the check: a later `notify` finds us, the predicate sees the effect of an earlier one
+            # Before the predicate. The other way round: the predicate is false, a thread makes it true and calls `notify`, which finds no
+            # sleeper, and this thread sleeps on its new latch.
+            self._sleepers[latch] = None
             while not predicate():
                 if not latch.acquire(True, _left(deadline)):
                     return predicate()
@@ -73,7 +76,7 @@ class Signal:
 
     @contextlib.contextmanager
     def opening(self, latch: Latch) -> Iterator[None]:
-        """In this block `latch` is opened by every `notify`. For tasks, which must not wait here: check, sleep on the latch, repeat."""
+        """Have every `notify` open `latch` during this `with` block. For tasks, which cannot block: they check, sleep on it, and repeat."""
         try:
             self._sleepers[latch] = None
             yield
@@ -81,14 +84,14 @@ class Signal:
             self._sleepers.pop(latch, None)
 
     def notify(self) -> None:
-        """Let every waiting thread check its predicate. Call it after the change."""
+        """Have every waiting thread check its predicate. Call this after the change."""
         if self._sleepers:
             for latch in list(self._sleepers):
                 open_latch(latch)
 
 
 class Promise(Generic[T]):
-    """A future result. The first `set_result` or `set_exception` counts."""
+    """A result to come. The first `set_result` or `set_exception` counts."""
 
     __slots__ = ("__weakref__", "_callbacks", "_client_id", "_outcome", "_signal")
 
@@ -103,50 +106,50 @@ class Promise(Generic[T]):
         return bool(self._outcome)
 
     def set_result(self, value: T) -> None:
-        """Resolve it with a value."""
+        """Resolve the promise with a value."""
         self._finish((value, None))
 
     def set_exception(self, error: BaseException) -> None:
-        """Fail it with an error."""
+        """Fail the promise with an error."""
         self._finish((None, error))
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds; returns whether there is a result or an error."""
+        """Wait up to `timeout` seconds (None: no limit). Returns whether there is a result or an error."""
         return self._signal.wait(self.done, timeout)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait up to `timeout` seconds. Raises the error it failed with (a KafkaError as a copy), or KafkaTimeoutError."""
+        """Wait up to `timeout` seconds and return the result. Raises the promise's error (a KafkaError as a copy) or KafkaTimeoutError."""
         error = self.exception(timeout)
         if error is not None:
             raise error.again() if isinstance(error, KafkaError) else error
         return self._outcome[""][0]  # type: ignore[return-value]
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait as `result` does, and return the error, or None."""
+        """Wait as `result` does, and return the error; None if there is a result."""
         if not self.wait(timeout):
             raise KafkaTimeoutError(f"no result within {timeout:g} s")
         return self._outcome[""][1]
 
     def add_done_callback(self, fn: Callable[[Promise[T]], None]) -> None:
-        """Call `fn(self)` when it is done (at once if it already is), on the thread that finishes it."""
+        """Call `fn(self)` when the promise is done, on the thread that sets the outcome; here and now if the promise is done already."""
         self._callbacks.append(fn)
-        if self._outcome:  # the thread that finished it may have run the callbacks before the line above
+        if self._outcome:  # the thread that set the outcome may have run the callbacks before the line above
             self._call_back()
 
     def _finish(self, outcome: tuple[T | None, BaseException | None]) -> None:
-        if self._outcome.setdefault("", outcome) is outcome:  # atomic under the GIL: the first one counts
+        if self._outcome.setdefault("", outcome) is outcome:  # atomic under the GIL: the first outcome counts
             self._signal.notify()
             self._call_back()
 
     def _call_back(self) -> None:
         while self._callbacks:
             try:
-                fn = self._callbacks.popleft()  # each callback is taken by one thread only
+                fn = self._callbacks.popleft()  # atomic, so one thread takes each callback
             except IndexError:
                 return
             try:
                 fn(self)
-            except Exception:  # must not fail the thread that sets the result
+            except Exception:  # an error of a callback must not fail the thread that sets the outcome
                 log.exception("%s: a promise callback raised an exception", self._client_id)
 
 
@@ -159,20 +162,20 @@ class _Ticket:
         self, key: object, hindered: Callable[[], bool], latch: Latch, thread: int, gone: Callable[[], bool] | None = None
     ) -> None:
         self.key, self.hindered, self.latch, self.thread, self.gone = key, hindered, latch, thread, gone
-        self.steps_aside = False  # whether it waits for room that those behind it cannot use
+        self.steps_aside = False  # whether only its own key is full, so that tickets with other keys may go first
         self.starves = False  # whether it has tried without success and does not step aside
-        self.left = False  # whether it has left the queue, and the others know
+        self.left = False  # whether it has left the queue, and the next tickets were woken
 
 
 class Gate:
     """A queue of threads that wait for room: first come, first served.
 
-    Only the first in the queue tries, so a small request cannot starve a large one. A thread that cannot use the free room for a reason of
-    its own (its partition is full) steps aside: those behind it try, except those with the same key, which wait for the same thing.
-    A thread may call again from a signal handler or a destructor while it is in the queue. Then it enters at the front, because its other
-    places cannot move before that call returns.
-    `counted(waiting, aside)` is called with these properties whenever they change, `starving()` when a thread finds no free room at all.
-    `lock` is not used here: the plain-Python core needs one for its data structures.
+    Only the first thread in the queue tries, so a small request cannot starve a large one. A thread whose own key is full (its partition)
+    steps aside: the threads behind it try, except threads with the same key, which wait for the same room.
+    A thread may call `wait` again from a signal handler or a destructor while it is in the queue. Then it enters at the front, because its
+    other places cannot move before that call returns.
+    The gate calls `counted(waiting, aside)` whenever one of these properties changes, and `starving()` when a thread finds no free room at
+    all. `lock` is not used here: the plain-Python core needs one for its data structures.
     """
 
     __slots__ = ("_counted", "_starving", "line", "lock")
@@ -189,16 +192,17 @@ class Gate:
 
     @property
     def aside(self) -> frozenset[object] | None:
-        """The keys of the waiting threads if all of them step aside, else None. A new caller with another key need not queue up then.
+        """The keys of the waiting threads if all of them step aside, else None.
 
-        A caller with one of these keys does: threads with the same key are served first come, first served.
+        A new caller with another key need not queue up then. A caller with one of these keys queues up: threads with the same key are
+        served first come, first served.
         """
         first = self._first()
         return frozenset(ticket.key for ticket in first) if all(ticket.steps_aside for ticket in first) else None
 
     @property
     def starved(self) -> bool:
-        """Whether a thread has tried without success to get room that all threads share, and is not blocked only by its own key."""
+        """Whether a thread has found no room that all threads share. A thread that is blocked only by its own key does not count."""
         return any(ticket.starves for ticket in self.line.copy())
 
     def wait(
@@ -208,10 +212,10 @@ class Gate:
         key: object = None,
         hindered: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Wait in the queue until `try_again()` succeeds, up to `timeout` seconds; returns whether it did.
+        """Wait in the queue until `try_again()` succeeds, up to `timeout` seconds (None: no limit). Returns whether it succeeded.
 
-        `hindered()` says whether only this `key` is blocked, so that threads behind with other keys may go first. While it is true
-        `try_again()` must fail: the thread sleeps until a `release` that finds it false. It is called on any thread.
+        `hindered()` returns whether only this `key` is blocked, so that threads behind with other keys may go first. While `hindered()` is
+        true, `try_again()` must fail: the thread sleeps until a `release` finds `hindered()` false. Any thread may call `hindered`.
         """
         latch, deadline = new_latch(), _deadline(timeout)
         ticket = _Ticket(key, hindered, latch, system.get_ident())
@@ -222,12 +226,12 @@ class Gate:
                 return self._queue(ticket, latch, try_again, deadline)
             finally:
                 self._leave(ticket)
-        finally:  # a ticket that stayed at the front would block every thread behind it
+        finally:  # Ctrl-C may have ended the inner `finally`, and a ticket that stays at the front blocks every thread behind it
             self._leave(ticket)
 
     def _queue(self, ticket: _Ticket, latch: Any, try_again: Callable[[], bool], deadline: float | None) -> bool:
         while not self._attempt(ticket, try_again):
-            if not latch.acquire(True, _left(deadline)):  # also opened by a release before this line
+            if not latch.acquire(True, _left(deadline)):  # returns at once if a `release` came since the attempt
                 return False
         return True
 
@@ -235,10 +239,11 @@ class Gate:
     def place(
         self, latch: Latch, key: object, hindered: Callable[[], bool], gone: Callable[[], bool] | None = None
     ) -> Iterator[Callable[[Callable[[], bool]], bool]]:
-        """A place in the queue for a task, which must not wait here: in this block, it attempts, sleeps on `latch`, and repeats.
+        """Hold a place in the queue during this `with` block. For tasks, which cannot block: they attempt, sleep on `latch`, and repeat.
 
-        The value of the block is `attempt(try_again)`: whether it was this task's turn and `try_again()` has succeeded. `gone()` is whether
-        the task can never go on, because its event loop is closed: then its place is given up. It is called on any thread.
+        The value of the block is `attempt(try_again)`, a function that returns whether it was this task's turn and `try_again()` succeeded.
+        `gone()` returns whether the task can never go on, because its event loop is closed: then the queue drops the task's place. Any
+        thread may call `gone`.
         """
         ticket = _Ticket(key, hindered, latch, NO_THREAD, gone)
         try:
@@ -252,7 +257,7 @@ class Gate:
             self._leave(ticket)
 
     def _attempt(self, ticket: _Ticket, try_again: Callable[[], bool]) -> bool:
-        """Try, if it is this ticket's turn; whether it succeeded."""
+        """Try, if it is this ticket's turn. Returns whether `try_again` succeeded."""
         if ticket not in self._turn():
             return False
         if try_again():
@@ -261,20 +266,20 @@ class Gate:
         if ticket.steps_aside != stepped_aside:
             self._count()
             if ticket.steps_aside:
-                self.release()  # let those behind try
+                self.release()  # tickets behind this one may try now
         starved, ticket.starves = ticket.starves, not ticket.steps_aside
         if ticket.starves and not starved:
             self._starving()
         return False
 
     def _interrupts(self, thread: int) -> bool:
-        """Whether `thread` is already in the queue, with a call that this one interrupts."""
+        """Whether `thread` is in the queue already, with a call that this call interrupts."""
         return any(ticket.thread == thread for ticket in self.line.copy())
 
     def _first(self) -> list[_Ticket]:
-        """The tickets that may try: the first that does not step aside, and before it the first of each key that does.
+        """Return the tickets that may try: the first that does not step aside, and the first ticket of each key ahead of it.
 
-        Those that will never try again are removed on the way: they would block all others for good.
+        Tickets of tasks that are gone are removed on the way: they would block all others for good.
         """
         first: list[_Ticket] = []
         aside: set[object] = set()
@@ -292,7 +297,7 @@ class Gate:
         return first
 
     def _turn(self) -> list[_Ticket]:
-        """As `_first`, and report the state of the queue if tickets were removed."""
+        """Return `_first`, and report the state of the queue if tickets were removed."""
         before = len(self.line)
         first = self._first()
         if len(self.line) != before:
@@ -305,21 +310,21 @@ class Gate:
         with contextlib.suppress(ValueError):
             self.line.remove(ticket)
         self._count()
-        self.release()  # the next one may fit into the room that is left
-        ticket.left = True
+        self.release()  # the next ticket may fit into the rest of the room
+        ticket.left = True  # last: after Ctrl-C in one of the lines above, the second call repeats them
 
     def _count(self) -> None:
-        """Report the state of the queue, again if it has changed meanwhile, so that without a lock the last report is still right."""
+        """Report the state of the queue, and again while it changes meanwhile: so the last report is right without a lock."""
         reported = None
         while reported != (state := (self.waiting, self.aside)):
             self._counted(*state)
             reported = state
 
     def release(self) -> None:
-        """Let those whose turn it is try again. Call it after each change that makes room, or that makes `hindered()` false.
+        """Wake the threads whose turn it is. Call this after each change that makes room, or that makes `hindered()` false.
 
-        A thread that stepped aside and is still hindered is not woken: it would run for nothing, as often as others get room. No wake-up is
-        lost: `hindered()` is asked here, after the change, and a thread that has not stepped aside (yet) is always woken.
+        A thread that stepped aside and is still hindered is not woken: it would run in vain each time that another thread gets room. No
+        wake-up is lost: `hindered()` is called here, after the change, and a thread that has not stepped aside (yet) is always woken.
         """
         if self.line:
             for ticket in self._turn():

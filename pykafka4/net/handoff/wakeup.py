@@ -1,4 +1,4 @@
-"""How other threads reach the loop: by posting calls (`Inbox`) and by waking it (`Wakeup`). Rule: neither takes a lock."""
+"""Passes calls of other threads to the loop (`Inbox`), and ends its sleep (`Wakeup`). Invariant: neither takes a lock."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ class Inbox:
         return bool(self._calls)
 
     def post(self, fn: Callable[[float], object]) -> None:
-        """Add `fn`; a deque's append is atomic, so there is no lock."""
+        """Add `fn`. A deque's append is atomic, so there is no lock."""
         self._calls.append(fn)
 
     def run(self, now: float) -> None:
-        """Run the calls posted so far; those added meanwhile wait for the next turn, so that they cannot keep the loop here."""
+        """Run the calls posted so far. Calls that are added meanwhile wait for the next turn: else they could keep the loop here."""
         for _ in range(len(self._calls)):
             self._calls.popleft()(now)
 
 
 class Wakes(Protocol):
-    """What ends the wait of a loop early: `Wakeup`, or the compiled one of the pump."""
+    """The object that ends the sleep of a loop early: `Wakeup`, or the compiled `Waker` of the pump."""
 
     asleep: bool
     news: bool
 
     def wake(self) -> None:
-        """There is work. For any thread."""
+        """Tell the loop that there is work. For any thread."""
 
 
 class Wakeup:
     """Wakes the loop from another thread, with one byte however many threads call.
 
-    `news` says that there is work. The loop clears it, works, sets `asleep`, checks `news` once more and only then sleeps.
-    So a `wake` after that check finds `asleep` set and writes the byte; an earlier one has set `news`, which the check finds.
+    `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news` once more, and only then sleeps.
+    So a `wake` after the loop's read of `news` finds `asleep` set and writes the byte; an earlier `wake` has set the `news` that the loop
+    reads.
     """
 
     __slots__ = ("_reader", "_writer", "asleep", "news")
@@ -63,15 +64,15 @@ class Wakeup:
         return self._reader.fileno()
 
     def wake(self) -> None:
-        """There is work."""
-        self.news = True
+        """Tell the loop that there is work."""
+        self.news = True  # before `asleep` is read; the loop writes and reads the two in the opposite order
         if self.asleep:
             try:
                 self.asleep = False
                 self._writer.send(b"\0")
-            except OSError:  # full: the loop wakes up anyway; closed: there is no loop
+            except OSError:  # the pipe is full: the loop wakes up anyway; the pipe is closed: there is no loop
                 return
-            except BaseException:  # Ctrl-C, perhaps before the byte was sent: the next `wake` sends one
+            except BaseException:  # Ctrl-C, perhaps before the byte was sent: the next `wake` sends a byte
                 self.asleep = True
                 raise
 

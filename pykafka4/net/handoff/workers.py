@@ -1,6 +1,6 @@
-"""Client threads that run calls which may block: the application's callbacks, listeners and handlers, and slow work of the loop.
+"""Runs calls that may block on client threads: callbacks and listeners of the application, and slow work of the loop.
 
-Rule: no lock is held while one of those calls runs. The threads are started when needed, end when idle, and are never joined.
+Invariant: no lock is held while such a call runs. The threads are started when needed, end when idle, and are never joined.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Callbacks", "Feed", "Helper", "Workers"]
 
 log = get_log("pykafka4.handoff")
 HELPERS = 4  # threads for slow codecs
-IDLE_SECONDS = 10.0  # a thread that is idle for so long ends
+IDLE_SECONDS = 10.0  # a thread ends after so long without a call
 
 
 _forks = itertools.count(1)
-_process = 0  # how many forks separate this process from the one that imported this module
+_process = 0  # a number that changes with each fork, so that a thread or a callback knows the process to which it belongs
 
 
 def _after_fork() -> None:
@@ -39,13 +39,13 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
-_inside: dict[Any, int] = {}  # how many callbacks a thread is in; only that thread touches its entry
+_inside: dict[Any, int] = {}  # thread -> number of nested callbacks it is in; only the thread itself touches its entry
 
 
 class Workers:
-    """Up to `most` daemon threads, started when needed, ended when idle; with `most=1` calls run in order.
+    """Up to `most` daemon threads, which are started when needed and end when idle; with `most=1` calls run in order.
 
-    Not ThreadPoolExecutor, which keeps the interpreter from exiting while a callback hangs.
+    This is no ThreadPoolExecutor: that one keeps the interpreter from exiting while a callback hangs.
     """
 
     __slots__ = ("_client_id", "_ended", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
@@ -54,25 +54,27 @@ class Workers:
         self._name, self._most, self._client_id = name, most, client_id
         self._queue: deque[Callable[[], Any]] = deque()
         self._lock = system.RLock()
-        self._idle: list[Any] = []  # what the idle threads sleep on
+        self._idle: list[Any] = []  # the latches of the idle threads
         self._threads = 0
         self._ended = False
 
     def end(self) -> None:
-        """Have threads end when they have nothing to do, without waiting for more. What is submitted later runs all the same."""
+        """Have threads end as soon as they are idle. Calls that are submitted later run all the same."""
         with self._lock:
             self._ended = True
             for latch in self._idle:
                 open_latch(latch)
 
     def submit(self, fn: Callable[[], Any]) -> None:
-        """Run `fn` soon on one of the threads, or here and now if there is none and none can be started."""
+        """Run `fn` soon on one of the threads; here and now if no thread exists and none can be started."""
         with self._lock:
             self._queue.append(fn)
             if self._idle:
                 latch = self._idle[-1]
-                open_latch(latch)  # first: after Ctrl-C in between, its thread removes it
-                if latch in self._idle:  # no signal handler has called `submit` meanwhile
+                # Opened before it is removed: after Ctrl-C between the two steps, the woken thread removes the latch itself. The other way
+                # round, no thread could open the latch, and its thread would sleep for IDLE_SECONDS beside a call that waits.
+                open_latch(latch)
+                if latch in self._idle:  # else a signal handler on this thread called `submit` meanwhile, and has removed the latch
                     self._idle.remove(latch)
                 return
             if self._threads >= self._most or self._start() or self._threads:
@@ -83,12 +85,12 @@ class Workers:
             self._attempt(fn)
 
     def _start(self) -> bool:
-        """Start another thread. Fails while the interpreter is shutting down (Python 3.12), and when the system is out of threads."""
+        """Start another thread. Returns False while the interpreter shuts down (Python 3.12), and if the system is out of threads."""
         given_up: list[None] = []
         self._threads += 1
         try:
             system.Thread(target=partial(self._run, given_up), name=self._name, daemon=True).start()
-        except BaseException as error:  # perhaps Ctrl-C, and it is unknown whether the thread was started
+        except BaseException as error:  # perhaps Ctrl-C, after which nobody knows whether the thread was started: if it was, it ends
             given_up.append(None)
             self._threads -= 1
             if not isinstance(error, RuntimeError):
@@ -100,13 +102,13 @@ class Workers:
         return True
 
     def _run(self, given_up: list[None]) -> None:
-        with self._lock:  # held by the thread that starts this one until it knows whether that worked
+        with self._lock:  # the starting thread holds the lock until it knows whether the start succeeded
             if given_up:
                 return
         process = _process
         while process == _process and (fn := self._take()) is not None:  # a child that `fn` forked must not continue here
             self._attempt(fn)
-            del fn  # do not keep what it references until the next call
+            del fn  # else this frame keeps the call's objects alive until the next call
 
     def _attempt(self, fn: Callable[[], Any]) -> None:
         try:
@@ -115,7 +117,7 @@ class Workers:
             log.exception("%s: a call on a %s thread raised an exception", self._client_id, self._name)
 
     def _take(self) -> Callable[[], Any] | None:
-        """The next call; None if there was none for long: then the thread ends."""
+        """Return the next call; None, at which the thread ends, after IDLE_SECONDS without a call or after `end`."""
         while True:
             with self._lock:
                 if self._queue:
@@ -125,9 +127,9 @@ class Workers:
                     return None
                 latch = new_latch()
                 self._idle.append(latch)
-            woken = latch.acquire(True, IDLE_SECONDS)  # another thread may be faster
+            woken = latch.acquire(True, IDLE_SECONDS)  # the queue may be empty all the same: another thread has taken the call
             with self._lock:
-                if latch in self._idle:  # its time is over, or Ctrl-C came to the thread that woke it
+                if latch in self._idle:  # the time is over, or Ctrl-C interrupted the thread that opened the latch
                     self._idle.remove(latch)
                     if not woken:
                         self._threads -= 1
@@ -135,12 +137,12 @@ class Workers:
 
 
 class _Callback:
-    """A callback that runs once, whichever thread calls it first, and never in a forked child: it runs in the parent."""
+    """A callback that runs once, on the thread that calls it first, and never in a forked child, as the parent runs it."""
 
     __slots__ = ("_fn", "_owner", "_process")
 
     def __init__(self, fn: Callable[[], Any], owner: Callbacks) -> None:
-        """It removes itself from the owner's pending callbacks when it begins."""
+        """`owner` lists the callback as pending, until the callback begins."""
         self._fn = [fn]
         self._owner = owner
         self._process = _process
@@ -153,7 +155,7 @@ class _Callback:
         if self._process != _process:
             return
         try:
-            fn = self._fn.pop()  # atomic under the GIL
+            fn = self._fn.pop()  # atomic under the GIL, so one thread gets it
         except IndexError:
             return
         self._owner._pending.pop(self, None)
@@ -174,12 +176,12 @@ class _Callback:
 class Callbacks:
     """Runs the application's callbacks: in order on a thread of the client, or on the executor that the application passed.
 
-    Each runs once, whatever the executor does: memory and waiting threads depend on it. The executor is code of the application, too, and
-    its `submit` may block; so it is called on the client's callback thread, never on the loop's. While every thread of a ThreadPoolExecutor
-    is in a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
+    Each callback runs once, whatever the executor does: memory and waiting threads depend on it. The executor is code of the application,
+    too, and its `submit` may block; so the client's callback thread calls `submit`, never the loop. While every thread of a
+    ThreadPoolExecutor is in a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
 
-    `submit` takes a lock and is for threads of the client. Application threads `post`, and the loop submits for them: a signal handler
-    that runs while its thread holds the lock may wait for the loop, which would wait for the lock.
+    `submit` takes a lock and is for threads of the client. Application threads call `post`, and the loop submits for them. Otherwise: an
+    application thread takes the lock, a signal handler on this thread waits for the loop, and the loop waits for the lock.
     """
 
     __slots__ = ("_blocked", "_executor", "_pending", "_posted", "_wakeup", "_workers", "client_id")
@@ -187,14 +189,16 @@ class Callbacks:
     def __init__(self, executor: Executor | None = None, client_id: str = "pykafka4") -> None:
         self._executor, self.client_id = executor, client_id
         self._workers = Workers("pykafka4-callbacks", 1, client_id)
-        self._pending: dict[_Callback, None] = {}  # submitted to the executor and not begun
-        self._blocked: dict[Any, None] = {}  # executor threads that are in `waiting`
+        self._pending: dict[_Callback, None] = {}  # callbacks for the executor that have not begun
+        self._blocked: dict[Any, None] = {}  # threads of the executor that are in `waiting`
         self._posted: deque[Callable[[], Any]] = deque()
         self._wakeup: Wakes | None = None  # of the loop that submits posted callbacks
 
     def post(self, fn: Callable[[], Any]) -> None:
-        """Let the loop submit `fn`; submit it here if the loop has ended."""
-        self._posted.append(fn)  # before checking for the loop, which is unset before its last `submit_posted`
+        """Have the loop submit `fn`; submit it here if the loop has ended."""
+        # Appended before `_wakeup` is read; the loop unsets `_wakeup` before its last `submit_posted`. The other way round: this thread
+        # finds the wake-up, the loop ends, this thread appends, and nobody submits `fn`.
+        self._posted.append(fn)
         wakeup = self._wakeup
         if wakeup is None:
             self.submit_posted()
@@ -206,16 +210,16 @@ class Callbacks:
         while self._posted:
             try:
                 fn = self._posted.popleft()
-            except IndexError:  # without a loop, several threads may be here
+            except IndexError:  # after the end of the loop several threads may be here, and another was faster
                 return
             self.submit(fn)
 
     def serve(self, wakeup: Wakes | None) -> None:
-        """From now on the loop that `wakeup` wakes calls `submit_posted` in each turn; None: there is no loop any more."""
+        """From now on, the loop that `wakeup` wakes calls `submit_posted` in each turn; None: the loop has ended."""
         self._wakeup = wakeup
 
     def submit(self, fn: Callable[[], Any]) -> None:
-        """Run `fn` soon. What it raises is logged and never reaches the loop."""
+        """Run `fn` soon. An exception of `fn` is logged, and never reaches the loop."""
         callback = _Callback(fn, self)
         if self._executor is not None:
             self._pending[callback] = None
@@ -227,26 +231,28 @@ class Callbacks:
             try:
                 future = executor.submit(callback)
                 future.add_done_callback(lambda _: self._look_after(callback))
-                if not self._all_blocked():  # checked after adding to `_pending`, where a thread that blocks later finds it
+                # Read after the callback is in `_pending`: a thread of the executor that blocks later finds the callback there, and has the
+                # client's thread run it.
+                if not self._all_blocked():
                     return
-            except BaseException as error:  # most likely it was shut down before the client
+            except BaseException as error:  # most likely the application shut the executor down before it closed the client
                 log.warning("%s: callback_executor rejected a callback (%r); callbacks now run on a client thread", self.client_id, error)
                 self._executor = None
         callback()
 
     def _look_after(self, callback: _Callback) -> None:
-        """The executor is done with it. If it was cancelled (`shutdown(cancel_futures=True)`), it still has to run."""
+        """Run `callback` here if the executor ended it without a run (`shutdown(cancel_futures=True)`)."""
         if not callback.begun:
             self._workers.submit(callback)
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """A `with` block in which the calling thread may wait until callbacks have run."""
+        """Mark the calling thread as blocked during this `with` block, in which it may wait until callbacks have run."""
         me = system.current_thread()
         if not self.on_executor():
             yield
             return
-        self._blocked[me] = None  # no Ctrl-C here: it is raised in the main thread, which belongs to no executor
+        self._blocked[me] = None  # outside the `try`, as no Ctrl-C comes here: the main thread gets it, which belongs to no executor
         try:
             if self._all_blocked():
                 for callback in list(self._pending):
@@ -259,25 +265,25 @@ class Callbacks:
         return bool(self._blocked) and len(self._blocked) >= getattr(self._executor, "_max_workers", INFINITY)
 
     def on_executor(self) -> bool:
-        """Whether the calling thread belongs to the application's ThreadPoolExecutor: callbacks may need this very thread to run."""
+        """Whether the calling thread belongs to the application's ThreadPoolExecutor, so that callbacks may need this very thread."""
         pool, thread = self._executor, system.current_thread()
         if not isinstance(pool, ThreadPoolExecutor):
             return False
         if thread in getattr(pool, "_threads", ()):
             return True
-        work = getattr(pool, "_work_queue", None)  # the pool lists a thread only after it has started to work
+        work = getattr(pool, "_work_queue", None)  # the pool lists a thread only after the thread has started to work
         return any(argument is work for argument in getattr(thread, "_args", ()))
 
     def in_callback(self) -> bool:
-        """Whether the calling thread is running a callback: then it must not wait for something that needs another callback."""
+        """Whether the calling thread runs a callback. Then the thread must not wait for a result that needs another callback."""
         return system.current_thread() in _inside
 
 
 class Feed:
-    """A bounded queue of events for one listener, however slow it is.
+    """A queue of events for one listener, bounded by the number of keys however slow the listener is.
 
-    Events of one key alternate (offline, online, offline …): a waiting pair that cancels itself out is dropped, so the listener always
-    ends up with the current state. With `latest` only the last event of a key waits.
+    The events of a key that are queued with `alternate` alternate (offline, online, offline …): a pair that waits and cancels itself out is
+    dropped, so the listener's last event is the current state. Of the events that are queued with `latest`, only the last of a key waits.
     """
 
     __slots__ = ("_callbacks", "_listener", "_lock", "_pending", "_scheduled")
@@ -289,13 +295,13 @@ class Feed:
         self._scheduled = False
 
     def latest(self, key: object, event: object) -> None:
-        """Queue `event` in place of the waiting ones of its key."""
+        """Queue `event` in place of the waiting events with this `key`."""
         with self._lock:
             self._pending[key] = [event]
         self._schedule()
 
     def alternate(self, key: object, event: object) -> None:
-        """Queue `event` after the waiting ones of its key."""
+        """Queue `event` after the waiting events with this `key`."""
         with self._lock:
             waiting = self._pending.setdefault(key, [])
             waiting.append(event)
@@ -317,12 +323,12 @@ class Feed:
         for event in events:
             try:
                 self._listener(event)
-            except BaseException:  # the following events are still delivered
+            except BaseException:  # the listener still gets the following events
                 log.exception("%s: a client.events listener raised an exception", self._callbacks.client_id)
 
 
 class Helper:
-    """Threads for work that may block: slow codecs; a separate instance looks up names, which may hang. They are never joined."""
+    """Threads for work of the loop that may block: slow codecs, for example. Each kind of work that may hang has an instance of its own."""
 
     __slots__ = ("_workers",)
 
@@ -330,7 +336,7 @@ class Helper:
         self._workers = Workers(name, most, client_id)
 
     def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """Call `then(result or exception)` on the helper's thread when `run()` is done."""
+        """Run `run()` on a thread of this helper, then call `then` with its result or exception on the same thread."""
 
         def work() -> None:
             try:

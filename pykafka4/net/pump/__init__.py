@@ -1,8 +1,9 @@
-"""Moving bytes without the GIL, on Linux. Rule: what `net.portable` does, event for event; only the number of GIL requests differs.
+"""Moves bytes without the GIL, on Linux. Invariant: this transport and `net.portable` agree event for event; only the number of requests
+for the GIL differs.
 
 Modules; each line imports only from lines below it:
-    transport   `PumpTransport`: dials in Python, and reports what the pump has moved
-    _pump       `Pump`: write queues, wait, read, cut frames, in one stretch without the GIL (compiled)
+    transport   `PumpTransport`, which dials in Python and returns the events of the pump
+    _pump       `Pump`, which writes, waits, reads and cuts frames in one stretch without the GIL (compiled)
     _frames     frames and their memory (part of `_pump`)
     _waker      wake-ups from any thread, and from signal handlers (part of `_pump`)
 """

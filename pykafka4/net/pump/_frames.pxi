@@ -1,11 +1,11 @@
-# Frames and their memory. Rule: a block is in one place: a frame, the pool, or the pump.
+# Frames and their memory. Invariant: a block is in one place at a time: a frame, the pool, or the pump.
 
 @cython.final
 cdef class _Pool:
-    """Blocks of frames, for reuse: fresh pages cost more than reading into them."""
+    """The blocks of freed frames, for reuse: fresh pages cost more than the read into them."""
 
-    cdef Block* blocks             # returned ones, last in, first out; touched under the GIL only
-    cdef size_t total              # bytes of these and of the pump's spare ones
+    cdef Block* blocks             # returned blocks, last in, first out; touched under the GIL only
+    cdef size_t total              # bytes of these blocks and of the pump's spare blocks
 
     def __dealloc__(self):
         cdef Block* block = self.blocks

@@ -1,4 +1,4 @@
-/* System calls of the pump, with one result for "try again later". Rule: none of them blocks, except the wait for events. */
+/* Wraps the system calls of the pump, with one result for "try again later". Invariant: only `wait_for` blocks. */
 #pragma once
 #include <errno.h>
 #include <stdint.h>
@@ -47,7 +47,7 @@ static int watch(int epoll, int operation, int fd, uint32_t events, void *data) 
     return epoll_ctl(epoll, operation, fd, &event);
 }
 
-/* As epoll_wait, with microseconds where the kernel can (Linux 5.11), else rounded up to milliseconds. A signal counts as no event. */
+/* Waits as epoll_wait does, up to `us` microseconds, which kernels before Linux 5.11 round up to milliseconds. A signal is no event. */
 static int wait_for(int epoll, struct epoll_event *events, int most, int64_t us) {
     int n;
 #ifdef SYS_epoll_pwait2

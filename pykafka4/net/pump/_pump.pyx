@@ -1,10 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
-"""The pump. Rule: it knows sockets and the four bytes before a frame, and nothing else of Kafka; only the loop's thread calls it.
+"""Writes, waits, reads and cuts frames for the sockets of one loop, in one stretch without the GIL.
 
-`run` is the one call of a turn that waits. Without the GIL it writes what is queued, waits, reads, and cuts frames, until there is something
+Invariant: the pump knows sockets and the four bytes before a frame, and nothing else of Kafka; only the loop thread calls it.
+
+`run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
 for Python: a whole frame, the end of a connection, a finished dial, a wake-up, or the end of the timeout. Then it asks for the GIL
-(`pykafka4.gil`) until the next `run`, as code of the turn may release it. Memory that Python and the stretch without the GIL both touch: none. Queues, connections and finished frames are changed by
-the thread that calls `run`, in it or between two calls; a freed frame's block is returned under the GIL and taken at the start of `run`.
+(`pykafka4.gil`) until the next `run`, as code of the turn may release the GIL. Other threads touch no memory that the stretch without the
+GIL uses: only the thread that calls `run` changes queues, connections and finished frames, in `run` or between two calls. A freed frame
+returns its block to the pool under the GIL, on any thread; `run` takes the blocks of the pool at its start, under the GIL, too.
 """
 
 cimport cython
@@ -57,15 +60,15 @@ cdef extern from *:
 
 cdef enum:
     SIZE = 4                       # bytes before a frame
-    HEAD = 16                      # bytes shown of a frame whose size is wrong
+    HEAD = 16                      # bytes of a frame with a wrong size that the error shows
     SCRATCH = 32768                # size of a first read; frames that fit are cut out of it
-    TURN_BYTES = 4194304           # most that one connection may read or write in a row, to be fair to the others
-    TURN_FRAMES = 10000            # frames after which it stops reading, too: an empty one takes four bytes there, but hundreds here
-    FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive, so that a wrong size alone costs no more
+    TURN_BYTES = 4194304           # limit of one connection in a row, for reads and for writes: the other connections must not wait
+    TURN_FRAMES = 10000            # limit of frames, too: an empty frame takes four bytes on the wire, but hundreds of bytes in memory
+    FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone allocates no more than this
     MOST_PIECES = 64               # buffers of one system call; more are slower (measured)
     MOST_EVENTS = 64
-    POOLED_FROM = 16384            # smaller frames become bytes, and their blocks are the C library's business
-    POOL_BYTES = 8388608           # kept for later frames
+    POOLED_FROM = 16384            # smaller frames become `bytes`, and their blocks go back to the C library
+    POOL_BYTES = 8388608           # limit of the memory that is kept for later frames
     WRONG_SIZE = -1                # in place of an errno
 
 OPEN, DIALLING, AWAITING = range(3)
@@ -82,13 +85,13 @@ cdef inline char* bytes_of(Block* block) noexcept nogil:
 
 cdef struct Out:                   # the buffers of one `write`
     Out* next
-    int count, at                  # pieces; the first that is not written completely
+    int count, at                  # number of pieces; index of the first piece that is not written completely
     bint report                    # Python waits for the end of this write
     iovec* pieces
     Py_buffer* views
 
 cdef struct Conn:
-    Conn* next                     # in the list of those with news
+    Conn* next                     # in the list of connections with news
     Conn* next_to_write
     int64_t link
     int fd, kind
@@ -99,7 +102,7 @@ cdef struct Conn:
     Block* block                   # the frame that is partly read
     size_t filled, size
     char head[HEAD]
-    int got                        # bytes of the size that have arrived, or bytes in `head`
+    int got                        # bytes in `head`: of the size, and after a wrong size of the frame, too
 
 
 include "_frames.pxi"
@@ -109,7 +112,7 @@ include "_waker.pxi"
 # ---------------------------------------------------------------- the pump
 
 @cython.final
-@cython.no_gc                      # nothing that it holds refers to it; the collector would clear it before `__dealloc__`
+@cython.no_gc                      # its members do not refer to it; and the collector would clear them before `__dealloc__` uses them
 cdef class Pump:
     """The open sockets of one loop, by link."""
 
@@ -117,19 +120,19 @@ cdef class Pump:
     cdef dict conns                # link -> address of its Conn
     cdef int epoll
     cdef bint woken, abandoned
-    cdef bint asks                 # for the GIL: from the end of one `run` until the next one
+    cdef bint asks                 # whether the GIL flag is raised: from the end of one `run` until the next one
     cdef int64_t max_frame
     cdef char* scratch
     cdef _Pool pool
     cdef Block* spare              # blocks that `run` may take without the GIL
-    cdef size_t taken              # bytes that it took of them
-    cdef bint crowded              # whether there is hardly room for more of them
-    cdef Block* frames             # finished, in order of arrival
+    cdef size_t taken              # bytes of the spare blocks that this `run` took; `pool.total` counts them until its end
+    cdef bint crowded              # whether the pool is more than half full
+    cdef Block* frames             # finished frames, in order of arrival
     cdef Block** frames_end
-    cdef size_t finished           # how many there have been
-    cdef Conn* with_news           # lost, dialled or written
-    cdef Conn* to_write            # something was queued since the last `run`
-    cdef Out* done                 # written; their buffers are released under the GIL
+    cdef size_t finished           # number of frames finished so far
+    cdef Conn* with_news           # connections that were lost or dialled, or have written their buffers
+    cdef Conn* to_write            # connections with buffers that were queued since the last `run`
+    cdef Out* done                 # finished writes, whose buffers are released under the GIL
 
     def __cinit__(self, int64_t max_frame):
         self.max_frame = max_frame
@@ -146,7 +149,7 @@ cdef class Pump:
             raise OSError(errno, os.strerror(errno))
 
     def __dealloc__(self):
-        if not self.abandoned:     # what a forked child has may be half changed
+        if not self.abandoned:     # in a forked child: the parent's loop may have been changing these lists at the fork
             self.lower()
             self.free_all()
         if self.epoll >= 0:
@@ -167,11 +170,11 @@ cdef class Pump:
 
     @property
     def kept(self) -> int:
-        """Bytes that are kept for later frames."""
+        """The bytes that are kept for later frames."""
         return self.pool.total
 
     def shut(self) -> None:
-        """Forget every connection. The sockets are the caller's."""
+        """Forget every connection. The caller closes the sockets."""
         self.lower()
         self.free_all()
         if self.epoll >= 0:
@@ -179,9 +182,9 @@ cdef class Pump:
             self.epoll = -1
 
     def abandon(self) -> None:
-        """In a forked child: close the descriptor, touch nothing else."""
+        """Close the descriptor in a forked child, and touch nothing else."""
         self.abandoned = True
-        self.asks = False          # the child's flag is its own
+        self.asks = False          # `_gil` lowers the child's flag after the fork
         if self.epoll >= 0:
             close(self.epoll)
             self.epoll = -1
@@ -193,7 +196,8 @@ cdef class Pump:
         return NULL if address is None else <Conn*><size_t>address
 
     def add(self, int64_t link, int fd, int kind) -> None:
-        """Watch the socket: until it is writable (DIALLING) or readable (AWAITING), reported once as DIALLED, or for reading and writing (OPEN)."""
+        """Watch the socket: for reads and writes (OPEN), or for one event DIALLED, once it is writable (DIALLING) or readable (AWAITING).
+        """
         cdef Conn* c
         self.remove(link)
         c = <Conn*>calloc(1, sizeof(Conn))
@@ -214,7 +218,7 @@ cdef class Pump:
             raise
 
     def remove(self, link) -> None:
-        """Forget the connection, with what it has not written. Its frames that were read already are discarded. The socket is still open."""
+        """Forget the connection, with its queued buffers and its frames that were read but not reported. The socket stays open."""
         cdef Conn* c = self.find(link)
         cdef Out* out
         if c == NULL:
@@ -257,7 +261,7 @@ cdef class Pump:
                 at = &at[0].next_to_write
 
     def write(self, link, buffers, bint report=False) -> None:
-        """Queue the buffers; the next `run` begins to write them. With `report` it ends with WRITTEN as soon as the connection has no more to write."""
+        """Queue the buffers; the next `run` begins to write them. With `report`, WRITTEN follows once the connection has written all."""
         cdef Conn* c = self.find(link)
         cdef Out* out
         cdef Py_ssize_t n = len(buffers)
@@ -291,7 +295,7 @@ cdef class Pump:
     # ------------------------------------------------------------ the stretch without the GIL
 
     cdef void tell(self, Conn* c) noexcept nogil:
-        """There is news of `c` for Python."""
+        """List `c` among the connections with news for Python."""
         if not c.news:
             c.news = True
             c.next = self.with_news
@@ -309,7 +313,7 @@ cdef class Pump:
             watch(self.epoll, EPOLL_CTL_MOD, c.fd, EPOLLIN | EPOLLOUT if wanted else EPOLLIN, c)
 
     cdef void flush(self, Conn* c) noexcept nogil:
-        """Write what the socket takes now, the rest when it is writable."""
+        """Write the bytes that the socket takes now, and the rest when the socket is writable."""
         cdef Out* out
         cdef ssize_t n
         cdef int64_t budget = TURN_BYTES
@@ -341,7 +345,7 @@ cdef class Pump:
         self.watch_writing(c, c.first != NULL)
 
     cdef Block* obtain(self, size_t size) noexcept nogil:
-        """A block of at least `size` bytes; of a large frame, of the first piece."""
+        """Return a block of at least `size` bytes; for a large frame, a block for its first piece. NULL if there is no memory."""
         cdef Block** at = &self.spare
         cdef Block* block
         cdef size_t room = size
@@ -354,9 +358,9 @@ cdef class Pump:
                     self.taken += block.room
                     return block
                 at = &block.next
-            if self.crowded:       # frames have other sizes than before, and their blocks would find no room
+            if self.crowded:       # frames have other sizes than before: no spare block fits, and the pool would have no room for theirs
                 self.drop_spare()
-            room = (room + (room >> 3) + 4095) & ~<size_t>4095   # frames of similar sizes fit into it later
+            room = (room + (room >> 3) + 4095) & ~<size_t>4095   # an eighth more, in whole pages: later frames of similar sizes fit into it
         block = <Block*>malloc(sizeof(Block) + room)
         if block != NULL:
             block.room = room
@@ -392,7 +396,7 @@ cdef class Pump:
         c.block = NULL
 
     cdef void cut(self, Conn* c, const char* p, size_t n) noexcept nogil:
-        """Cut whole frames out of `n` bytes; the rest begins the next frame."""
+        """Cut whole frames out of `n` bytes, and keep the rest as the start of the next frame."""
         cdef size_t take, size
         while n and not c.dead:
             take = min(n, <size_t>(SIZE - c.got))
@@ -403,7 +407,7 @@ cdef class Pump:
             if c.got < SIZE:
                 return
             size = big_endian(c.head)
-            if size > <size_t>self.max_frame:     # negative ones, too
+            if size > <size_t>self.max_frame:     # a negative size, too: it is read as unsigned
                 take = min(n, <size_t>(HEAD - SIZE))
                 memcpy(c.head + SIZE, p, take)
                 c.got = SIZE + <int>take
@@ -418,7 +422,7 @@ cdef class Pump:
                 return
 
     cdef bint grow(self, Conn* c) noexcept nogil:
-        """A longer block for the frame that fills its block."""
+        """Lengthen the block of a frame that has filled it. Returns False, and loses the connection, if there is no memory."""
         cdef size_t room = min(c.size, 2 * c.block.room)
         cdef Block* block = <Block*>realloc(c.block, sizeof(Block) + room)
         if block == NULL:
@@ -429,7 +433,7 @@ cdef class Pump:
         return True
 
     cdef void fill(self, Conn* c) noexcept nogil:
-        """Read what has arrived; the rest of a frame goes straight to its place."""
+        """Read the bytes that have arrived; the rest of a frame goes straight into the frame's block."""
         cdef ssize_t n
         cdef size_t room
         cdef int64_t budget = TURN_BYTES
@@ -472,7 +476,7 @@ cdef class Pump:
             self.fill(c)
 
     cdef void stretch(self, int64_t timeout) noexcept nogil:
-        """Move bytes until there is something for Python, up to `timeout` microseconds."""
+        """Move bytes until there is news for Python, up to `timeout` microseconds."""
         cdef epoll_event events[MOST_EVENTS]
         cdef Conn* c
         cdef uint64_t count
@@ -487,7 +491,7 @@ cdef class Pump:
                 self.flush(c)
         while True:
             if self.frames != NULL or self.with_news != NULL:
-                left = 0           # still look once at the sockets
+                left = 0           # look at the sockets once, without a wait
             n = wait_for(self.epoll, events, MOST_EVENTS, left)
             for i in range(n):
                 if events[i].data.ptr == NULL:
@@ -502,16 +506,17 @@ cdef class Pump:
                 return
 
     cdef void pace(self) noexcept nogil:
-        """A thread gave way a moment ago, so it computes: leave it the GIL for a while. More frames and batches gather meanwhile."""
+        """Leave a thread that gave way a moment ago the GIL for a while, as it computes. More frames and batches gather meanwhile."""
         if pause():
             self.stretch(0)
 
     # ------------------------------------------------------------ a turn
 
     def run(self, double timeout) -> list:
-        """What happened, as (what, link, payload): FRAME, WRITTEN, LOST (errno, or the first bytes of a wrong frame; whether in a frame), DIALLED.
+        """Move bytes, wait up to `timeout` seconds, and return the events as (kind, link, payload). A wake-up ends the wait early.
 
-        Waits up to `timeout` seconds; a wake-up ends it early.
+        Payloads: FRAME has the frame, WRITTEN and DIALLED have None. LOST has (reason, whether in the middle of a frame); the reason is an
+        errno, 0 at the end of the stream, or the first bytes of a frame with a wrong size.
         """
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
@@ -532,13 +537,13 @@ cdef class Pump:
         return out
 
     cdef void lower(self) noexcept:
-        """Lower the flag: what follows does not need the GIL."""
+        """Lower the GIL flag, because the next steps need no GIL."""
         if self.asks:
             self.asks = False
             got()
 
     cdef void restock(self) noexcept:
-        """Blocks that were returned since the last turn may be taken in this one."""
+        """Move the blocks that were returned to the pool since the last turn to the spare blocks of this turn."""
         cdef Block* last = self.pool.blocks
         if last != NULL:
             while last.next != NULL:
@@ -562,7 +567,7 @@ cdef class Pump:
             block = self.frames
             link = (<Conn*>block.connection).link
             if block.size < POOLED_FROM:
-                payload = PyBytes_FromStringAndSize(bytes_of(block), <Py_ssize_t>block.size)  # decoding bytes costs less
+                payload = PyBytes_FromStringAndSize(bytes_of(block), <Py_ssize_t>block.size)  # `bytes` decode faster
             else:
                 frame = Frame.__new__(Frame)
                 frame.pool = self.pool
@@ -593,7 +598,7 @@ cdef class Pump:
 
 
 cdef void release(Out* out):
-    """Release the buffers: their owners may be freed, and run code."""
+    """Release the buffers of a write. Needs the GIL: the last reference to a buffer's owner may go, and its destructor runs."""
     while out.count:
         out.count -= 1
         PyBuffer_Release(out.views + out.count)

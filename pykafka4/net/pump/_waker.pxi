@@ -1,8 +1,8 @@
-# Wake-ups. Rule: `wake` may be called on any thread, and by a signal handler that interrupts it.
+# Wake-ups of the loop. Invariant: any thread may call `wake`, and so may a signal handler that interrupts `wake`.
 
 @cython.final
 cdef class Waker:
-    """Wakes the loop out of `run`, from any thread; see `net.handoff.wakeup.Wakeup`. No interrupt can come inside `wake`."""
+    """Wakes the loop out of `run`, from any thread; see `net.handoff.wakeup.Wakeup`. Ctrl-C cannot interrupt `wake`."""
 
     cdef int fd, sleeping
     cdef public bint news
@@ -25,14 +25,14 @@ cdef class Waker:
         return self.fd
 
     def wake(self) -> None:
-        """There is work."""
+        """Tell the loop that there is work."""
         cdef uint64_t one = 1
         self.news = True
         if load_flag(&self.sleeping) and swap_flag(&self.sleeping, 0) and self.fd >= 0:
             write(self.fd, &one, 8)
 
     def clear(self) -> None:
-        """Discard the wake-ups so far."""
+        """Discard the wake-ups up to now."""
         cdef uint64_t count
         if self.fd >= 0:
             read(self.fd, &count, 8)

@@ -1,4 +1,4 @@
-"""The transport over the compiled pump. Rule: Python dials and closes sockets; the pump moves their bytes in between."""
+"""Moves bytes with the compiled pump. Invariant: Python dials and closes the sockets; the pump uses them only in between."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class PumpTransport:
         self._pump = Pump(max_frame)
         self.wakeup = self._pump.waker
         self._max_frame = max_frame
-        self._sockets: dict[int, tuple[socket.socket, str]] = {}  # the open ones, with their addresses
+        self._sockets: dict[int, tuple[socket.socket, str]] = {}  # link -> (open socket, address)
         self._dialler = Dialler(helper, post, self._watch, self._unwatch, proxy)
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Dial."""
+        """Start to dial."""
         self._dialler.dial(link, host, port)
 
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
@@ -39,7 +39,7 @@ class PumpTransport:
         return False
 
     def close(self, link: int) -> None:
-        """Close `link`; frames that were read but not reported are discarded."""
+        """Close `link`, and discard frames that were read but not reported."""
         self._dialler.cancel(link)
         self._pump.remove(link)
         if (opened := self._sockets.pop(link, None)) is not None:
@@ -71,7 +71,7 @@ class PumpTransport:
         self.wakeup.close()
 
     def abandon(self) -> None:
-        """Close the child's copies of the descriptors. Nothing is unregistered, as the epoll set is shared with the parent."""
+        """Close the child's copies of the descriptors, and unregister none: the child shares the epoll set with its parent."""
         for sock, _ in self._sockets.values():
             sock.close()
         self._dialler.abandon()
@@ -95,7 +95,7 @@ class PumpTransport:
                 events.append(Event(EventKind.CONNECTED, dialled.link))
 
     def _lost(self, link: int, reason: int | bytes, in_frame: bool) -> ConnectionLost:
-        """`reason` is an errno, 0 at the end of the stream, or the first bytes of a frame whose size is wrong."""
+        """Close the socket of `link`, return the error. `reason` is an errno, 0 at the end of the stream, or the start of a bad frame."""
         self._pump.remove(link)
         sock, address = self._sockets.pop(link)
         sock.close()
