@@ -1,8 +1,8 @@
-"""Bytes and objects. Rule: pure functions, no I/O and no clock; bytes from a peer raise `DecodeError` and nothing else.
+"""Encodes and decodes messages and record batches. Invariant: no I/O; invalid bytes from a peer raise an error of `pykafka4.errors`.
 
-    protocol/   requests and responses: how they are declared, encoded and framed
+    protocol/   requests and responses: their declarations, encoding and frames
     records/    record batches and the records in them: formats, codecs, the compiled core
-    buffers     the types of bytes that both use
+    buffers     the buffer types that both folders use
 
 `protocol` and `records` do not import each other: to a message, record batches are bytes.
 """

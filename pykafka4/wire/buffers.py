@@ -1,4 +1,4 @@
-"""The buffer types that both folders of `wire` take and return. Rule: for type checkers only; at run time both are `object`."""
+"""Names the buffer types that both folders of `wire` take and return. Only type checkers see them: at run time both are `object`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The account of a producer's batches, in plain Python. Rule: counters and reserved memory change under one lock.
+"""Counts a producer's batches, reserved memory and dropped records, and finds room for records, in plain Python.
 
-Room for records and records that were dropped are part of it. The counterpart of `_drop.pxi` and the part of `_append.pxi` about memory.
+Invariant: counters and reserved memory change under one lock. The compiled counterparts are `_drop.pxi` and parts of `_append.pxi`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ MAX_INT: Final = 2**31 - 1
 
 
 class Section:
-    """The lock of the plain core, for `with section():`. It must be an RLock; a thread that already holds it is rejected.
+    """The lock of the plain core, for `with section():`. The lock must be an RLock; a thread that already holds it is rejected.
 
-    A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. Continuing would see half a
-    change, waiting would deadlock. (In the compiled core changes are atomic.)
+    A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. If that call went on, it
+    would see half a change; if it waited, it would deadlock. (In the compiled core changes are atomic.)
 
-    The `with` enters the lock itself, which is not Python code. If it entered a method of this class, a KeyboardInterrupt at the method's
-    end could come after the lock was taken and before the `with` block that releases it, and every other thread would wait forever.
+    The `with` enters the lock itself, which is not Python code. If the `with` entered a method of this class, a KeyboardInterrupt at the
+    method's end could come after the lock was taken and before the `with` block that releases it; then every other thread would wait
+    forever.
     """
 
     __slots__ = ("_lock", "_mine")
 
     def __init__(self, lock: AbstractContextManager[Any, bool | None]) -> None:
         self._lock = lock
-        self._mine: Callable[[], bool] = getattr(lock, "_is_owned", bool)  # of threading.RLock; no other lock knows its thread
+        self._mine: Callable[[], bool] = getattr(lock, "_is_owned", bool)  # only threading.RLock knows its thread
 
     def __call__(self) -> AbstractContextManager[Any, bool | None]:
         """The lock; BufferFull when this thread holds it."""
@@ -58,7 +59,7 @@ class Dropped:
 
 @attrs.define(eq=False)
 class Combined:
-    """What the open batches of all topics with the same limits hold together; see `LingerList` of the compiled core."""
+    """The totals of the open batches of all topics with the same linger and limits; see `LingerList` of the compiled core."""
 
     payload: int = 0
     records: int = 0
@@ -66,7 +67,7 @@ class Combined:
 
 
 class Account:
-    """Counters and reserved memory of all batches, under one lock; what a record without room does; records that were dropped."""
+    """Counters and reserved memory of all batches, under one lock; the search for room; dropped records."""
 
     client_id: str
     spare_bytes: Final = 0  # memory kept for later batches; only the compiled core has any
@@ -91,10 +92,10 @@ class Account:
         self.refusal: KafkaError | None = None
         self.transactional = False  # batches get the transactional bit; set before the first one is finished
         self.can_send = False
-        self.defers = False  # the loop compresses elsewhere what `designate` fills: such a batch is sealed and not `ready`
+        self.defers = False  # the loop compresses the batches that `designate` fills elsewhere: such a batch is sealed and not `ready`
         self.watch: Callable[[Batch], object] | None = None  # called with a batch of parked records that is about to fail
         self.waiters = 0
-        self.full_partitions: frozenset[tuple[str, int]] | None = None  # all that threads wait for; None if one waits for memory
+        self.full_partitions: frozenset[tuple[str, int]] | None = None  # the partitions that threads wait for; None if one waits for memory
         self.accepted = self.acked = self.failed = self.dropped = self.parked_records = self.batches = 0
         self._drops: dict[str, dict[str, dict[int, Dropped]]] = {}  # topic: reason: partition or -1
         self._fresh_drops: list[Dropped] = []  # those with records that `take_dropped` has not returned
@@ -105,7 +106,7 @@ class Account:
         return self._reserved
 
     def _check_open(self) -> None:
-        """Accept no records after a refusal: the code that refuses settles the earlier ones, but would not see later ones."""
+        """Accept no records after a refusal: the code that refuses settles the earlier records, but would not see later ones."""
         if self.refusal is not None:
             raise self.refusal.again()
 
@@ -121,7 +122,7 @@ class Account:
         self._live.add(batch)
 
     def _close(self, batch: Batch) -> None:
-        """`batch` takes no more records."""
+        """Close `batch`, which takes no more records."""
         topic = batch._home
         self._unlist(batch)
         topic.open.pop(batch.partition)
@@ -130,7 +131,7 @@ class Account:
             topic.sticky_bytes += batch._used
 
     def _unlist(self, batch: Batch) -> None:
-        """The linger of `batch` is over, or it takes no more records."""
+        """Remove `batch` from the list of lingering batches: its linger is over, or it takes no more records."""
         if batch in self._opened:
             del self._opened[batch]
             if batch._home.policy.combined:
@@ -143,7 +144,7 @@ class Account:
         return self._combined.setdefault((policy.linger, policy.batch_bytes, policy.batch_records), Combined())
 
     def _count_combined(self, batch: Batch, size: int) -> None:
-        """Count a record of `batch`, with `size` bytes of key and value, among those of the batches that it is combined with."""
+        """Count a record of `batch`, with `size` bytes of key and value, among the records of the batches that it is combined with."""
         if batch not in self._opened:
             return
         policy, combined = batch._home.policy, self._combined_of(batch)
@@ -154,7 +155,7 @@ class Account:
             combined.reached = batch._news = True
 
     def _nudge(self) -> None:
-        """Memory became free: wake the loop, which wakes the threads that wait for it."""
+        """Wake the loop if threads wait for memory, because memory became free; the loop wakes these threads."""
         if self.waiters > 0:
             self._wake()
 
@@ -171,7 +172,7 @@ class Account:
             )
 
     def _partition_fits(self, t: Topic, partition: int, size: int) -> bool:
-        """Whether the partition's own limit allows it; an empty partition may always have one batch."""
+        """Whether the partition's own limit allows `size` more bytes; an empty partition may always have one batch."""
         held = t.held.get(partition, 0)
         return held == 0 or held + size <= self._max_partition_bytes
 
@@ -186,9 +187,9 @@ class Account:
         return full is None or (t.name, r.decided) in full
 
     def _wait_for_room(self, t: Topic, r: Item, size: int) -> None:
-        """Wait for room, without the lock: everything may have changed afterwards.
+        """Wait for room, without the lock: afterwards everything may have changed.
 
-        With on_full=drop: note that there is none. With on_full=raise: BufferFull.
+        With on_full=drop the method only notes on `r` that there is no room; with on_full=raise it raises BufferFull.
         """
         if self._drop_error is not None:
             r.overflows = True
@@ -200,10 +201,10 @@ class Account:
         r.deadline = self._make_room(t.name, r.decided, size, r.deadline)
         r.asked = True
         if r.turning:
-            r.partition = UNDECIDED  # chosen again: another one may have room
+            r.partition = UNDECIDED  # it is chosen again: another partition may have room
 
     def hurry(self, size: int) -> None:
-        """There is no room for `size` bytes: open batches are due, unless only a partition's limit is in the way."""
+        """Make open batches due, because there is no room for `size` bytes, unless only a partition's limit is in the way."""
         if self._reserved + size > self._buffer_memory and not self._flushing:
             self._flushing = True
             if self.can_send:
@@ -219,7 +220,8 @@ class Account:
         if t is None:
             return False
         if not t.direct:
-            # What has moved counts too, until nothing is parked: else a full partition would take as much as passes through here.
+            # Records that have moved to their partitions count, too, until nothing is parked. Otherwise moved records would make room for
+            # parked ones, again and again, while a full partition takes them all: `designate` needs no room.
             backlog = t.parked_bytes + t.moved_bytes
             return backlog > 0 and backlog + nbytes > self._max_partition_bytes
         slots = [partition] if partition >= 0 or self._plan.spread == Spread.LATE else t.available
@@ -228,7 +230,7 @@ class Account:
     # ---- dropped records
 
     def _drop(self, t: Topic, r: Item, code: str, cause: BaseException | None, callback: Callback | None, delivery: Any) -> None:
-        """Drop `r`, for the reason `code`. It counts as dropped also if `call_dropped` raises, which may have its callback by then."""
+        """Drop `r`, for the reason `code`. It counts as dropped even if `call_dropped` raises, which may have the callback by then."""
         partition = r.decided if t.direct and 0 <= r.decided < t.count else UNDECIDED
         batch = self._count_dropped(t, partition, code, cause, 1, (r.timestamp, r.timestamp))
         delivery._place = batch, 0
@@ -238,12 +240,12 @@ class Account:
     def _count_dropped(
         self, t: Topic, partition: int, code: str, cause: BaseException | None, records: int, times: tuple[int, int]
     ) -> Batch:
-        """Count so many dropped records of that partition, with their `times`; returns the batch that has their outcome."""
+        """Count dropped `records` of `partition`, with their lowest and highest timestamp; returns the batch that has their outcome."""
         known = drops_of(self._drops, t.name, code, self.client_id, cause)
         found: Dropped = known.get(partition) or known.setdefault(partition, Dropped(self._dropped_batch(t, partition, code, cause)))
         with self._lock():
             self._check_open()
-            if not found.records:
+            if not found.records:  # the first record since `take_dropped`
                 self._fresh_drops.append(found)
                 found.first_ms, found.last_ms = times
             found.first_ms, found.last_ms = min(found.first_ms, times[0]), max(found.last_ms, times[1])
@@ -252,7 +254,7 @@ class Account:
         return found.batch
 
     def _dropped_batch(self, t: Topic, partition: int, code: str, cause: BaseException | None) -> Batch:
-        batch = Batch(self, t, partition, 0.0)
+        batch = Batch(self, t, partition, 0.0)  # not introduced: it reserves no memory, and `unfinished` does not list it
         batch.state, batch._code, batch._cause, batch._settled, batch._dropped = FAILED, code, fresh(cause), True, True
         return batch
 

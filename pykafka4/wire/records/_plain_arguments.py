@@ -1,6 +1,6 @@
-"""The arguments of `send`, in plain Python. Rule: an argument that cannot be sent is rejected by name before anything changes.
+"""Checks the arguments of `send`, in plain Python. Invariant: an invalid argument is rejected, by its name, before anything changes.
 
-The counterpart of the first part of `_hot.pyx`.
+The compiled counterpart is the first part of `_hot.pyx`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNDECIDED: Final = -1  # the partition of a record that has none yet
 
 
 def exact_name(topic: object) -> str:
-    """`topic` as a plain str; for a subclass its value, whatever its own methods return."""
+    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be str, not {type(topic).__name__}")
     return str.__str__(topic)
@@ -87,20 +87,20 @@ class Item:
     headers: Headers
     timestamp: int
     partition: int
-    forced: bool = False  # its memory is reserved already: it was parked
-    asked: bool = False  # it has already waited for room: those that still wait came later
+    forced: bool = False  # it was parked, so its memory is reserved already
+    asked: bool = False  # it has waited for room, so it goes ahead of the records that still wait: these came later
     free: bool = False  # any partition is allowed
-    turning: bool = False  # its partition is the next one in turn: if that has no room, another one is chosen
+    turning: bool = False  # its partition is the next one in turn; if that has no room, another one is chosen
     overflows: bool = False  # there is no room for it, and on_full=drop
-    deadline: float = float("inf")  # of its wait for room; infinity before it has waited
+    deadline: float = float("inf")  # end of its wait for room; infinity before it has waited
     content: bytes = b""  # key, value and headers, encoded
     alone: int = 0  # bytes of a batch with only this record
-    # while it is parked:
+    # Set while the record is parked:
     delivery: Any = None
     callback: Callable[[Any], object] | None = None
     created: float = 0.0
     size: int = 0  # bytes reserved
-    extras: list[tuple[Any, Callable[[Any], object]]] = attrs.Factory(list)  # (delivery, callback) of `add_done_callback`
+    extras: list[tuple[Any, Callable[[Any], object]]] = attrs.Factory(list)  # (delivery, callback) from `add_done_callback`
 
     def __attrs_post_init__(self) -> None:
         self.content = encode_content(self.key, self.value, self.headers)

@@ -1,8 +1,8 @@
-"""The Arrow C data interface by ctypes, for the plain core: exports columns that are bytes objects, and imports. As `_export.h`.
+"""Exports and imports the Arrow C data interface by ctypes, for the plain core; `_export.h` is the compiled counterpart of the export.
 
-Python code runs when a consumer releases an array. So, unlike with the compiled core, an array must not be released once the interpreter
-has ended, nor while an exception is on its way through the consumer's C code, as pyarrow does: it would abort. So where pyarrow is loaded
-it exports.
+Python code runs when the reader of an array releases it. So, unlike with the compiled core, an array must not be released once the
+interpreter has ended, nor while an exception is on its way through the reader's C code, as pyarrow does: the process would abort. So if
+pyarrow is loaded, pyarrow exports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "schema_capsule",
 ]
 
-NULLABLE: Final = 2
+NULLABLE: Final = 2  # ARROW_FLAG_NULLABLE of the specification
 
 
 class SchemaStruct(Structure):
@@ -83,7 +83,7 @@ StreamStruct._fields_ = [
     ("private_data", c_void_p),
 ]
 
-# By `private_data`: what an exported struct points to. Consumers move structs, so their addresses say nothing.
+# The objects that an exported struct points to, by its `private_data`. Readers move structs, so the address of a struct identifies nothing.
 _kept: dict[int, Any] = {}
 _numbers = itertools.count(1)
 
@@ -97,7 +97,10 @@ def _keep(*things: object) -> int:
 def _released(
     struct: Any, kept: dict[int, Any] = _kept, size: Any = sizeof, clear: Any = ctypes.memset, at: Any = ctypes.addressof
 ) -> None:
-    """A consumer releases a struct. What this needs are arguments: it may run when the module is already being taken apart."""
+    """Release a struct and its children, for its reader.
+
+    All names that the function uses are arguments: it may run when the interpreter is already taking this module apart.
+    """
     for i in range(getattr(struct.contents, "n_children", 0)):
         child = struct.contents.children[i]
         if child.contents.release:
@@ -152,7 +155,7 @@ def _stream_schema(stream: Any, out: Any) -> int:
 
 def _stream_next(stream: Any, out: Any) -> int:
     batches = _kept[stream.contents.private_data][0]
-    ctypes.memset(ctypes.addressof(out.contents), 0, sizeof(out.contents))  # without `release` it is the end
+    ctypes.memset(ctypes.addressof(out.contents), 0, sizeof(out.contents))  # an array without `release` is the end of the stream
     try:
         array = batches.source()
         if array is not None:
@@ -175,13 +178,13 @@ _new_capsule = ctypes.PYFUNCTYPE(py_object, c_void_p, c_char_p, c_void_p)(("PyCa
 _pointer_of = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsule_GetPointer", pythonapi))
 _DROP = ctypes.PYFUNCTYPE(None, c_void_p)
 SCHEMA, ARRAY, STREAM = b"arrow_schema", b"arrow_array", b"arrow_array_stream"
-_structs: dict[int, Any] = {}  # those in capsules, by address
+_structs: dict[int, Any] = {}  # the structs in capsules, by address
 
 
 def _dropper(kind: Any, name: bytes) -> Any:
     def drop(capsule: int, structs: dict[int, Any] = _structs, pointer_of: Any = _pointer_of) -> None:
         struct = structs.pop(pointer_of(capsule, name))
-        if struct.release:  # otherwise a consumer has moved it out
+        if struct.release:  # otherwise a reader has moved it out of the capsule
             struct.release(struct)
 
     return _DROP(drop)
@@ -189,7 +192,7 @@ def _dropper(kind: Any, name: bytes) -> Any:
 
 _droppers = {SCHEMA: _dropper(SchemaStruct, SCHEMA), ARRAY: _dropper(ArrayStruct, ARRAY), STREAM: _dropper(StreamStruct, STREAM)}
 for _function in (*_droppers.values(), _schema_released, _array_released, _stream_released, _get_schema, _get_next, _get_last_error):
-    pythonapi.Py_IncRef(py_object(_function))  # structs outlive this module, so what they call has to
+    pythonapi.Py_IncRef(py_object(_function))  # structs may outlive this module, so the functions that they point to must live on, too
 
 
 def _capsule(struct: Any, name: bytes) -> object:
@@ -213,14 +216,14 @@ def array_capsule(array: Array) -> object:
 
 
 def stream_capsule(field: Field, source: Callable[[], Array | None]) -> object:
-    """A stream of what `source()` returns, until it returns None, in a capsule."""
+    """A stream of the arrays that `source()` returns, until it returns None, in a capsule."""
     struct = StreamStruct(_get_schema, _get_next, cast(_get_last_error, GET_LAST_ERROR), _stream_released)
     struct.private_data = _keep(_Batches(field, source))
     return _capsule(struct, STREAM)
 
 
 def fields_requested(capsule: object) -> int:
-    """How many fields the schema in `capsule` has."""
+    """The number of fields of the schema in `capsule`."""
     return int(SchemaStruct.from_address(_pointer_of(id(capsule), SCHEMA)).n_children)
 
 
@@ -228,7 +231,7 @@ def fields_requested(capsule: object) -> int:
 
 
 def loaded_pyarrow() -> Any:
-    """The module, if it was imported: whoever reads arrays by it has done so."""
+    """The module pyarrow if it was imported, as every reader that uses pyarrow has done; otherwise None."""
     return sys.modules.get("pyarrow")
 
 
@@ -260,7 +263,7 @@ def exported(field: Field, array: Array) -> tuple[object, object]:
 
 
 def exported_stream(field: Field, source: Callable[[], Array | None]) -> object:
-    """A stream of what `source()` returns, until it returns None, in a capsule."""
+    """A stream of the arrays that `source()` returns, until it returns None, in a capsule."""
     pa = loaded_pyarrow()
     if pa is None:
         return stream_capsule(field, source)
@@ -268,13 +271,13 @@ def exported_stream(field: Field, source: Callable[[], Array | None]) -> object:
     return pa.RecordBatchReader.from_batches(pa.schema(_pyarrow_type(pa, field)), batches).__arrow_c_stream__()
 
 
-# -- what others export
+# -- import
 
-_moving: dict[int, object] = {}  # addresses of structs that are being moved; `setdefault` decides between threads
+_moving: dict[int, object] = {}  # by address: structs that a thread is moving; `setdefault` decides between threads
 
 
 def _moved(topic: str, capsule: object, kind: Any, name: bytes) -> Any:
-    """The struct in `capsule`, which is marked as released; ValueError if it was before."""
+    """Move the struct out of `capsule`, which marks it as released there; ValueError if it was released before."""
     address, token = _pointer_of(id(capsule), name), object()
     if _moving.setdefault(address, token) is not token:
         raise read_already(topic)
@@ -297,7 +300,7 @@ def _field(schema: Any) -> Field:
 
 
 class Imported:
-    """Data that somebody exports. `field` is the schema, `next` returns batch after batch, each of which the next call releases."""
+    """Imported Arrow data. `field` is its schema; `next` returns batch after batch, and releases the one before."""
 
     field: Field
 
@@ -315,7 +318,7 @@ class Imported:
                 schema.release(schema)
 
     def _open(self, data: Any) -> Any:
-        """Take the stream, or the array, and return the schema of `data`."""
+        """Take the stream or the array of `data`; return the schema."""
         export = getattr(data, "__arrow_c_stream__", None)
         if export is not None:
             self._stream = stream = _moved(self._topic, export(), StreamStruct, STREAM)
@@ -336,7 +339,7 @@ class Imported:
             raise stream_failed(self._topic, failed, text.decode(errors="replace"))
 
     def next(self) -> Any:
-        """The next batch, None after the last one."""
+        """Release the last batch, and return the next one; None after the last."""
         self._drop()
         if self._stream is None:
             self._batch, self._first = self._first, None
@@ -355,7 +358,7 @@ class Imported:
             batch.release(batch)
 
     def close(self) -> None:
-        """Release everything."""
+        """Release batches and stream."""
         self._drop()
         for struct in (self._first, self._stream):
             if struct is not None and struct.release:

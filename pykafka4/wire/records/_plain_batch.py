@@ -1,6 +1,6 @@
-"""Batches, in plain Python. Rule: a batch has exactly one outcome, and its memory lives as long as it can still be read.
+"""Holds the records of one batch and their outcome, in plain Python; `_batch.pxi` is the compiled counterpart.
 
-The counterpart of `_batch.pxi`.
+Invariant: a batch has exactly one outcome, and its bytes live as long as a socket may still read them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pykafka4.wire.records.layout import ATTRIBUTES, BASE_TIMESTAMP, CODEC_BITS,
 
 __all__ = ["ACKED", "CALLBACK_COST", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "Callback", "Callbacks", "call_back"]
 
-Callback: TypeAlias = Callable[[Any], object]  # of `send` or `add_done_callback`: called with the `Delivery`
+Callback: TypeAlias = Callable[[Any], object]  # from `send` or `add_done_callback`; it is called with the `Delivery`
 Callbacks: TypeAlias = Callable[[], None]
 OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
 MAX_RAW: Final = 64 * 1024 * 1024  # bytes of a raw batch that is decompressed: to be split, or handed back
@@ -44,9 +44,10 @@ _log = get_log("pykafka4")
 
 
 class Batch(bytearray):
-    """A record batch (format v2): filled by application threads, sent by the loop; then it holds the outcome for its handles.
+    """A record batch (format v2): filled by application threads, sent by the loop; afterwards the batch has the outcome for its handles.
 
-    It *is* its bytes: a bytearray cannot be resized, so also not emptied, while a transport still reads a buffer of it.
+    A batch is a bytearray, which cannot be resized or emptied while a socket still reads a buffer of it. If its memory were reused after a
+    delivery time-out, the request that is being written would send other records.
     """
 
     partition: int  # type: ignore[assignment]  # bytearray has methods of these two names
@@ -59,15 +60,15 @@ class Batch(bytearray):
         self.count, self.state = 0, OPEN
         self.ready, self._settled = False, False
         self._stamped, self._compressing = False, False
-        self._dropped = False  # of records that a policy dropped, which are not kept
+        self._dropped = False  # its records were dropped by a policy, and are not kept
         self._held = 0  # bytes reserved
         self._raw, self._used, self.codec = HEADER_SIZE, HEADER_SIZE, 0
-        self._own_codec = -1  # of a raw batch, which its parts get as well; -1: that of the topic
+        self._own_codec = -1  # the codec of a raw batch and of its parts; -1: the topic's codec
         self._news = False  # with its last record, the batches that it is combined with have reached a limit
         self._payload = 0  # bytes of keys and values, where the topic limits them
         self._base_timestamp = self._min_timestamp = self._max_timestamp = -1  # of the first record, the lowest, the highest
-        self._callbacks: list[tuple[Any, Callback]] = []  # of send
-        self._extras: list[tuple[Any, Callback]] = []  # of add_done_callback
+        self._callbacks: list[tuple[Any, Callback]] = []  # from `send`
+        self._extras: list[tuple[Any, Callback]] = []  # from `add_done_callback`
         self._base_offset = self._append_time = -1
         self._code, self._outcome_written = "", Written.NO
         self._cause: BaseException | None = None
@@ -77,9 +78,9 @@ class Batch(bytearray):
         self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index there, batch)
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
-        self.failed_attempts = 0  # error responses to requests with it
+        self.failed_attempts = 0  # error responses to requests with this batch
         self.written = self.in_flight = False
-        self.sent_at = created  # when its first record was sent: before `created` if that was parked
+        self.sent_at = created  # the time of `send` for its first record: before `created` if the record was parked
         self.last_error: Any = None
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -98,17 +99,17 @@ class Batch(bytearray):
 
     @property
     def size(self) -> int:
-        """Its size in bytes as sent, header included."""
+        """The size in bytes as sent, header included."""
         return self._used
 
     @property
     def raw_size(self) -> int:
-        """Its size in bytes before compression, header included; final once it is sealed."""
+        """The size in bytes before compression, header included; final once the batch is sealed."""
         return self._raw
 
     @property
     def wanted_codec(self) -> int:
-        """The codec that its bytes have, or will have if that makes them smaller."""
+        """The codec of its bytes, or the codec that they get if compression makes them smaller."""
         return self._home.policy.codec if self._own_codec < 0 else self._own_codec
 
     @property
@@ -123,16 +124,16 @@ class Batch(bytearray):
 
     @property
     def maybe_repeated(self) -> bool:
-        """Whether an earlier attempt may have written it, too: without a producer id brokers find no duplicates."""
+        """Whether an earlier attempt may have written the batch, too: without a producer id brokers find no duplicates."""
         return self.written and self.producer_id < 0
 
     @property
     def settled(self) -> bool:
-        """Whether it is done and its callbacks have returned."""
+        """Whether the batch is done and its callbacks have returned."""
         return all(part._settled for part in self.leaves())
 
     def leaves(self) -> list[Batch]:
-        """The batches that have its records now, in order: those that splits have made of it, or itself."""
+        """The batches that have its records now, in order: the results of splits, or the batch itself."""
         left, found = [self], []
         while left:  # no recursion: a batch can be split as often as it has records
             batch = left.pop()
@@ -145,12 +146,12 @@ class Batch(bytearray):
     # ---- memory
 
     def _hold(self, size: int) -> None:
-        """Reserve `size` bytes more, or return some."""
+        """Reserve `size` more bytes; a negative `size` returns bytes."""
         self._held += size
         self._acc._reserve(self._home, self.partition, size)
 
     def _settle(self) -> None:
-        """The callbacks have returned (or there were none)."""
+        """Leave the account: the callbacks have returned, or there were none."""
         if not self._settled:
             self._settled = True
             self._acc._live.discard(self)
@@ -159,13 +160,13 @@ class Batch(bytearray):
 
     @property
     def outcome(self) -> tuple[int, int, str | None, Written | None, BaseException | None]:
-        """(offset of its first record or -1, append time or -1; reason or None, whether written, cause) once it has its outcome."""
+        """(offset of the first record or -1, append time or -1; error code or None, whether written, cause), once there is an outcome."""
         if self.state == FAILED:
             return -1, -1, self._code, self._outcome_written, self._cause
         return self._base_offset, self._append_time, None, None, None
 
     def handle(self) -> Any:
-        """A handle of its first record, to be called back when it has its outcome."""
+        """A handle of its first record, for a callback when the batch has its outcome."""
         return self._acc._new_handle(self)
 
     # ---- to the broker
@@ -181,16 +182,16 @@ class Batch(bytearray):
         with acc._lock():
             if self.ready or self._compressing or self.state != SEALED:
                 return
-            self._compressing = True
+            self._compressing = True  # for other threads: a second compression would compress the result of the first
         interruption = None
         try:
             self._squeeze()
-        except BaseException as error:  # sent uncompressed: whatever happened, the partition continues
+        except BaseException as error:  # the batch is sent uncompressed: whatever happened, its partition continues
             if is_interruption(error):
                 interruption = error
             else:
                 _log.exception("%s: %s-%s: compressing a batch failed; it is sent uncompressed", acc.client_id, self.topic, self.partition)
-        finally:  # also if the log line runs out of memory, or on a second Ctrl-C
+        finally:  # also if the log line runs out of memory, or on a second Ctrl-C: a batch that is never `ready` would block its queue
             self._compressing = False
             self.ready = True
             if acc.can_send:
@@ -206,13 +207,14 @@ class Batch(bytearray):
         level = () if policy.level is None or codec != policy.codec else (policy.level,)
         data = acc._compress(codec, bytes(self[HEADER_SIZE:]), *level)
         with acc._lock():
+            # The batch may have failed meanwhile, and then has no bytes any more.
             if self.state == SEALED and len(data) < before and len(data) <= policy.compression_max_ratio * before:
                 self[HEADER_SIZE:] = data
                 self.codec, self._used = codec, HEADER_SIZE + len(data)
                 self._hold(len(data) - before)
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Write header and checksum. Call it again only to change the values, and only while no request with it is in flight."""
+        """Write header and checksum. A second call changes the values; it is allowed only while no request with the batch is in flight."""
         if self.state != SEALED or not self.ready:
             raise RuntimeError(f"{self!r} is not ready to be sent")
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
@@ -239,9 +241,9 @@ class Batch(bytearray):
         self.state = state
 
     def _conclude(self) -> list[tuple[Any, Callback]]:
-        """Release what is no longer needed after the outcome; returns the callbacks."""
+        """Release bytes and callbacks after the outcome; returns the callbacks."""
         rows, self._callbacks, self._extras = self._callbacks + self._extras, [], []
-        with suppress(BufferError):
+        with suppress(BufferError):  # a socket still reads the bytes, which live as long as its buffer
             self.clear()
         if not rows:
             self._settle()
@@ -265,16 +267,16 @@ class Batch(bytearray):
             call_back(self._acc.client_id, function, delivery)
             if isinstance(self._acc.refusal, ForkedClientError):  # the callback forked: the remaining ones run in the parent alone
                 return
-        rows.clear()
+        rows.clear()  # a second call of the same callable runs nothing
         with self._acc._lock():
             self._settle()
         self._acc._nudge()
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> Callbacks | None:
-        """Acknowledge it, with the first record's offset (-1: unknown) and the broker's append time (-1: the records keep their own).
+        """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: records keep their own).
 
-        A broker that had the batch already answers with its highest timestamp, also where the records' own times count.
-        Returns None, or a callable that runs the callbacks.
+        To a repeated batch that it already has, a broker answers with the batch's highest timestamp, even if the topic has CREATE_TIME.
+        That is no append time. Returns None, or a callable that runs the callbacks.
         """
         with self._acc._lock():
             self._move(ACKED)
@@ -285,7 +287,7 @@ class Batch(bytearray):
         return self._left_to_call(rows)
 
     def fail(self, code: str, written: Written, cause: BaseException | None = None) -> Callbacks | None:
-        """Fail it; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        """Fail the batch; its records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
         with self._acc._lock():
             kept = bytes(self[HEADER_SIZE:]) if self.state in (OPEN, SEALED) else None
             self._move(FAILED)
@@ -303,7 +305,7 @@ class Batch(bytearray):
         return read_records(memoryview(decompress(self.codec, data, most) if self.codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:
-        """Its records, as passed to `send`; RuntimeError after it was acknowledged or split."""
+        """Its records, as passed to `send`; RuntimeError after the batch was acknowledged or split."""
         if isinstance(self._kept, list):
             return list(self._kept)
         maybe = Written.MAYBE if self.written else Written.NO
@@ -315,13 +317,13 @@ class Batch(bytearray):
         ]
 
     def _record(self, index: int) -> ProducerRecord | None:
-        """One of `records()` of a failed batch; decoded once, so that reading each of them is not quadratic."""
+        """The record at `index` of a failed batch. All are decoded at the first call: otherwise reading each of them would be quadratic."""
         if not isinstance(self._kept, list):
             self._kept = self._handed_back()
         return self._kept[index] if index < len(self._kept) else None
 
     def _handed_back(self) -> list[ProducerRecord]:
-        """`records()`. A raw batch whose bytes cannot be decoded has none, and a log line says so."""
+        """Its records; none, with a log line, if they are a raw batch's and cannot be decoded."""
         try:
             return self.records()
         except (DecodeError, RecordTooLarge, ConfigError) as error:
@@ -331,13 +333,13 @@ class Batch(bytearray):
             return []
 
     def lost(self) -> list[ProducerRecord]:
-        """Those of its records that failed, through splits."""
+        """Its records that have failed, through splits."""
         return [record for part in self.leaves() if part.state == FAILED for record in part._handed_back()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
-        """Two batches of half the records each, sealed, not compressed yet, with the records' old sequence numbers.
+        """Replace the batch by two with half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
 
-        ValueError for a single record.
+        ValueError for a batch of a single record.
         """
         half = (self.count + 1) // 2
         if self.count < 2:
@@ -348,10 +350,9 @@ class Batch(bytearray):
         return parts
 
     def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:
-        """(A batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record.)
+        """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
 
-        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index that is not of a record here, or is
-        there twice.
+        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index without a record, or given twice.
         """
         apart = sorted(indexes)
         if not apart or apart[0] < 0 or apart[-1] >= self.count or len(set(apart)) < len(apart):
@@ -365,10 +366,10 @@ class Batch(bytearray):
         return first, others
 
     def _divide(self, groups: list[list[tuple[int, int]]]) -> list[Batch]:
-        """A batch for each of `groups`, which are runs of records (index, count) and together cover all records of this batch."""
+        """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together they cover all records."""
         if self.state != SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
-        raws = list(self._raws())
+        raws = list(self._raws())  # before anything changes: damaged records of a raw batch raise here, and the batch stays whole
         batches: list[Batch] = []
         with self._acc._lock():
             for runs in groups:
@@ -395,7 +396,7 @@ class Batch(bytearray):
         for r in raws:
             item = Item(r.key, r.value, r.headers, self._base_timestamp + r.timestamp_delta, self.partition)
             part._put(item, part._encoded(item), 0)
-        if self._callbacks:
+        if self._callbacks:  # the part takes over the callbacks, so it reserves their memory, too
             part._hold(part.count * CALLBACK_COST)
         part.state, part._own_codec = SEALED, self._own_codec
         part.ready = self._home.stays_plain(part._raw) if self._own_codec < 0 else self._own_codec == 0
@@ -404,7 +405,7 @@ class Batch(bytearray):
         return part
 
     def _take_bytes(self, data: bytes) -> None:
-        """Be the batch in `data`, a whole one."""
+        """Become the raw batch in `data`."""
         self[:] = data
         self._hold(len(data) - self._used)
         self._raw = self._used = len(data)
@@ -417,7 +418,7 @@ class Batch(bytearray):
     # ---- records
 
     def _is_reached(self, r: Item) -> bool:
-        """Count `r`, which is now in here; whether the batch has as much as its topic allows."""
+        """Count `r`, which was just written; returns whether the batch has reached a limit of its topic."""
         policy = self._home.policy
         size = max(len(r.key or b"") + len(r.value or b""), 1)
         self._payload += size

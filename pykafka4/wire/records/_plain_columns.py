@@ -1,6 +1,6 @@
-"""From fetched bytes to columns, in plain Python. Rule: the records and errors of `Chunk.decode`, in the same order.
+"""Collects fetched records as columns, in plain Python; `_columns.pxi` is the compiled counterpart.
 
-The counterpart of `_columns.pxi`.
+Invariant: the records and errors of `Chunk.decode`, in the same order.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ LARGEST_MS: Final = INT64_MAX // 1000
 
 
 class _Account:
-    """How many bytes of a builder's columns somebody still has."""
+    """The bytes of a builder's finished columns that are still in use."""
 
     def __init__(self) -> None:
         self.bytes = 0
 
 
 class _Memory:
-    """Counts as long as an array of the columns lives."""
+    """Counts the bytes of columns in an account, as long as one of their buffers lives."""
 
     def __init__(self, account: _Account, size: int) -> None:
         self.account, self.size = account, size
@@ -54,8 +54,8 @@ class _Memory:
 class ColumnsBuilder:
     """Collects records of chunks as columns, for `RecordColumns`.
 
-    `columns` names them, in their order. `full`: the last `add` ended because a column has as many bytes as one can have (2 GiB): call
-    `finish`. `added` is (first offset, last offset, leader epoch of the last) of the rows of the last `add`, None without rows.
+    `columns` has their names, in their order. `full`: the last `add` ended because a column has its maximum of 2 GiB: call `finish`.
+    `added` is (first offset, last offset, leader epoch of the last record) of the rows of the last `add`, None without rows.
     """
 
     def __init__(self, columns: Iterable[str] = COLUMN_NAMES, *, most_bytes: int = MOST_BYTES) -> None:
@@ -77,19 +77,19 @@ class ColumnsBuilder:
 
     @property
     def nbytes(self) -> int:
-        """The size of the rows collected."""
+        """The size of the collected rows, in bytes."""
         return _size(_columns_of(self.names, self._rows))
 
     @property
     def held_bytes(self) -> int:
-        """The size of all finished columns that somebody still has."""
+        """The size of all finished columns that are still in use, in bytes."""
         return self._account.bytes
 
     def add(self, chunk: Chunk, limit: int, max_bytes: int = INT64_MAX) -> int:
-        """Add up to `limit` records of `chunk`, until their size as columns (`chunk.decoded`) is `max_bytes`; returns how many.
+        """Add up to `limit` records of `chunk`, until their size as columns (`chunk.decoded`) is `max_bytes`; return their number.
 
-        Raises what `Chunk.decode` raises, and as there only if this call has added nothing; RecordTooLarge also for a record that no column
-        can hold.
+        Raises the errors of `Chunk.decode`, also only if this call has added nothing, and RecordTooLarge for a record that no column can
+        hold.
         """
         self.full, self.added = False, None
         before = len(self._rows)
@@ -110,7 +110,7 @@ class ColumnsBuilder:
         return len(self._rows) - before
 
     def _weigh(self, chunk: Chunk) -> int:
-        """The size of the last row; if there is no room for it, it goes back to `chunk`."""
+        """The size of the last row. If a column has no room for it, the row goes back to `chunk`, and the builder is `full`."""
         record = self._rows[-1]
         sizes = {
             "topic": len(record.topic.encode()),
@@ -123,7 +123,7 @@ class ColumnsBuilder:
             self._rows.pop()
             chunk.put_back(record)
             self.full = True
-            if not self._rows:
+            if not self._rows:  # not even empty columns have room: without the error, `finish` and `add` would follow each other forever
                 raise chunk.too_large(f"it does not fit into a column of {self._most_bytes} bytes")
             return 0
         self._sizes = grown
@@ -131,19 +131,19 @@ class ColumnsBuilder:
         return self._row_cost + sum(size for name, size in sizes.items() if name in self.names)
 
     def _note(self, chunk: Chunk, rows: list[Record]) -> None:
-        """Where `chunk` is read on."""
+        """Note the position after the records of `chunk`, for `RecordColumns.positions`."""
         tp = TopicPartition(chunk.topic, chunk.partition)
         epoch = self._positions[tp].leader_epoch if tp in self._positions else -1
         if rows:
             epoch = rows[-1].leader_epoch
             self.added = rows[0].offset, rows[-1].offset, epoch
         if chunk.exhausted and chunk.last_leader_epoch >= 0:
-            epoch = chunk.last_leader_epoch  # of a marker behind the last record, for example
+            epoch = chunk.last_leader_epoch  # for example, the epoch of a marker behind the last record
         if rows or tp in self._positions or chunk.exhausted:
             self._positions[tp] = OffsetAndMetadata(chunk.position, leader_epoch=epoch)
 
     def finish(self) -> RecordColumns:
-        """The rows collected, as columns; the builder is empty then."""
+        """Return the collected rows as columns, and empty the builder."""
         columns = RecordColumns._of(self.names, self._rows, self._positions, self._account)
         self._begin()
         self.full, self.added = False, None
@@ -151,10 +151,10 @@ class ColumnsBuilder:
 
 
 class RecordColumns:
-    """Records as columns, for everything that reads Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
+    """Records as columns, for all readers of Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
     `names` are the columns, `positions` the offsets after the records, as `commit` takes them, `len()` is the number of records, `nbytes`
-    the size of all columns.
+    the size of all columns in bytes.
     """
 
     names: tuple[str, ...]
@@ -186,21 +186,21 @@ class RecordColumns:
         return schema_capsule(_schema(self.names))
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        """A record batch, as capsules of its schema and its array. Can be called any number of times; nothing is copied."""
+        """Export the columns as an Arrow record batch: capsules of its schema and its array. Any number of calls; nothing is copied."""
         from pykafka4.wire.records._plain_arrow import exported
 
         self._check_request(requested_schema)
         return exported(_schema(self.names), self._array)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A stream of one record batch, in a capsule."""
+        """Export the columns as a stream of one Arrow record batch, in a capsule."""
         from pykafka4.wire.records._plain_arrow import exported_stream
 
         self._check_request(requested_schema)
         return exported_stream(_schema(self.names), iter((self._array, None)).__next__)
 
     def _check_request(self, requested_schema: object) -> None:
-        """Types other than ours are not made: the consumer converts. A schema of other columns is a mistake."""
+        """Refuse a requested schema of another number of columns. Other types are not refused: the reader of the data converts."""
         from pykafka4.wire.records._plain_arrow import fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):
@@ -213,7 +213,8 @@ class RecordColumns:
 class ColumnsStream:
     """A stream of `RecordColumns` with the columns `names`, which `source()` returns until it returns None.
 
-    It can be read once, on any thread. An exception of `source` ends it: the reader has its text, and `error` is the exception.
+    The stream can be read once, on any thread. An exception of `source` ends the stream: its reader gets the text, and `error` is the
+    exception.
     """
 
     def __init__(self, names: Iterable[str], source: Callable[[], RecordColumns | None]) -> None:
@@ -229,7 +230,7 @@ class ColumnsStream:
         return schema_capsule(_schema(self.names))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream, in a capsule. Once: what was read is not read again."""
+        """Export the stream, in a capsule; RuntimeError at the second call: records that were read are not read again."""
         from pykafka4.wire.records._plain_arrow import exported_stream, fields_requested
 
         if requested_schema is not None and (count := fields_requested(requested_schema)) != len(self.names):
@@ -257,7 +258,7 @@ class ColumnsStream:
 
 
 def _schema(names: tuple[str, ...]) -> Field:
-    """All fields are nullable, as in schemas that are written by hand."""
+    """The Arrow schema of the columns `names`. All fields are nullable, as in schemas that are written by hand."""
     item = Field("item", "+s", (Field("key", "u"), Field("value", "z")))
     fields = tuple(Field(name, FORMATS[name]) if name in FORMATS else Field(name, "+l", (item,)) for name in names)
     return Field("", "+s", fields, nullable=False)
@@ -278,7 +279,7 @@ def _held(data: bytes | None, memory: _Memory) -> bytes | None:
 
 
 def _owned(column: Array, memory: _Memory) -> Array:
-    """A consumer may keep any child, or buffer, without its parent, so each one keeps `memory`."""
+    """`column` with `memory` in each buffer: a reader may keep any child, or buffer, without its parent."""
     buffers = tuple(_held(data, memory) for data in column.buffers)
     return column._replace(buffers=buffers, children=tuple(_owned(child, memory) for child in column.children))
 
@@ -332,7 +333,7 @@ def _bytes_array(values: list[bytes | None]) -> Array:
 
 
 def _timestamps(times_ms: list[int]) -> Array:
-    """Kafka's milliseconds as microseconds. Null: the record has none (-1), or it is more than 292,000 years from 1970."""
+    """Kafka's milliseconds as microseconds. Null: the record has no timestamp (-1), or it is more than 292,000 years from 1970."""
     present = [ms != -1 and -LARGEST_MS <= ms <= LARGEST_MS for ms in times_ms]
     nulls = present.count(False)
     data = _ints("q", (ms * 1000 if there else 0 for ms, there in zip(times_ms, present, strict=True)))

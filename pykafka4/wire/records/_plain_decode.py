@@ -1,6 +1,6 @@
-"""From fetched bytes to records, in plain Python. Rule: records before a corrupt batch are handed out; the position stays at that batch.
+"""Decodes fetched bytes into records, in plain Python; `_decode.pxi` is the compiled counterpart.
 
-The counterpart of `_decode.pxi`.
+Invariant: records before a corrupt batch are handed out, and the position stays at that batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ B = TypeVar("B")
 
 
 class RawSlot:
-    """A slot of records that is no field: a field would be shown and compared."""
+    """A slot of records that is no attrs field, as `repr` would show a field, and `==` compare it."""
 
     __slots__ = ("_raw",)
 
@@ -64,7 +64,7 @@ class Record(RawSlot, Generic[KeyT, ValueT]):
 
     @property
     def raw(self) -> Record[bytes, bytes]:
-        """The record with key and value as bytes: itself, or what it was deserialized from."""
+        """The record with key and value as bytes: itself, or the record from which it was deserialized."""
         raw: Record[bytes, bytes]
         try:
             raw = object.__getattribute__(self, "_raw")
@@ -73,7 +73,7 @@ class Record(RawSlot, Generic[KeyT, ValueT]):
         return raw
 
     def deserialized(self, key: A | None, value: B | None) -> Record[A, B]:
-        """This record with these objects as key and value; `raw` remains the record with the bytes."""
+        """A copy of this record with the objects `key` and `value`; its `raw` is the record with the bytes."""
         r: Any = self
         made = Record(r.topic, r.partition, r.offset, r.timestamp_ms, r.timestamp_type, key, value, r.headers, r.leader_epoch)
         object.__setattr__(made, "_raw", self.raw)
@@ -84,14 +84,14 @@ class Record(RawSlot, Generic[KeyT, ValueT]):
             return self.raw.deserialized, (self.key, self.value)
         return Record, tuple(getattr(self, a.name) for a in attrs.fields(Record))
 
-    if not TYPE_CHECKING:  # a type checker would accept every name
+    if not TYPE_CHECKING:  # with a `__getattr__` a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(method_hint("Record", name, ()))
 
 
-Record.__module__ = "pykafka4.wire.records.hot"  # so that pickles work across the compiled and the plain core
-ABORT: Final = b"\0\0"  # the type of a marker
+Record.__module__ = "pykafka4.wire.records.hot"  # so that a pickle of one core can be read with the other
+ABORT: Final = b"\0\0"  # the type, in the key of a marker, that ends an aborted transaction
 TIMESTAMP_TYPES: Final = {
     CREATE_TIME: "CREATE_TIME",
     LOG_APPEND_TIME: "LOG_APPEND_TIME",
@@ -101,7 +101,10 @@ TIMESTAMP_TYPES: Final = {
 
 @final
 class RecordIterator:
-    """Iterates over `records`; `given` counts those handed out. With `stopped` set it ends early, and continues once that is reset."""
+    """Iterates over `records`; `given` counts the records handed out.
+
+    With `stopped` set, which another thread may do, the iteration ends early; it goes on once `stopped` is reset.
+    """
 
     __slots__ = ("given", "records", "stopped")
 
@@ -120,7 +123,7 @@ class RecordIterator:
         return record
 
     def __length_hint__(self) -> int:
-        """How many are left, stopped or not."""
+        """The number of records that are left, stopped or not."""
         return max(0, len(self.records) - self.given)
 
 
@@ -129,8 +132,8 @@ class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
 
     The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch if even that one is incomplete, else 0.
-    `decoded` is the size in memory of what the last `decode` appended, or `whole_batch` returned.
+    `incomplete` is the size of the first batch if even that batch is incomplete, else 0.
+    `decoded` is the size in memory of the records that the last `decode` appended, or of the batch that `whole_batch` returned.
     `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
     `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever lies behind.
@@ -156,10 +159,10 @@ class Chunk:
         self.size = len(self._view)
         self.last_leader_epoch, self.incomplete = -1, 0
         self._decompress, self._max, self._high_watermark = decompress, max_decompressed, high_watermark
-        self.decoded = self._weight = 0  # `_weight`: of the last record read
-        self._at = self._end = 0
-        self.until, self._reaches = until, False  # whether what lies behind `_end` is left out
-        self._broken = False
+        self.decoded = self._weight = 0  # `_weight`: bytes in memory of the last record read
+        self._at = self._end = 0  # positions of the next batch, and of the end of the complete batches
+        self.until, self._reaches = until, False  # `_reaches`: the bytes behind `_end` are left out, because of `until`
+        self._broken = False  # the header at `_end` is invalid
         self._batch: RecordBatch | None = None  # the batch at `_at`, once it is entered
         self._records: Iterator[Record] | None = None  # its remaining records
         # (first offset, producer id) of aborted transactions that begin later, and producer ids of those that have begun; None: none
@@ -168,7 +171,10 @@ class Chunk:
         self._scan(self._view)
 
     def _scan(self, view: memoryview) -> None:
-        """Find the end of the complete batches and the offset after them."""
+        """Find the end of the complete batches, and the offset after them.
+
+        A header is invalid, too, if the offset after its batch is not above its first offset, or could exceed an int64.
+        """
         at = 0
         while len(view) - at > MAGIC and self.next_offset < self.until:
             offset, size, epoch, magic = struct.unpack_from(">qiib", view, at)
@@ -195,7 +201,7 @@ class Chunk:
 
     @staticmethod
     def _is_sparse(view: memoryview, at: int) -> bool:
-        """Whether the batch at `at` has fewer or more records than offsets."""
+        """Whether the batch at `at` has another number of records than of offsets."""
         if view[at + MAGIC] != 2:
             return False
         return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
@@ -215,12 +221,12 @@ class Chunk:
 
     @property
     def exhausted(self) -> bool:
-        """Whether everything was handed out."""
+        """Whether everything was handed out, and the bytes are released."""
         return self._view is None
 
     def skip(self) -> int:
         """Skip the (corrupt) batch at `position`; returns the new position."""
-        if self._view is None or self._at >= self._end:  # after an invalid header no batch can be found
+        if self._view is None or self._at >= self._end:  # behind an invalid header no batch can be found
             self._drop()
             return self.position
         self._leave(self._batch or read_header(self._view, self._at))
@@ -231,7 +237,7 @@ class Chunk:
         self.position = max(self.position, batch.next_offset)
         self._at += len(batch.data)
         self._batch = self._records = None
-        if self._at >= self._end and not self._broken:
+        if self._at >= self._end and not self._broken:  # with `_broken` the next call raises: the application must learn of the header
             self._drop()
 
     def _enter(self) -> bool:
@@ -258,7 +264,7 @@ class Chunk:
         return self._batch
 
     def _inspect(self, batch: RecordBatch) -> bool:
-        """Verify the checksum of `batch`, the next one; False: it has no record to hand out, and was passed over."""
+        """Verify the checksum of `batch`, the next one. False if it has no record to hand out: then it was passed over."""
         if batch.magic == 2 or not batch.codec:
             self.position = max(self.position, batch.base_offset)
         batch.check()
@@ -270,7 +276,7 @@ class Chunk:
         return True
 
     def whole_batch(self) -> bytes | None:
-        """The bytes of the batch at `position`, or with `position` in it; None when there is none. `skip` goes on behind it.
+        """The bytes of the batch that contains `position`, or of the next one; None when there is none. `skip` goes on behind it.
 
         Its checksum is verified, except for formats v0 and v1. Control batches, batches of aborted transactions and batches without records
         are passed over. Raises CorruptRecord as `decode` does. The batch may have records before `position`.
@@ -307,12 +313,12 @@ class Chunk:
             self._aborted = later[count:], begun.union(producer for _, producer in later[:count])
 
     def _end_aborted(self, batch: RecordBatch) -> None:
-        """A marker: if it aborts, what its producer writes after it belongs to another transaction."""
+        """Read the marker in `batch`: records that its producer writes after an abort belong to another transaction."""
         self._begin_aborted(batch)
         if self._aborted is None or batch.producer_id not in self._aborted[1] or batch.count == 0:
             return
         marker = next(read_records(open_batch(batch, self._decompress, self._max), batch.count))
-        if marker.key is None or len(marker.key) < 4 or marker.key[0] > 0x7F:
+        if marker.key is None or len(marker.key) < 4 or marker.key[0] > 0x7F:  # null, short, or of a negative version
             raise DecodeError("a marker's key is invalid")
         if marker.key[2:4] == ABORT:
             self._aborted = self._aborted[0], self._aborted[1] - {batch.producer_id}
@@ -340,11 +346,11 @@ class Chunk:
         return Record(self.topic, self.partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
 
     def decode(self, out: list[Record], limit: int, max_bytes: int = INT64_MAX) -> int:
-        """Append up to `limit` records to `out`, until their size in memory (`decoded`) is `max_bytes`; returns how many.
+        """Append up to `limit` records to `out`, until their size in memory (`decoded`) is `max_bytes`; return their number.
 
-        Raises CorruptRecord for a damaged batch, RecordTooLarge for one that is too large once decompressed, and ConfigError for one whose
-        codec's library is missing, but only if this call has appended nothing: the records before it are handed out first. `position`
-        stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
+        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large once decompressed, and ConfigError for a
+        batch whose codec's library is missing, but only if this call has appended nothing: the records before it are handed out first.
+        `position` stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
         """
         give_way()
         count, before = len(out), (self._view, self.position, self._at, self._aborted)
@@ -368,14 +374,14 @@ class Chunk:
             if len(out) == count:
                 raise self._located(error, batch) from None
         except BaseException:
-            del out[count:]
+            del out[count:]  # the call did not return, so the application does not have these records: the next call returns them
             self._view, self.position, self._at, self._aborted = before
             self._batch = self._records = None
             raise
         return len(out) - count
 
     def put_back(self, record: Record) -> None:
-        """`record`, which was handed out last, is the next one again."""
+        """Take back `record`, which was handed out last: it is the next one again."""
         assert self._records is not None
         self._records = itertools.chain([record], self._records)
         self.position = record.offset
@@ -385,7 +391,7 @@ class Chunk:
         return self._located(RecordTooLarge(reason), self._batch)
 
     def _located(self, error: Exception, batch: RecordBatch | None) -> Exception:
-        """The exception for `error`, met in `batch`; `next_offset` of it skips that batch."""
+        """The exception for `error`, met in `batch`; its `next_offset` is the offset behind the batch."""
         if isinstance(error, ConfigError):  # the library of its codec is missing
             return ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}")
         if batch is None:

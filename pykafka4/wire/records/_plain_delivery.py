@@ -1,6 +1,6 @@
-"""Handles of records that were sent, in plain Python. Rule: a handle keeps no memory of its batch.
+"""Gives each accepted record a handle that has its outcome, in plain Python; `_delivery.pxi` is the compiled counterpart.
 
-The counterpart of `_delivery.pxi`.
+Invariant: a handle does not keep the bytes of its batch alive.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["Delivery"]
 
 @final
 class Delivery:
-    """What `send` returns: a promise of one record's outcome. Keeping it does not keep the batch's memory."""
+    """The handle that `send` returns: a promise of one record's outcome. A kept handle does not keep the batch's memory."""
 
     __slots__ = ("_place", "_sizes", "timestamp_ms")
 
     def __init__(self, r: Item) -> None:
-        self._place: tuple[Batch, int]  # its batch and its index there: replaced in one step, as several threads may look at once
+        self._place: tuple[Batch, int]  # the batch and the record's index there: replaced in one step, as several threads may look at once
         self.timestamp_ms = r.timestamp
         self._sizes = tuple(-1 if data is None else len(data) for data in (r.key, r.value))
 
     def _found(self) -> tuple[Batch, int]:
-        """Its batch, following splits, and its index there. RuntimeError if the record was not accepted."""
+        """(the batch that has the record now, through splits; the record's index there). RuntimeError if the record was not accepted."""
         batch, index = place = self._place if hasattr(self, "_place") else _refuse()
         while batch.state == SPLIT:
             start, there, batch = next(run for run in reversed(batch._parts) if index >= run[0])
@@ -71,18 +71,18 @@ class Delivery:
         return self._found()
 
     def _failure(self, b: Batch, index: int) -> DeliveryFailed:
-        if b._dropped:  # not a failure of the producer: leaving its `with` block does not raise it
+        if b._dropped:  # the application asked for the drop: it does not count as a failure that the end of the `with` block raises
             return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, None, fresh(b._cause))
-        if index not in b._looked_at:
+        if index not in b._looked_at:  # each failure counts once as seen, however often the application asks
             b._looked_at.add(index)
             if b._acc._failure_seen is not None:
                 b._acc._failure_seen(b._failed_before)
         return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._record(index), fresh(b._cause))
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record was written (`RecordMetadata`), once it is acknowledged.
+        """Wait until the record is acknowledged; return its offset and partition (`RecordMetadata`).
 
-        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when it failed.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when the record failed.
         """
         b, index = self._await_outcome(timeout)
         if b.state == FAILED:
@@ -107,7 +107,7 @@ class Delivery:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""
         checked_callback(self.topic, "a callback", fn)
         acc = self._place[0]._acc
-        if isinstance(acc.refusal, ForkedClientError):  # no outcome will arrive here, and the lock may be held by a thread of the parent
+        if isinstance(acc.refusal, ForkedClientError):  # no outcome arrives in this process, and a thread of the parent may hold the lock
             raise acc.refusal.again()
         with acc._lock():
             b, index = self._found()
@@ -118,7 +118,7 @@ class Delivery:
         if not pending:
             acc._submit(lambda: call_back(acc.client_id, fn, self))
 
-    if not TYPE_CHECKING:  # a type checker would accept every name
+    if not TYPE_CHECKING:  # with a `__getattr__` a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(method_hint("Delivery", name, dir(type(self))))

@@ -1,6 +1,6 @@
-"""Topics, and records that wait until the partitions of their topic are known, in plain Python.
+"""Keeps topics, and the records that are parked until the partitions of their topic are known, in plain Python.
 
-Rule: parked records keep their order, and those sent later wait behind them. The counterpart of `_park.pxi`.
+Invariant: parked records keep their order, and later records of the topic wait behind them. `_park.pxi` is the compiled counterpart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Parking(Account):
     _new_topic: Callable[[str], object]
     _find_topic: Callable[[str, float], float] | None
     _used_up = 0  # announcements that are void: their parked records were moved, or the topic was dropped
-    _lost_times = -1, -1
+    _lost_times = -1, -1  # see `lost_times`
 
     def _append(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
         """Write `r` into a batch; False if `t` was dropped meanwhile."""
@@ -44,7 +44,7 @@ class Parking(Account):
     # ---- records whose topic is not known yet
 
     def _park(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
-        """Keep `r` until its topic's partitions are known; False if they became known, or `t` was dropped, meanwhile."""
+        """Keep `r` until the partitions of its topic are known; False if they became known, or `t` was dropped, meanwhile."""
         if self._plan.function is not None and r.partition < 0:
             self._await_topic(t, r)
             return False
@@ -58,7 +58,7 @@ class Parking(Account):
                 self._check_open()
                 if t.direct or t.dropped:
                     return False
-                if not t.announced:
+                if not t.announced:  # the announcement ended before the lock was taken: nobody would move `r`
                     continue
                 if not self._must_queue(t, r) and self.room(t.name, UNDECIDED, size):
                     r.delivery, r.callback, r.created, r.size = delivery, callback, self._clock(), size
@@ -72,7 +72,7 @@ class Parking(Account):
             r.asked = True
 
     def _await_topic(self, t: Topic, r: Item) -> None:
-        """Wait until the partitions of `t` are known, for the application's function; `t` may be dropped then."""
+        """Wait until the partitions of `t` are known, which the application's function gets; afterwards `t` may be dropped."""
         assert self._find_topic is not None
         while not t.direct and not t.dropped:
             self._check_open()
@@ -103,7 +103,7 @@ class Parking(Account):
         return p
 
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
-        """The topic has `count` partitions; those in `available` have a leader (empty: not known which)."""
+        """Set the number of partitions of `topic`. The partitions in `available` have a leader (empty: it is not known which ones)."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
         name = exact_name(topic)
         policy = self._policy_of(name)
@@ -111,7 +111,7 @@ class Parking(Account):
             t = self._named(name, policy)
             if count <= 0:
                 return
-            if t.count == 0:  # so that not every producer starts with partition 0
+            if t.count == 0:  # a seeded start: otherwise every producer would begin with partition 0
                 t.cursor = self._seed % len(chosen)
                 t.dice = self._seed + 1
                 self._seed = (self._seed * 1103515245 + 12345) & MAX_INT
@@ -123,8 +123,8 @@ class Parking(Account):
     def designate(self, topic: str, limit: int = 1000, patient: bool = False) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
         """Move up to `limit` parked records, in order, into batches.
 
-        Returns how many still wait, and for each record whose partition does not exist: (code, error, None or what runs its callbacks).
-        With `patient` such a record does not fail but stays parked, and so do those behind it.
+        Returns the number of records that are still parked, and for each record whose partition does not exist (code, error, None or a
+        callable that runs its callbacks). With `patient` such a record does not fail: it stays parked, and so do the records behind it.
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
@@ -153,7 +153,10 @@ class Parking(Account):
         return lost._code, error, lost._left_to_call(rows)
 
     def _place(self, t: Topic, p: Item) -> None:
-        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already accounted for, so it needs no room."""
+        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already reserved, so `p` needs no room.
+
+        `p` leaves the queue last: until then `t` is not `direct`, so no later record of the topic can overtake it.
+        """
         p.forced = True
         with self._lock():
             self._reserved -= p.size
@@ -166,7 +169,7 @@ class Parking(Account):
             self._unpark(t)
 
     def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
-        """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
+        """Fail the records parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
         t = self._topics.get(exact_name(topic))
         self._lost_times = -1, -1
         with self._lock():
@@ -174,7 +177,7 @@ class Parking(Account):
                 return 0, None
         lost = self._failed_batch(t, short_name(error), error)
         with self._lock():
-            while t.parked and t.parked[0].created <= before:
+            while t.parked and t.parked[0].created <= before:  # the oldest is first, so the rest was parked later
                 self._fail_oldest(t, lost)
             rows = lost._conclude()
         return lost.count, lost._left_to_call(rows)
@@ -187,7 +190,7 @@ class Parking(Account):
         with self._lock():
             self._introduce(batch)
         if self.watch is not None:
-            self.watch(batch)  # before its outcome: so what this adds belongs to it
+            self.watch(batch)  # before the outcome, so that callbacks which `watch` adds belong to this batch
         batch.state = FAILED
         return batch
 
@@ -212,22 +215,22 @@ class Parking(Account):
         return t is not None and t.direct
 
     def parked(self, topic: str) -> tuple[int, float]:
-        """(How many records of `topic` wait for its partitions, when the oldest was sent or 0.0.)"""
+        """(number of parked records of `topic`, time of `send` of the oldest or 0.0)."""
         t = self._topics.get(exact_name(topic))
         return (len(t.parked), t.parked[0].created) if t is not None and t.parked else (0, 0.0)
 
     @property
     def lost_times(self) -> tuple[int, int]:
-        """First and last timestamp of the parked records that the last call of `designate` or `fail_parked` has failed; -1: none."""
+        """Lowest and highest timestamp of the parked records that the last call of `designate` or `fail_parked` has failed; -1: none."""
         return self._lost_times
 
     def _policy_of(self, name: str) -> Policy:
-        """That of the topic, or for a new one. Not called under the lock: a signal handler that runs meanwhile may send."""
+        """The policy of the topic `name`, or for a new topic. Called without the lock: a signal handler that runs meanwhile may send."""
         known = self._topics.get(name)
         return self._policy(name) if known is None else known.policy
 
     def _named(self, name: str, policy: Policy) -> Topic:
-        """The topic of that name, with `policy` if it is new."""
+        """The topic `name`; a new one gets `policy`."""
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = self._new(name, policy)
@@ -240,7 +243,7 @@ class Parking(Account):
         return topic
 
     def _reset_limits(self, t: Topic) -> None:
-        """The sizes of batches and records of `t` as options say."""
+        """Set the limits of batches and records of `t` to the values of the options."""
         t.capacity, t.max_record = self._batch_size, self._max_request_size
         t.max_record_option = "the usable buffer_memory" if t.max_record < self._asked_request_size else "max_request_size"
         if t.policy.max_message_bytes:

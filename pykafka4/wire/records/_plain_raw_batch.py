@@ -1,6 +1,6 @@
-"""Raw batches, in plain Python. Rule: a whole batch waits behind all that was sent to its partition before; its records stay as they are.
+"""Accepts raw batches for sending, and cuts records out of batches, in plain Python; `_raw_batch.pxi` is the compiled counterpart.
 
-The counterpart of `_raw_batch.pxi`.
+Invariant: a raw batch waits behind all records that were sent to its partition before; the bytes of its records stay as they are.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class RawBatches(Parking):
     """The part of the accumulator that takes whole batches."""
 
     def _meet(self, name: str) -> Topic:
-        """The first send to a topic."""
+        """Announce the topic `name` to the loop; returns its state."""
         raise NotImplementedError
 
     def _check_partition(self, t: Topic, r: Item) -> None:
-        """Find the explicit partition of `r`."""
+        """Check the explicit partition of `r`, or map it to one that exists."""
         raise NotImplementedError
 
     def _seal_open(self, batch: Batch) -> None:
@@ -41,11 +41,11 @@ class RawBatches(Parking):
         raise NotImplementedError
 
     def send_batch(self, topic: str, partition: int, data: bytes) -> Batch:
-        """Accept the batch in `data`, of format v2, for that partition, behind all that was sent to it before.
+        """Accept the batch in `data`, of format v2, for `partition`, behind all records that were sent there before.
 
-        Waits for the partitions of the topic if they are not known, or have parked records, and for room, as `send` does. Raises ValueError
-        for bytes that are no such batch, RecordTooLarge for more than `buffer_memory`, or the `max_message_bytes` of its policy.
-        With `drop_error` a batch without room is dropped: it is the outcome of the batch returned.
+        Waits for the partitions of the topic if they are not known, or the topic has parked records, and for room, as `send` does. Raises
+        ValueError for bytes that are no such batch, RecordTooLarge for more than `buffer_memory`, or the `max_message_bytes` of its policy.
+        With `drop_error` a batch without room is dropped, and that error is the outcome of the returned batch.
         """
         give_way()
         self._check_open()
@@ -72,7 +72,7 @@ class RawBatches(Parking):
                     batch = Batch(self, t, there, self._clock())
                     self._introduce(batch)
                     batch._take_bytes(data)
-                    if opened is not None:
+                    if opened is not None:  # first into `_sealed`: its records were sent before the raw batch
                         self._seal_open(opened)
                         self._sealed.append(opened)
                     self._sealed.append(batch)
@@ -118,16 +118,16 @@ def _int(data: bytes, at: int) -> int:
 
 
 def cut_records(data: bytes, count: int, first: int, last: int) -> tuple[bytes, int, int]:
-    """The records of `data`, `count` uncompressed ones, with offset deltas from `first` to `last`.
+    """Cut out of `data`, which has `count` uncompressed records, the records with offset deltas from `first` to `last`.
 
-    Returns their bytes, with deltas that count from the first of them; how many they are; the delta of the first. Everything else of a
+    Returns their bytes, with deltas that count from the first of them; their number; the old delta of the first. Everything else of a
     record stays as it is, the names of headers byte for byte. DecodeError if the records are damaged.
     """
     return _repacked(data, count, first, last, lambda kept, delta: delta, appended=False)
 
 
 def pack_records(data: bytes, count: int, appended: bool) -> bytes:
-    """The records of `data` with consecutive offset deltas from 0. With `appended` they have the base timestamp of their batch.
+    """The `count` records of `data` with consecutive offset deltas from 0. With `appended` all get the base timestamp of their batch.
 
     DecodeError if the records are damaged.
     """

@@ -1,6 +1,7 @@
-"""Rows of Arrow data as records, in plain Python. Rule: the same rows, refusals and messages as in the compiled core.
+"""Reads rows of Arrow data as records, in plain Python; `_rows.h` and `_rows.pxi` are the compiled counterparts.
 
-The counterpart of `_rows.h` and `_rows.pxi`.
+Invariant: the same rows, refusals and messages as in the compiled core. The checks protect against damaged arrays, as far as Arrow's
+structs have sizes: a buffer's size is not in them (except for views), so exporters are trusted with buffers of the right size.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ BUFFERS: Final = {
     Kind.LIST_FIXED: 1,
     Kind.PAIR: 1,
 }
-MOST_PARTITION: Final = 2**32 - 1  # with any partitioner
-INLINE: Final = 12  # bytes of a value that are in its view
+MOST_PARTITION: Final = 2**32 - 1  # the highest partition number that any partitioner takes
+INLINE: Final = 12  # bytes up to which a value lies in its view
 
 
 def _bytes(address: int, size: int) -> bytes:
@@ -57,11 +58,11 @@ def _bytes(address: int, size: int) -> bytes:
 
 
 class _Wrong(Exception):
-    """What is wrong with an array or a value."""
+    """The reason why an array or a value cannot be read."""
 
 
 class _Column:
-    """A column of one batch. The offset of a parent counts for its children, too: `shift`."""
+    """A column of one batch. `shift` is the offset of the parent, which counts for its children, too."""
 
     def __init__(self, shape: Shape, array: Any, shift: int = 0, rows: int = 0) -> None:
         if array.length < 0 or array.offset < 0 or array.length < shift + rows:
@@ -141,7 +142,7 @@ class _Column:
         if self.is_null(row):
             return None
         number = self._number(1, self.start + row, self.shape.width, self.shape.signed) * self.shape.times
-        if not -INT64_MAX <= number <= INT64_MAX:
+        if not -INT64_MAX <= number <= INT64_MAX:  # after multiplication: seconds or days as milliseconds
             raise _Wrong("it is out of range")
         return number // self.shape.per
 
@@ -177,11 +178,11 @@ def _imported(topic: str, data: Any) -> Imported:
 
 
 class ArrowRows:
-    """Rows of Arrow data for `Accumulator.send_rows`: of anything with `__arrow_c_stream__` or `__arrow_c_array__`.
+    """Rows of Arrow data for `Accumulator.send_rows`, from any object with `__arrow_c_stream__` or `__arrow_c_array__`.
 
-    `names` are those of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: there is none. By default the columns
-    of these names, as far as there are any; the values must be there. `position` is the number of rows taken so far.
-    Raises TypeError for a type that cannot be sent, ConfigError for a column that is not there.
+    `names` has the names of the columns for `key`, `value`, `headers`, `timestamp` and `partition`; None: no column. The default is a
+    column of the argument's own name, which may be missing, except for the values. `position` is the number of rows taken so far.
+    Raises TypeError for a type that cannot be sent, ConfigError for a column that does not exist.
     """
 
     def __init__(self, topic: str, data: Any, **names: str | None) -> None:
@@ -208,7 +209,7 @@ class ArrowRows:
                 return True
 
     def _bind(self, batch: Any) -> None:
-        """Check the arrays of the new batch."""
+        """Check the arrays of `batch`, the new one, and find their columns."""
         if batch.length < 0 or batch.offset < 0:
             raise self._wrong(None, "its batch has a negative length")
         valid = None if self._whole or batch.null_count == 0 or batch.n_buffers < 1 else batch.buffers[0]
@@ -234,7 +235,7 @@ class ArrowRows:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """One call at a time."""
+        """Guard the rows during a call; RuntimeError if another call uses them, for example one on another thread."""
         if self._busy:
             raise RuntimeError(f"{self.topic}: these rows are being sent already")
         self._busy = True
@@ -249,7 +250,7 @@ class ArrowRows:
 
     @property
     def left(self) -> int:
-        """The rows that are left in the current batch."""
+        """The number of rows that are left in the current batch."""
         return self._length - self._row
 
     def arguments(self) -> tuple[bytes | str | None, bytes | str | None, Any, int | None, int | None]:
@@ -274,12 +275,12 @@ class ArrowRows:
             raise self._wrong(ARGUMENTS[argument], "it is not valid UTF-8") from None
 
     def go_to(self, position: int) -> None:
-        """The rows before `position` were accepted."""
+        """Move to the row `position`, because the rows before it were accepted."""
         self._row += position - self.position
         self.position = position
 
     def item(self, most_partition: int, now: Callable[[], int]) -> Item:
-        """The row as a record; `now` gives the timestamp of one that has none."""
+        """The current row as a record; `now` gives the timestamp of a row that has none."""
         if self._valid is not None:
             place = self._batch.offset + self._row
             if not _bytes(self._valid + place // 8, 1)[0] >> place % 8 & 1:
@@ -304,7 +305,7 @@ class ArrowRows:
 
 @final
 class SentRows:
-    """What `send_arrow` returns: a promise of the outcomes of all rows that it accepted. `len()` is their number.
+    """The handle that `send_arrow` returns: a promise of the outcomes of all accepted rows. `len()` is their number.
 
     Rows are numbered from 0, in the order of the data.
     """
@@ -312,10 +313,10 @@ class SentRows:
     def __init__(self, acc: Any, topic: str) -> None:
         self._acc, self.topic = acc, topic
         self._deliveries: list[tuple[int, Delivery]] = []
-        self._open: list[Delivery] = []  # those whose outcomes nobody has seen
+        self._open: list[Delivery] = []  # rows that had no outcome when `done` looked last
 
     def took(self, rows: ArrowRows, delivery: Delivery) -> None:
-        """`delivery` is of the next row, which was accepted. Does nothing the second time."""
+        """Add `delivery`, the handle of the next row of `rows`, which was accepted. A second call with the same handle does nothing."""
         if not self._deliveries or self._deliveries[-1][1] is not delivery:
             self._deliveries.append((rows.position, delivery))
             self._open.append(delivery)
@@ -326,7 +327,7 @@ class SentRows:
 
     @property
     def acked(self) -> int:
-        """How many rows are acknowledged, as far as `done` has seen."""
+        """The number of rows that were acknowledged when `done` looked last."""
         return len(self._deliveries) - len(self._open) - len(self._failed())
 
     def done(self) -> bool:
@@ -346,14 +347,14 @@ class SentRows:
         return [(row, d) for row, d in self._deliveries if d._home().state == FAILED]
 
     def failures(self, timeout: float | None = None) -> dict[int, DeliveryFailed]:
-        """The DeliveryFailed of each row that has failed, by its number; waits as `result` does."""
+        """The DeliveryFailed of each failed row, by the row's number; waits as `result` does."""
         self._await_outcomes(timeout)
         return {row: error for row, d in self._failed() if (error := d.exception()) is not None}
 
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
-        """The DeliveryFailed of the first row that has failed, None if none has; waits as `result` does.
+        """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
-        A note has the number of the row, and how many have failed. All of them count as seen.
+        A note on it has the number of the row, and the number of failed rows. All these failures count as seen.
         """
         failures = self.failures(timeout)
         row, error = next(iter(failures.items()), (0, None))
@@ -361,9 +362,10 @@ class SentRows:
         return error
 
     def result(self, timeout: float | None = None) -> int:
-        """The number of rows, once all are acknowledged.
+        """Wait until all rows are acknowledged; return their number.
 
-        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, the DeliveryFailed of the first failed row.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, the DeliveryFailed of the first failed
+        row.
         """
         error = self.exception(timeout)
         if error is not None:

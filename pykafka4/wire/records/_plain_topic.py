@@ -1,6 +1,6 @@
-"""Topics and the choice of partitions, in plain Python. Rule: a key gets the same partition as in Java.
+"""Chooses partitions and keeps the state of one topic, in plain Python; `_choose.pxi` and `_park.pxi` are the compiled counterparts.
 
-The counterpart of `_choose.pxi` and `_park.pxi`.
+Invariant: with the default partitioner a key gets the same partition as in Java.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _fnv1a(key: bytes) -> int:
     h = 0x811C9DC5
     for byte in key:
         h = (h ^ byte) * 0x01000193 & 0xFFFFFFFF
-    return 2**32 - h if h >> 31 else h  # librdkafka takes it as a signed number, without its sign
+    return 2**32 - h if h >> 31 else h  # librdkafka reads the hash as a signed number, and takes its absolute value
 
 
 HASHES: Final[dict[int, Callable[[bytes], int]]] = {
@@ -63,32 +63,32 @@ class Topic:
 
     name: str
     policy: Policy
-    capacity: int  # a batch grows up to this; a larger record has a batch of its own
+    capacity: int  # bytes up to which a batch grows; a larger record has a batch of its own
     max_record: int
-    max_record_option: str = "max_request_size"  # what sets it
-    count: int = 0  # partitions; 0 while unknown
+    max_record_option: str = "max_request_size"  # the option that sets `max_record`
+    count: int = 0  # number of partitions; 0 while unknown
     direct: bool = False  # partitions are known and nothing is parked: records go straight into batches
-    announced: bool = False  # the loop has been notified that records wait here
-    dropped: bool = False  # removed from the accumulator's topics: a send that found it earlier looks it up again
+    announced: bool = False  # the loop knows that records are parked here
+    dropped: bool = False  # removed from the accumulator's topics: a `send` that found it earlier looks it up again
     open: dict[int, Any] = attrs.Factory(dict)  # the open batches, by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
     available: list[int] = attrs.Factory(list)  # partitions with a leader
     dice: int = 1  # state of the random numbers
     cursor: int = 0
     sticky: int = 0  # the current partition of records without key and partition
-    sticky_bytes: int = 0  # bytes sent to it so far
+    sticky_bytes: int = 0  # bytes sent to the sticky partition so far
     parked: deque[Item] = attrs.Factory(deque)
-    parked_first: int = 0  # running number of its head
+    parked_first: int = 0  # running number of the oldest parked record
     parked_bytes: int = 0
-    moved_bytes: int = 0  # of parked records, to their partitions, since records last went straight there
-    placeholder: Any = None  # the batch of parked records' handles
+    moved_bytes: int = 0  # bytes of parked records that were moved to their partitions since records last went straight there
+    placeholder: Any = None  # the batch to which handles of parked records refer
 
     def stays_plain(self, raw: int) -> bool:
         """Whether a batch of `raw` bytes is not to be compressed."""
         return self.policy.codec == 0 or raw - HEADER_SIZE < self.policy.compression_min_bytes
 
     def limit_records(self, size: int, option: str) -> None:
-        """No record may have a larger batch than `size`."""
+        """Refuse records that alone make a batch of more than `size` bytes; `option` is the limit's name in the error."""
         if size < self.max_record:
             self.max_record, self.max_record_option = size, option
         self.capacity = min(self.capacity, size)
@@ -114,15 +114,15 @@ class Topic:
         return chosen_partition(self.name, function, chosen, self.count)
 
     def stick(self, cursor: int) -> None:
-        """That one of the available partitions becomes the sticky one."""
+        """Make the available partition at index `cursor` the sticky one."""
         self.cursor = cursor % len(self.available)
         self.sticky, self.sticky_bytes = self.available[self.cursor], 0
 
     def rotate(self, unit: int) -> None:
-        """Another partition becomes the sticky one: the next one, or if `unit` is not 0 and data waits somewhere, one drawn as in KIP-794.
+        """Make another partition the sticky one: the next, or, if `unit` is not 0 and data waits somewhere, a random one as in KIP-794.
 
-        A partition is the less likely the more bytes it holds (open, waiting or in flight): one with the most of all has the weight
-        `unit`, an idle one that much more than the most.
+        A partition's weight is `unit` plus the number of bytes by which it holds less than the fullest partition (open, waiting or in
+        flight). So a partition whose broker is slow gets fewer records.
         """
         held = [self.held.get(p, 0) for p in self.available] if unit else []
         most = max(held, default=0)

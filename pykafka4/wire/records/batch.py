@@ -1,4 +1,4 @@
-"""Whole record batches. Rule: builds magic 2 and reads every format; used by the model broker and tests, not by the client.
+"""Builds record batches of magic 2 and reads batches of every format, for the model broker and tests. The client does not use it.
 
 Magic 2 is the current record batch, magic 0 and 1 are the older message sets, where a compressed message wraps a set of its own.
 """
@@ -32,7 +32,7 @@ MAX_DECOMPRESSED = 64 * 1024 * 1024
 
 
 class ControlType(enum.IntEnum):
-    """What a control record says about the transaction before it."""
+    """The outcome of a transaction, which the control record at its end states."""
 
     ABORT = 0
     COMMIT = 1
@@ -143,9 +143,9 @@ def build_batch(
     last_offset_delta: int | None = None,
     max_timestamp_ms: int | None = None,
 ) -> bytes:
-    """A batch of magic 2. Records without an offset are consecutive; offsets with gaps make a compacted batch.
+    """Build a batch of magic 2. Records without an offset are consecutive; offsets with gaps make a compacted batch.
 
-    `last_offset_delta` is that of the batch before compaction; `max_timestamp_ms` is the append time for LOG_APPEND_TIME.
+    `last_offset_delta` is the value from before the compaction; `max_timestamp_ms` is the append time for LOG_APPEND_TIME.
     """
     rows = [(record.offset - base_offset if record.offset >= 0 else place, record) for place, record in enumerate(records)]
     times = [record.timestamp_ms for _, record in rows]

@@ -1,7 +1,7 @@
-"""CRC-32C, the checksum of record batches. Rule: computing it in parts gives the same result as at once.
+"""Computes CRC-32C, which is the checksum of record batches. Invariant: a checksum computed in parts equals the checksum of the whole.
 
 google-crc32c computes it where that package (the extra `crc32c`) is installed with its C extension, else crcmod. The compiled core has a
-CRC-32C of its own; neither package is imported before something is computed here.
+CRC-32C of its own, so neither package is imported before the first call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SLOW = (
 
 
 def crc32c(data: Readable, value: int = 0) -> int:
-    """CRC-32C (Castagnoli) of `data`, continuing from `value`."""
+    """CRC-32C (Castagnoli) of `data`, continuing from `value`, the checksum of the bytes before it."""
     return _fastest()(data if isinstance(data, bytes) else bytes(data), value)
 
 

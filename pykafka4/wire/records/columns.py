@@ -1,4 +1,4 @@
-"""The columns that records become, in both cores: their names, their sizes, and the parts of an Arrow schema and array."""
+"""Names the columns of fetched records and their sizes, checks a choice of columns, and describes Arrow data, for both cores."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pykafka4.errors import ConfigError, shown
 
 __all__ = ["Array", "COLUMN_NAMES", "Field", "HEADER_COST", "MOST_BYTES", "ROW_COSTS", "checked_columns", "other_columns", "stream_given"]
 
-# Bytes of each row beside its own: numbers, and the end of what has no fixed length.
+# Bytes that a row takes in a column, beside the data of strings, keys, values and headers: a number, or the end offset of the data.
 ROW_COSTS: Final = {"topic": 4, "partition": 4, "offset": 8, "timestamp": 8, "timestamp_type": 4, "key": 4, "value": 4, "headers": 4}
 COLUMN_NAMES: Final = tuple(ROW_COSTS)
-HEADER_COST: Final = 8  # the ends of its name and value
-MOST_BYTES: Final = 2**31 - 1  # of the data of one column, whose offsets have 32 bits
+HEADER_COST: Final = 8  # bytes of a header beside its data: the end offsets of its name and value
+MOST_BYTES: Final = 2**31 - 1  # maximum bytes of the data of one column: its offsets have 32 bits
 
 
 class Field(NamedTuple):
@@ -24,11 +24,11 @@ class Field(NamedTuple):
     format: str
     children: tuple[Field, ...] = ()
     nullable: bool = True
-    dictionary: Field | None = None  # of the values, if `format` is of their indexes
+    dictionary: Field | None = None  # the type of the values, if `format` is the type of their indexes
 
 
 class Array(NamedTuple):
-    """An Arrow array in plain Python: its buffers, the first one None if nothing is null."""
+    """An Arrow array in plain Python. The first of `buffers` has a bit per row, and is None if no row is null."""
 
     length: int
     nulls: int
@@ -37,7 +37,7 @@ class Array(NamedTuple):
 
 
 def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """`columns` as a tuple; ConfigError for one that does not exist or is there twice, and if there is none."""
+    """`columns` as a tuple; ConfigError if a column does not exist or is listed twice, and if there is none."""
     if isinstance(columns, str):
         raise ConfigError(f"columns={columns!r}: must be a list of names, [{columns!r}] for one column")
     if not isinstance(columns, Iterable):
@@ -56,10 +56,10 @@ def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def other_columns(count: int, names: Sequence[str]) -> ValueError:
-    """The error for a requested schema of `count` columns."""
+    """The error for a requested schema of `count` columns, where `names` has another number of them."""
     return ValueError(f"the requested schema has {count} columns, but these records have {len(names)}: {', '.join(names)}")
 
 
 def stream_given() -> RuntimeError:
-    """The error for a stream that is asked for a second time."""
+    """The error for a second read of a stream."""
     return RuntimeError("this stream has been handed out already; it cannot be read twice: make another one")

@@ -1,4 +1,7 @@
-"""Functions that both cores call. Rule: not called per record, so there is no compiled version."""
+"""Checks callbacks and partitioners, wakes tasks and words errors for both cores.
+
+The usual path of a record calls none of these functions, so there is no compiled version of them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ __all__ = [
 
 log = get_log("pykafka4")
 
-_POINTERS: Final = frozenset("OP&X")  # objects, pointers, typed ones, functions
+_POINTERS: Final = frozenset("OP&X")  # objects, pointers, typed pointers, functions
 _FIELD_NAMES: Final = re.compile(":[^:]*:")
 _ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 
@@ -41,7 +44,7 @@ _ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 def fresh(error: BaseException | None) -> BaseException | None:
     """A copy of `error` without its traceback, to keep or to raise repeatedly; `error` itself if it cannot be copied.
 
-    A traceback references frames, these handles and batches, and these the error: a cycle that would keep the records' memory.
+    A traceback refers to frames, the frames to handles and batches, and a batch to its error: a cycle that would keep the records' memory.
     """
     if error is None:
         return None
@@ -52,7 +55,7 @@ def fresh(error: BaseException | None) -> BaseException | None:
 
 
 def holds_pointers(form: str) -> bool:
-    """Whether a buffer of that format (as in the struct module, numpy and ctypes) holds pointers, to Python objects or others."""
+    """Whether a buffer of the format `form` (of the struct module, numpy or ctypes) holds pointers: their bytes mean nothing elsewhere."""
     return not _POINTERS.isdisjoint(form if len(form) == 1 else _FIELD_NAMES.sub("", form))
 
 
@@ -62,7 +65,7 @@ def partitioner_failed(topic: str, function: Callable[..., Any], error: Exceptio
 
 
 def chosen_partition(topic: str, function: Callable[..., Any], chosen: object, count: int) -> int:
-    """The partition that an application's partitioner chose. Raises TypeError or ValueError naming the partitioner."""
+    """Check the partition that an application's partitioner has `chosen`; return it. TypeError or ValueError naming the partitioner."""
     try:
         number = None if isinstance(chosen, bool) else operator.index(chosen)  # type: ignore[arg-type]
     except TypeError:
@@ -80,12 +83,12 @@ def _named(function: Callable[..., Any]) -> str:
 
 
 class Waker:
-    """A callback of the client's own, which only wakes a task: it is called by the thread that sets the outcome, not on the executor."""
+    """A callback of the client's own, which only wakes a task. The thread that sets the outcome calls it, not the callback executor."""
 
     __slots__ = ("_wake",)
 
     def __init__(self, wake: Callable[[], object]) -> None:
-        """`wake()` never waits."""
+        """`wake()` must never wait: the loop may call it."""
         self._wake = wake
 
     def __call__(self, delivery: object) -> None:
@@ -93,7 +96,7 @@ class Waker:
 
 
 def wake_tasks(pairs: Iterable[tuple[Any, Any]], client_id: str) -> list[tuple[Any, Any]]:
-    """Call the wakers among the (delivery, callback) pairs; returns the other pairs. For a batch that has its outcome."""
+    """Call the wakers among the (delivery, callback) pairs of a batch that has its outcome; returns the other pairs."""
     others = []
     for pair in pairs:
         if type(pair[1]) is not Waker:
@@ -107,7 +110,7 @@ def wake_tasks(pairs: Iterable[tuple[Any, Any]], client_id: str) -> list[tuple[A
 
 
 def drops_of(drops: dict[str, dict[str, dict[int, Any]]], topic: str, code: str, client_id: str, cause: object) -> dict[int, Any]:
-    """What was dropped of a topic for one reason, by partition: an entry of `drops`, made and logged with the first such record."""
+    """The records of `topic` dropped for one reason, by partition: an entry of `drops`, which is made and logged with the first record."""
     reasons = drops.setdefault(topic, {})
     made: dict[int, Any] = {}
     known = reasons.setdefault(code, made)
@@ -117,16 +120,16 @@ def drops_of(drops: dict[str, dict[str, dict[int, Any]]], topic: str, code: str,
 
 
 def dropped_rows(taken: list[Any]) -> Iterator[tuple[str, int, str, int, int, int]]:
-    """(topic, partition or -1, reason, how many, lowest and highest timestamp): the rows of what `Accumulator.take_dropped` returned.
+    """The rows of `taken`, from `Accumulator.take_dropped`: (topic, partition or -1, reason, count, lowest and highest timestamp).
 
-    That is flat, as a tuple for each of thousands of partitions would have the garbage collector run on the loop.
+    `taken` is a flat list: a tuple for each of thousands of partitions would make the garbage collector run on the loop.
     """
     items = iter(taken)
     return zip(items, items, items, items, items, items, strict=True)
 
 
 def checked_callback(topic: str, what: str, callback: Any) -> Any:
-    """`callback`, if calling it runs it. TypeError for what cannot be called, and for a coroutine function."""
+    """Return `callback` if a call of it runs it. TypeError if it is not callable, or is a coroutine function."""
     if not callable(callback):
         raise TypeError(f"{topic}: {what} must be callable, not {type(callback).__name__}")
     function = callback
@@ -142,12 +145,15 @@ def checked_callback(topic: str, what: str, callback: Any) -> Any:
 
 
 def shares_time(values: object, keys: object) -> bool:
-    """Whether the arguments of `send_many` are there already, so that its records are sent within moments."""
+    """Whether `values` and `keys` of `send_many` are complete: then its records are sent within moments, and may share a timestamp."""
     return type(values) in (list, tuple) and (keys is None or type(keys) in (list, tuple))
 
 
 def note(error: BaseException, begin: str, end: str) -> None:
-    """Add the note `begin` + `end` to `error`, in place of one that begins alike: the same exception may be raised again and again."""
+    """Add the note `begin` + `end` to `error`, in place of a note with the same beginning.
+
+    The same exception object may be raised again and again: without the replacement its notes would pile up.
+    """
     notes = getattr(error, "__notes__", None)
     if isinstance(notes, list):
         notes[:] = [known for known in notes if not (isinstance(known, str) and known.startswith(begin))]
@@ -155,7 +161,7 @@ def note(error: BaseException, begin: str, end: str) -> None:
 
 
 def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iterator[Any] | None]:
-    """The arguments of `send_many` to iterate over; TypeError or ValueError naming the one that cannot be meant."""
+    """(values, keys or None) of `send_many`, to iterate over; TypeError or ValueError naming the argument that cannot be meant."""
     values = _items(topic, "values", "value", values)
     if keys is None:
         return values, None
@@ -168,12 +174,12 @@ def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iter
 def _items(topic: str, what: str, one: str, items: Any) -> Iterable[Any]:
     if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not hasattr(items, "__iter__"):
         raise TypeError(f"{topic}: {what} must be a list or another iterable with a {one} for each record, not {type(items).__name__}")
-    columns = getattr(items, "to_pylist", None)  # of Arrow, whose own items are no bytes
+    columns = getattr(items, "to_pylist", None)  # an Arrow array: iteration over it gives scalars, not bytes
     return columns() if columns is not None else items  # type: ignore[no-any-return]
 
 
 def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> None:
-    """`error` ended a `send_many`: note on it how many records were accepted before, and store their handles in its `accepted`.
+    """Note on `error`, which ended a `send_many`, how many records were accepted before it; store their handles as `error.accepted`.
 
     `topic` is None if the records name their topics.
     """
@@ -184,7 +190,7 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
         f"{where} ended at record {count}, counted from 0: the {count} before it were accepted, "
         "and `accepted` of this exception has their Deliveries",
     )
-    with contextlib.suppress(AttributeError):  # of a class with slots
+    with contextlib.suppress(AttributeError):  # the class of `error` has slots
         error.accepted = accepted  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,8 @@
-"""Compression. Rule: decompression stops at the limit; a decompression bomb costs little more than the limit, never its full size."""
+"""Compresses and decompresses with Kafka's codecs. Invariant: decompression stops at the limit.
+
+So a decompression bomb costs little more memory than the limit, never its full size; and the numbers of members, frames and blocks are
+limited, too, as empty ones would cost time without output.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +19,28 @@ from pykafka4.wire.buffers import Readable
 
 __all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "is_interruption", "repair_lz4", "require_codec"]
 
-# Also: `config.compression_type`, LAST_CODEC in `compiled/_hot.pyx`, and `integration/judge/log_format.py`. Tests compare them.
+# The same numbers are in `config.compression_type`, LAST_CODEC in `compiled/_hot.pyx`, and `integration/judge/log_format.py`; tests compare
+# them.
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 CODEC_NAMES = {number: name for name, number in CODECS.items()}
-LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as Kafka's compression.*.level; snappy has none
+LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as in Kafka's compression.*.level; snappy has no level
 
-_PIECE = 256 * 1024  # input or output size of one step
-_CRUMB = 4096
-_POOLED = 8
-_MEMBERS = 50_000  # of one gzip stream: empty ones would only cost time
+_PIECE = 256 * 1024  # bytes of input or output of one step
+_CRUMB = 4096  # bytes below which pieces of output are joined
+_POOLED = 8  # maximum number of idle zstd contexts for each level, and for reading
+_MEMBERS = 50_000  # maximum number of members of a gzip stream: empty members would only cost time
 _GZIP, _GZIP_MAGIC = 16 + zlib.MAX_WBITS, b"\x1f\x8b"
-_BLOCKS = 1_000_000  # of one zstd frame; each is up to 128 KiB, and a frame of empty ones would only cost time
-_FRAMES = 50_000  # of one zstd stream: empty ones would only cost time
-_ZSTD_MAGIC, _SKIPPABLE_MAGIC = 0xFD2FB528, 0x184D2A5  # without the last four bits, which are free
-_REPEATED = 1  # type of a zstd block that is one byte, so many times
+_BLOCKS = 1_000_000  # maximum number of blocks of a zstd frame; a block has up to 128 KiB, and empty blocks would only cost time
+_FRAMES = 50_000  # maximum number of frames of a zstd stream: empty frames would only cost time
+_ZSTD_MAGIC, _SKIPPABLE_MAGIC = 0xFD2FB528, 0x184D2A5  # the second without its last four bits, which a writer may choose
+_REPEATED = 1  # type of a zstd block that has one byte, to be repeated
 
 _XERIAL = struct.Struct(">8sii")
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_BLOCK = 32 * 1024  # as snappy-java writes; bigger blocks would compress better, and older readers would still take them
-_SNAPPY_RATIO = 22  # a three-byte copy makes at most 64 bytes
+_XERIAL_BLOCK = 32 * 1024  # bytes, as in snappy-java; larger blocks would compress better, and older readers would still take them
+_SNAPPY_RATIO = 22  # maximum ratio of decompressed to compressed bytes: a three-byte copy makes at most 64 bytes
 
-_OF_CODECS = frozenset({"pykafka4", "snappy", "cramjam", "lz4", "zstandard"})  # packages whose frames run while something is compressed
+_OF_CODECS = frozenset({"pykafka4", "snappy", "cramjam", "lz4", "zstandard"})  # packages whose frames run during compression
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
@@ -43,7 +48,7 @@ _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
 
 # -- the libraries ---------------------------------------------------------------------
 
-# Imported on first use: where one cannot be (no wheel for this platform), everything else still works.
+# A library is imported on first use: where it cannot be imported (no wheel for this platform), everything else still works.
 
 
 @functools.cache
@@ -77,7 +82,10 @@ def require_codec(name: str) -> None:
 
 
 def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
-    """`data` compressed with Kafka's codec number, always to the same bytes. ConfigError for an unknown codec or a level out of range."""
+    """Compress `data` with the codec of Kafka's number `codec`; the same data always gives the same bytes.
+
+    `level` is one of `LEVELS`, None for the codec's default. ConfigError for an unknown codec, or a level out of range.
+    """
     writer = _WRITERS.get(codec)
     if writer is None:
         raise ConfigError(f"compression codec {codec} is unknown; there are {CODECS}")
@@ -87,7 +95,10 @@ def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether `error`, caught while compressing, comes from a signal handler that ran meanwhile, not from the codec."""
+    """Whether `error`, caught during compression, comes from a signal handler that ran meanwhile, and not from the codec.
+
+    The module of the innermost frame of the traceback decides.
+    """
     if not isinstance(error, Exception):
         return True
     trace = error.__traceback__
@@ -109,7 +120,7 @@ def _write_gzip(data: Any, level: int | None) -> bytes:
 
 
 def _write_snappy(data: Any, _: int | None) -> bytes:
-    """With the framing of snappy-java, which every Kafka client reads."""
+    """Compress with the framing of snappy-java, which every Kafka client reads."""
     view = memoryview(data).cast("B")
     parts = [_XERIAL.pack(_XERIAL_MAGIC, 1, 1)]
     for start in range(0, len(view), _XERIAL_BLOCK):
@@ -119,7 +130,7 @@ def _write_snappy(data: Any, _: int | None) -> bytes:
 
 
 def _write_lz4(data: Any, level: int | None) -> bytes:
-    """With independent blocks and without a content size: Java reads nothing else."""
+    """Compress into independent blocks, without a content size: Java reads nothing else."""
     packed: bytes = _lz4().compress(
         data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
@@ -127,7 +138,10 @@ def _write_lz4(data: Any, level: int | None) -> bytes:
 
 
 def _write_zstd(data: Any, level: int | None) -> bytes:
-    """Reuses contexts: creating one costs more than compressing a small batch. A context serves one call at a time."""
+    """Compress with a pooled context: a new one costs more than the compression of a small batch.
+
+    Two threads must not use a context at once, so a context is out of the pool while it is in use.
+    """
     wanted = 3 if level is None else level
     pool = _ZSTD_WRITERS.setdefault(wanted, deque(maxlen=_POOLED))
     context = _take(pool) or _zstd().ZstdCompressor(level=wanted)
@@ -153,8 +167,9 @@ _ZSTD_READERS: deque[Any] = deque(maxlen=_POOLED)
 def decompress(codec: int, data: Readable, max_size: int) -> bytes:
     """Decompress `data` to at most `max_size` bytes.
 
-    Larger data costs that much memory and a few MiB; other data costs its own size, and for a moment twice that, while it is joined.
-    Raises RecordTooLarge, naming the limit, as soon as that is exceeded; DecodeError for data that is damaged, truncated or too long.
+    Larger data costs `max_size` bytes of memory and a few MiB; other data costs its own size, and for a moment, while pieces are joined,
+    twice its size. Raises RecordTooLarge, naming the limit, as soon as the limit is exceeded; DecodeError for damaged or truncated data,
+    and for bytes behind its end.
     """
     reader = _READERS.get(codec)
     if reader is None:
@@ -173,7 +188,7 @@ def _too_large(max_size: int) -> RecordTooLarge:
 class _Output:
     """Collects pieces of output up to the limit. A growing buffer would be copied at every step, with both copies in memory.
 
-    Tiny pieces are joined first: an object for every two bytes of output would take twenty times their memory.
+    Tiny pieces are joined at once: an object for every two bytes of output would take twenty times their memory.
     """
 
     __slots__ = ("_crumbs", "_pieces", "_size", "max_size")
@@ -185,7 +200,7 @@ class _Output:
 
     @property
     def room(self) -> int:
-        """How much to request from a decompressor: at most a piece, and at most one byte over the limit, to see whether it is exceeded."""
+        """Bytes to request from a decompressor: at most one piece, and at most one byte over the limit, which shows that it is exceeded."""
         return min(_PIECE, self.left + 1)
 
     @property
@@ -199,7 +214,7 @@ class _Output:
     def add(self, piece: bytes) -> None:
         self.reserve(len(piece))
         self._size += len(piece)
-        if len(piece) < _CRUMB and self._size > len(piece):
+        if len(piece) < _CRUMB and self._size > len(piece):  # the first piece may be all of the output, which needs no copy
             self._crumbs += piece
         else:
             self._sweep()
@@ -227,7 +242,7 @@ def _read_none(view: memoryview, max_size: int) -> bytes:
 
 
 def _read_gzip(view: memoryview, max_size: int) -> bytes:
-    """All members. Bytes after them that begin no member (padding) are ignored, as in Java."""
+    """Decompress all members. Bytes behind them that begin no member (padding) are ignored, as in Java."""
     out, at = _Output(max_size), 0
     for _ in range(_MEMBERS):
         at = _gzip_member(view, at, out)
@@ -237,7 +252,11 @@ def _read_gzip(view: memoryview, max_size: int) -> bytes:
 
 
 def _gzip_member(view: memoryview, at: int, out: _Output) -> int:
-    """Decompress the member at `at`; returns its end. The input pieces grow: `unused_data` copies the rest of the last one."""
+    """Decompress the member at `at`; return its end.
+
+    The pieces of input start small and grow. `unused_data` is a copy of the input behind the member: with large pieces, each of thousands
+    of tiny members would copy one.
+    """
     inflate, size, begin = zlib.decompressobj(_GZIP), _CRUMB, at
     while not inflate.eof:
         piece: Any = inflate.unconsumed_tail or view[at : at + size]
@@ -251,8 +270,10 @@ def _gzip_member(view: memoryview, at: int, out: _Output) -> int:
 
 
 def _read_snappy(view: memoryview, max_size: int) -> bytes:
-    """With the framing of snappy-java, or one raw block, as librdkafka writes it. As in Java, streams with a header each may follow one
-    another, and fewer than four bytes at the end are ignored."""
+    """Decompress the framing of snappy-java, or one raw block, as librdkafka writes it.
+
+    As in Java, several streams, each with a header, may follow one another, and fewer than four bytes at the end are ignored.
+    """
     if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy_block(view, _Output(max_size))
     out, pos = _Output(max_size), _XERIAL.size
@@ -272,7 +293,10 @@ def _read_snappy(view: memoryview, max_size: int) -> bytes:
 
 
 def _snappy_block(block: memoryview, out: _Output) -> bytes:
-    """A block starts with its decompressed size, which is checked against the limit and the maximum ratio before memory is allocated."""
+    """Decompress `block`. It starts with its decompressed size, which is checked before the library allocates so much memory.
+
+    The size must be within the limit and the maximum ratio of the format.
+    """
     size = 0
     for place, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * place)
@@ -288,7 +312,7 @@ def _snappy_block(block: memoryview, out: _Output) -> bytes:
 
 
 def _read_lz4(view: memoryview, max_size: int) -> bytes:
-    """The first frame. Bytes after it are ignored, as in Java, with which brokers check a batch before they append it."""
+    """Decompress the first frame. Bytes behind it are ignored, as in Java, with which brokers check a batch before they append it."""
     if view[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
         raise DecodeError("not an lz4 frame")
     out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()
@@ -302,7 +326,7 @@ def _read_lz4(view: memoryview, max_size: int) -> bytes:
 
 
 def _read_zstd(view: memoryview, max_size: int) -> bytes:
-    """All frames, each in one call with the output as the window: streaming would need memory for both."""
+    """Decompress all frames, each in one call, with the output as the window: streaming would need memory for both."""
     out, context = _Output(max_size), _take(_ZSTD_READERS) or _zstd().ZstdDecompressor()
     try:
         for frame in _zstd_frames(view):
@@ -347,7 +371,7 @@ def _zstd_size(view: memoryview) -> int:
 
 
 def _zstd_frame(context: Any, frame: memoryview, out: _Output) -> bytes:
-    """The data of one frame. Of unknown size: a likely size comes before the limit, because a large block of memory costs time."""
+    """Decompress one frame. If its size is unknown, a likely size is tried before the limit: a large block of memory costs time."""
     size = _zstd().get_frame_parameters(frame).content_size
     known = size != _zstd().CONTENTSIZE_UNKNOWN
     if known:
@@ -373,9 +397,9 @@ def _zstd_frame(context: Any, frame: memoryview, out: _Output) -> bytes:
 
 
 def repair_lz4(data: Readable) -> bytes:
-    """An LZ4 frame with a correct header checksum.
+    """The LZ4 frame in `data`, with a correct header checksum.
 
-    Writers of message format v0 hashed the wrong bytes, and Kafka kept that; the header is rebuilt from its own flags.
+    Writers of message format v0 hashed the wrong bytes, and Kafka kept that for this format. So the header is rebuilt from its flags.
     """
     view = memoryview(data).cast("B")
     if len(view) < 7 or view[:4] != _LZ4_MAGIC:
@@ -393,8 +417,7 @@ _Writer: TypeAlias = Callable[[Any, "int | None"], bytes]
 _Reader: TypeAlias = Callable[[memoryview, int], bytes]
 _WRITERS: dict[int, _Writer] = {0: lambda data, _: bytes(data), 1: _write_gzip, 2: _write_snappy, 3: _write_lz4, 4: _write_zstd}
 _READERS: dict[int, _Reader] = {0: _read_none, 1: _read_gzip, 2: _read_snappy, 3: _read_lz4, 4: _read_zstd}
-# lz4 has no exception class of its own.
-_DAMAGE = (zlib.error, RuntimeError, EOFError)
+_DAMAGE = (zlib.error, RuntimeError, EOFError)  # lz4 has no exception class of its own: it raises the last two
 
 
 def _damage(codec: int) -> tuple[type[Exception], ...]:

@@ -1,9 +1,9 @@
-"""Reading batch headers and records, in every format. Rule: every length is checked against the bytes left before it is used.
+"""Reads batch headers and records, in every format. Invariant: every length is checked against the bytes left before it is used.
 
-No other plain-Python code reads them; `encoder` writes them.
+No other plain-Python code reads these formats; `encoder` writes magic 2.
 
 Magic 2 is read in steps: `read_header`, `RecordBatch.check`, `open_batch`, `read_records`. For magic 0 and 1, where a compressed message
-wraps a message set of its own, `read_messages` reads everything in one. Error messages are the same as in the compiled core.
+wraps a message set of its own, `read_messages` does everything.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _MESSAGE: Final = struct.Struct(">qiIbb")
 _INNER: Final = struct.Struct(">qi")  # offset and size of a message
 _OLD_HEADERS: Final = (18, 26)  # bytes before the key, by magic
-_MAX_OFFSET: Final = 2**63 - 2  # the one after it must be an int64 as well
+_MAX_OFFSET: Final = 2**63 - 2  # the next offset must be an int64 as well
 _CODEC_NUMBERS: Final = frozenset(CODECS.values())
 
 
@@ -66,7 +66,7 @@ _CODEC_NUMBERS: Final = frozenset(CODECS.values())
 class RecordBatch:
     """A batch, or one message of an old message set: its header, and `data`, all of its bytes.
 
-    An old message has its own offset as `base_offset` and -1 for fields that its format lacks; the `count` of a compressed one is unknown.
+    An old message has its own offset as `base_offset` and -1 for fields that its format lacks. The `count` of a compressed message is -1.
     """
 
     data: memoryview = attrs.field(repr=lambda view: f"<{len(view)} bytes>")
@@ -89,7 +89,7 @@ class RecordBatch:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the batch, even if compaction removed its last record."""
+        """The offset after the batch; it does not change if compaction removes the last record."""
         return self.last_offset + 1
 
     @property
@@ -175,8 +175,8 @@ class RawRecord(NamedTuple):
 
 
 def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], max_size: int) -> memoryview:
-    """The records of `batch` as decompressed bytes; DecodeError if their count is impossible. Without records the bytes have no meaning."""
-    if batch.count == 0:
+    """The records of `batch` as decompressed bytes; DecodeError if their count is impossible."""
+    if batch.count == 0:  # compaction has removed all records: the bytes after the header have no meaning
         return memoryview(b"")
     if batch.codec not in _CODEC_NUMBERS:
         raise DecodeError(f"compression codec {batch.codec} is unknown")
@@ -204,7 +204,7 @@ def _read_record(view: memoryview, at: int) -> RawRecord:
     if not 1 <= size <= len(view) - at:
         raise DecodeError("a record's length exceeds its batch")
     body, end = view[at : at + size], at + size
-    timestamp, at = read_varint(body, 1, 64)  # the byte before it, attributes, has no meaning yet
+    timestamp, at = read_varint(body, 1, 64)  # from 1: byte 0, the attributes, has no meaning yet
     offset, at = read_varint(body, at)
     key, at = _read_bytes(body, at)
     value, at = _read_bytes(body, at)
@@ -234,7 +234,7 @@ def read_headers(count: int, data: bytes) -> Headers:
     for _ in range(count):
         name, at = _read_bytes(view, at)
         value, at = _read_bytes(view, at)
-        headers.append(((name or b"").decode(errors="replace"), value))  # as Java: one invalid name must not block a partition
+        headers.append(((name or b"").decode(errors="replace"), value))  # as in Java: one invalid name must not block a partition
     return tuple(headers)
 
 
@@ -247,7 +247,7 @@ def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
 
 def read_varint(view: memoryview, pos: int, bits: int = 32) -> tuple[int, int]:
     """The zig-zag varint at `pos`, of at most `bits` (32 or 64) bits, and the position after it."""
-    if pos < len(view) and (byte := view[pos]) < 0x80:  # most of them
+    if pos < len(view) and (byte := view[pos]) < 0x80:  # most varints have one byte
         return byte >> 1 ^ -(byte & 1), pos + 1
     n = shift = 0
     while shift < bits:
@@ -257,7 +257,7 @@ def read_varint(view: memoryview, pos: int, bits: int = 32) -> tuple[int, int]:
         pos += 1
         n |= (byte & 0x7F) << shift
         if byte < 0x80:
-            n &= (1 << bits) - 1  # as Java, which drops the bits of the last byte that have no room
+            n &= (1 << bits) - 1  # as in Java, which drops the bits of the last byte that have no room
             return n >> 1 ^ -(n & 1), pos
         shift += 7
     raise DecodeError(f"a varint of more than {bits} bits")
@@ -279,8 +279,8 @@ class Message(NamedTuple):
 def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
     """The records of a message of magic 0 or 1, created one at a time: as objects they take ten times the bytes that `max_size` limits.
 
-    Everything, including the checksum, is checked before the first. Raises DecodeError if it is corrupt in any way, RecordTooLarge if it
-    exceeds `max_size` bytes when decompressed.
+    The whole message is checked before its first record, with all checksums. Raises DecodeError for a corrupt message, RecordTooLarge for a
+    message that exceeds `max_size` bytes when decompressed.
     """
     batch.check()
     if batch.codec not in _CODEC_NUMBERS:
@@ -328,9 +328,9 @@ def _skip_v01(view: memoryview, pos: int, end: int) -> int:
 
 
 def _shift(batch: RecordBatch, held: memoryview) -> int:
-    """What to add to the offsets of the messages in `held`; also checks that they are complete, of the magic of `batch`, not compressed.
+    """Check that the messages in `held` are complete, of the magic of `batch` and not compressed; return the shift of their offsets.
 
-    Inner offsets are absolute in magic 0; in magic 1 they count from 0 and the wrapper has the last one's true offset.
+    Inner offsets are absolute in magic 0. In magic 1 they count from 0, and the wrapper has the true offset of the last inner message.
     """
     pos, highest, last = 0, -1, -1
     while pos < len(held):
@@ -345,7 +345,7 @@ def _shift(batch: RecordBatch, held: memoryview) -> int:
 
 
 def _check_message(batch: RecordBatch, held: memoryview, pos: int) -> tuple[int, int]:
-    """The offset of the message at `pos`, and where it ends."""
+    """Check the message at `pos`; return its offset and the position of its end."""
     left = len(held) - pos
     if left <= MAGIC:
         raise DecodeError(f"a record batch truncated after {left} bytes")

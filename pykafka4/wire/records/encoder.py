@@ -1,6 +1,6 @@
-"""Writing batch headers and records of magic 2. Rule: values are not checked; the caller has done that.
+"""Encodes batch headers and records of magic 2. The caller has checked the values.
 
-No other plain-Python code writes them; `decoder` reads them.
+No other plain-Python code writes this format; `decoder` reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykafka4.wire.records.layout import HEADER_SIZE, LOG_OVERHEAD
 __all__ = ["encode_content", "encode_header", "encode_record", "varint"]
 
 _UNCHECKED: Final = struct.Struct(">qiibI")  # offset, length, leader epoch, magic, checksum
-_CHECKED: Final = struct.Struct(">hiqqqhii")  # attributes to count: the part of the header that the checksum covers
+_CHECKED: Final = struct.Struct(">hiqqqhii")  # from attributes to count: the part of the header that the checksum covers
 
 
 def _encode_varint(n: int) -> bytes:
@@ -29,7 +29,7 @@ def _encode_varint(n: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = [_encode_varint(n) for n in range(2048)]  # 0 to 2047: most varints in a record
+_SMALL: Final = [_encode_varint(n) for n in range(2048)]  # looked up, as most varints of a record are among these
 
 
 def varint(n: int) -> bytes:
@@ -38,13 +38,13 @@ def varint(n: int) -> bytes:
 
 
 def encode_record(timestamp_delta: int, offset_delta: int, content: bytes) -> bytes:
-    """A record of magic 2 with this `content` (`encode_content`)."""
+    """A record of magic 2 with this `content`, which `encode_content` made."""
     body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + content
     return varint(len(body)) + body
 
 
 def encode_content(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bytes:
-    """The part of a record that does not depend on its offset: key, value and headers."""
+    """The part of a record that depends neither on its offset nor on its timestamp: key, value and headers."""
     pairs = [_sized(name.encode()) + _sized(data) for name, data in headers]
     return _sized(key) + _sized(value) + varint(len(pairs)) + b"".join(pairs)
 
@@ -68,7 +68,7 @@ def encode_header(
     count: int,
     checksum: Callable[[Readable, int], int] = crc32c,
 ) -> bytes:
-    """The header of a batch of magic 2, with its checksum. `records` are the bytes after it, compressed or not."""
+    """The header of a batch of magic 2, with its checksum. `records` are the bytes after the header, compressed or not."""
     times = base_timestamp_ms, max_timestamp_ms
     checked = _CHECKED.pack(attributes, last_offset_delta, *times, producer_id, producer_epoch, base_sequence, count)
     crc = checksum(records, checksum(checked, 0))

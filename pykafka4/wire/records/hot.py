@@ -1,7 +1,7 @@
-"""The per-record loops. Rule: two implementations, one behaviour; this module alone decides which one runs.
+"""Chooses the compiled or the plain core. Invariant: only this module chooses, and both cores behave the same.
 
-`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain one; if unset, the compiled one is used if it was built, and a
-missing one is logged once. On Windows and in an interpreter without the GIL the plain one is always used.
+`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If the variable is unset, the compiled core runs if it was
+built; otherwise one log line says so. On Windows, and in an interpreter without the GIL, the plain core always runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MODULES = {"compiled": "pykafka4.wire.records.compiled._hot", "python": "pykafk
 
 
 def choose(wanted: str | None) -> tuple[str, ModuleType]:
-    """(name, module) of the implementation to use."""
+    """(name, module) of the core to use. `wanted` is the value of PYKAFKA4_IMPL; ImportError if that core cannot be used."""
     if wanted:
         if wanted not in _MODULES:
             raise ImportError(f"PYKAFKA4_IMPL={wanted!r} must be one of {', '.join(_MODULES)}, or unset")
@@ -73,7 +73,7 @@ def _without_gil() -> bool:
 
 def _load(name: str) -> ModuleType:
     if name == "compiled" and _without_gil():
-        # Importing it would turn the GIL on for the whole process, or, with PYTHON_GIL=0, leave its memory without protection.
+        # The import would turn the GIL on for the whole process, or, with PYTHON_GIL=0, leave the memory of batches without protection.
         raise ImportError("it relies on the GIL, which is off in this interpreter")
     return importlib.import_module(_MODULES[name])
 

@@ -1,6 +1,7 @@
-"""The layout of record batches. Rule: numbers only; `encoder` and `decoder` write and read them.
+"""Names the positions, sizes and bits of the fields of record batches, which `encoder` writes and `decoder` reads.
 
-Magic 2 is the current record batch, magic 0 and 1 are the messages of the older message sets.
+Magic 2 is the current record batch, magic 0 and 1 are the messages of the older message sets. Kafka's documentation has the layout under
+"Record Batch".
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
 BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, CRC, ATTRIBUTES, LAST_OFFSET_DELTA = 0, 8, 12, 16, 17, 21, 23
 BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT = 27, 35, 43, 51, 53, 57
 HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12  # offset and length, which the length does not include
+LOG_OVERHEAD: Final = 12  # bytes of offset and length, which the length field does not include
 LEAST_BATCH: Final = {0: 26, 1: 34, 2: HEADER_SIZE}  # bytes, by magic, with offset and length
 LEAST_RECORD: Final = 7  # bytes: one each for length, attributes, timestamp, offset, key, value, headers
 
@@ -50,7 +51,8 @@ CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x07, 0x08, 0x10, 0
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP = 0, 1, -1
 INT64_MAX: Final = 2**63 - 1
 
-# What a record takes as objects beside its bytes: bounds on encoded bytes alone would let small records and headers pass them.
+# Bytes of a record's objects beside its data. With a limit on encoded bytes alone, a batch of tiny records, or a record of tiny headers,
+# would take many times the limit as objects.
 RECORD_WEIGHT: Final = 200
 HEADER_WEIGHT: Final = 160  # a tuple, a str and a bytes object
-MANY_HEADERS: Final = 1000  # as many are never refused
+MANY_HEADERS: Final = 1000  # a record with at most so many headers is never refused for them

@@ -1,4 +1,4 @@
-"""Policy. Rule: what holds for a topic's batches is decided once, when the accumulator first meets the topic."""
+"""Describes how batches of a topic are filled and compressed. The accumulator asks for a topic's policy once, when it meets the topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["Place", "Policy"]
 
 @attrs.frozen(eq=False)
 class Place:
-    """That a record may pass a rate limit. It may wait for other things until `deadline`; one that is not sent after all gives it back."""
+    """A record's permission to pass a rate limit.
+
+    Until `deadline` the record may wait for room or for partitions. The accumulator gives the place back if the record is not accepted.
+    """
 
     deadline: float
     give_back: Callable[[], object]
@@ -19,14 +22,14 @@ class Place:
 
 @attrs.frozen
 class Policy:
-    """How the batches of a topic are filled and compressed, and which records it takes.
+    """The limits, the codec and the admission of records for the batches of a topic.
 
-    `linger` is in seconds. A batch with `batch_bytes` (of keys and values, at least 1 each record) or `batch_records` is sealed (0: off).
-    With `combined` these three hold for the open batches of all topics with the same three together: all of them are due at once.
-    A batch is compressed with `codec` at `level` (None: the codec's default) if its records have `compression_min_bytes` or more, and sent
-    like that if at most `compression_max_ratio` of the bytes are left. A record whose batch would have more than `max_message_bytes`
-    (0: no such limit) is refused, and no batch grows beyond that. `admit(deadline)` is called for each record, if it is set: it may wait,
-    until `deadline`, or raise. It returns a Place, None for a record that nothing limits, or the error for which the record is dropped.
+    `linger` is in seconds. A batch with `batch_bytes` (of keys and values, at least 1 for each record) or `batch_records` is sealed (0:
+    off). With `combined` these three hold for the open batches of all topics with the same three together: all of them are due at once.
+    A batch is compressed with `codec` at `level` (None: the codec's default) if its records have `compression_min_bytes` or more; it is
+    sent compressed if at most `compression_max_ratio` of the bytes are left. A record whose batch would exceed `max_message_bytes` (0: no
+    such limit) is refused, and no batch grows beyond that size. `admit(deadline)`, if set, is called for each record: it may wait until
+    `deadline`, or raise. It returns a Place, None for a record that nothing limits, or the error for which the record is dropped.
     """
 
     linger: float

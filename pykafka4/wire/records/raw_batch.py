@@ -1,6 +1,6 @@
-"""Whole record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified.
+"""Represents whole record batches as values. Invariant: a `RawBatch` has records, its lengths fit, and its checksum was verified.
 
-Nothing is decompressed, except where the bytes of a batch cannot stay as they are: `fetched_batch`, `as_sendable`.
+A batch is decompressed only if its records have to change before an application or a broker takes it: `fetched_batch`, `as_sendable`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pykafka4.wire.records.layout import (
 
 __all__ = ["RawBatch", "as_sendable", "fetched_batch"]
 
-MOST_BYTES: Final = 64 * 1024 * 1024  # of the records of a batch, decompressed
-_LAST_OFFSET: Final = 2**63 - 2  # the one after it must be an int64 as well
-UNKNOWN: Final = -1  # leader epoch, producer id, its epoch, sequence
+MOST_BYTES: Final = 64 * 1024 * 1024  # maximum bytes of a batch's records, decompressed
+_LAST_OFFSET: Final = 2**63 - 2  # the next offset must be an int64 as well
+UNKNOWN: Final = -1  # as leader epoch, producer id, producer epoch or sequence
 ENCODED: Final = [name for name in attrs.fields_dict(RecordBatch) if name not in ("data", "magic", "crc")]
 
 
@@ -39,7 +39,7 @@ ENCODED: Final = [name for name in attrs.fields_dict(RecordBatch) if name not in
 class RawBatch:
     """A record batch of format v2 as brokers store it: header and records, still compressed. Immutable, can be pickled.
 
-    `topic` and `partition` say where it is from, "" and -1 if that is not known. `data` is the whole batch, header included.
+    `topic` and `partition` say where the batch is from, "" and -1 if its origin is not known. `data` is the whole batch, header included.
     """
 
     data: bytes
@@ -58,26 +58,26 @@ class RawBatch:
 
     @classmethod
     def from_bytes(cls, data: Readable, topic: str = "", partition: int = -1) -> RawBatch:
-        """The one batch in `data`, which came from elsewhere: a file, a queue, a segment of a log.
+        """The batch in `data`, from a file, a queue or a segment of a log; `data` has exactly one batch.
 
-        Lengths, codec and CRC are verified; the records are not decompressed. Raises DecodeError (a ValueError) that says what is wrong: a
-        batch of another format than v2, cut off or followed by other bytes, damaged, a control batch, or one without records.
+        Lengths, codec and CRC are verified; the records are not decompressed. Raises DecodeError (a ValueError) with the reason: a batch of
+        another format than v2, cut off or followed by other bytes, damaged, a control batch, or a batch without records.
         """
         return cls(data, topic, partition)
 
     @property
     def base_offset(self) -> int:
-        """The offset of its first record; less if compaction has removed that."""
+        """The offset of its first record; less if compaction has removed the first record."""
         return self._header.base_offset
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record; more if compaction has removed that."""
+        """The offset of its last record; more if compaction has removed the last record."""
         return self._header.last_offset
 
     @property
     def count(self) -> int:
-        """How many records it has; less than offsets if compaction has removed some."""
+        """The number of its records; less than the number of its offsets if compaction has removed some."""
         return self._header.count
 
     @property
@@ -97,9 +97,9 @@ class RawBatch:
 
     @property
     def base_timestamp_ms(self) -> int:
-        """The timestamp of its first record, in milliseconds; of all records with LOG_APPEND_TIME.
+        """The timestamp of its first record, in milliseconds; with LOG_APPEND_TIME, of all records.
 
-        In a batch with tombstones that compaction has seen, when these may be removed.
+        In a batch with tombstones that compaction has seen, the time from which compaction may remove these.
         """
         return self._header.max_timestamp_ms if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp_ms
 
@@ -110,7 +110,7 @@ class RawBatch:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the leader that appended it; -1: unknown."""
+        """The epoch of the leader that appended the batch; -1: unknown."""
         return self._header.leader_epoch
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class RawBatch:
 
 
 def _verified(data: bytes, topic: str, partition: int) -> RawBatch:
-    """A batch whose checksum was verified, or was computed here."""
+    """The batch in `data`, whose checksum was verified, or was computed here."""
     batch = RawBatch.__new__(RawBatch)
     batch.__attrs_init__(data, topic, partition, check_header(data))
     return batch
@@ -136,7 +136,7 @@ def _named(header: RecordBatch) -> str:
 
 
 def check_header(data: bytes) -> RecordBatch:
-    """The header of the one batch in `data`; DecodeError if that does not describe `data`."""
+    """The header of the one batch in `data`; DecodeError if the header does not describe `data`."""
     if len(data) > MAGIC and data[MAGIC] != 2:
         raise DecodeError(f"format v{data[MAGIC]}: only record batches of format v2 (Kafka 0.11) can be sent; poll_raw converts older ones")
     if len(data) < HEADER_SIZE:
@@ -155,19 +155,20 @@ def check_header(data: bytes) -> RecordBatch:
         raise DecodeError(f"{_named(header)} claims {header.count} records")
     if header.last_offset_delta + 1 < header.count:
         raise DecodeError(f"{_named(header)} claims {header.count} records, more than it has offsets")
+    # The records are not decoded here, so only a count beyond all that the bytes can hold is found.
     most = (MOST_BYTES if codec else len(data) - HEADER_SIZE) // LEAST_RECORD
     if header.count > most:
         raise DecodeError(f"{_named(header)} claims {header.count} records, but there is room for {most}")
     return header
 
 
-# ---- batches whose bytes cannot stay as they are
+# ---- changed batches
 
 
 def fetched_batch(data: bytes, topic: str, partition: int, first: int, last: int, max_size: int) -> RawBatch | None:
     """The batch in `data`, whose checksum was verified, with its records of offsets `first` to `last`; None if it has none of these.
 
-    `data` stays as it is if nothing has to be cut off. Otherwise its records are decompressed, cut, and compressed again; offsets,
+    `data` stays as it is if no record has to be cut off. Otherwise the records are decompressed, cut, and compressed again; their offsets,
     timestamps and headers are kept. A message set of format v0 or v1 becomes a batch of format v2. Raises CorruptRecord, RecordTooLarge
     for more than `max_size` bytes decompressed, ConfigError without the codec's library.
     """
@@ -203,7 +204,8 @@ def as_sendable(batch: RawBatch) -> RawBatch:
     """`batch` as brokers take it from a producer: consecutive offsets, and timestamps of the type CREATE_TIME.
 
     Most batches are returned as they are. A batch with compaction gaps, or with LOG_APPEND_TIME, is decompressed, changed, and compressed
-    again: with LOG_APPEND_TIME all of its records get that timestamp as their own. Raises DecodeError, RecordTooLarge, ConfigError.
+    again. With LOG_APPEND_TIME all records get the append time as their own: a topic with CREATE_TIME would clear the bit, and its readers
+    would see the first producer's times. Raises DecodeError, RecordTooLarge, ConfigError.
     """
     header = batch._header
     appended = bool(header.attributes & LOG_APPEND_BIT)
@@ -221,7 +223,7 @@ def _unpacked(data: bytes, header: RecordBatch, max_size: int) -> bytes:
 
 
 def _packed(header: RecordBatch, body: bytes) -> bytes:
-    """The batch of these records: its header is `header`, with the size and the checksum of these records."""
+    """The batch of the uncompressed records `body`: its header is `header`, with their size and checksum."""
     packed = compress(header.codec, body) if header.codec else body
     rows = {name: getattr(header, name) for name in ENCODED}
     return encode_header(packed, checksum=crc32c, **rows) + packed

@@ -1,7 +1,8 @@
-"""The plain-Python core. Rule: the same bytes, outcomes and exception types as the compiled core, which it replaces without a compiler.
+"""Accepts records and fills batches, as the plain core. Invariant: the same bytes, outcomes and exception types as the compiled core.
 
-Where the compiled core relies on the GIL, this one takes `lock`, a context manager passed by the caller, and never holds it while code of
-others runs (except `clock`). Memory is counted as it is used, so the two cores find the buffer full at different records.
+Where the compiled core relies on the GIL, the plain core takes `lock`, a context manager from the caller, and never holds it while code of
+the application or of the producer runs (except `clock`). The plain core reserves memory byte by byte, the compiled core block by block, so
+the two cores find the buffer full at different records.
 """
 
 from __future__ import annotations
@@ -66,24 +67,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def send_method(function: F) -> F:
-    """The decorator of `Producer.send`; only the compiled core has a shortcut around that method."""
+    """Decorate `Producer.send`. Here `function` stays as it is; only the compiled core has a shortcut around the method."""
     return function
 
 
 class Accumulator(RawBatches):
-    """The open batch of every partition, the sealed ones, records whose topic is not known yet, and the memory limits for them.
+    """The open batch of every partition, the sealed batches, the parked records, and the memory limits for all of them.
 
-    `send` runs on application threads, everything else on the loop. Callables:
-    `clock()` monotonic seconds; `wake()` wakes the loop; `new_topic(name)` is called for the first record of a topic, checks the name and
+    `send` and its variants run on application threads, everything else on the loop. Callables:
+    `clock()`: monotonic seconds; `wake()` wakes the loop; `new_topic(name)` is called for the first record of a topic, checks the name and
     may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
-    `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` the application has seen the failure of a record, and `n` had failed
-    before its batch; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
-    `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected; `find_topic(topic, deadline)` waits
-    for the partitions of a topic, for a `partitioner` with a function; `client_id` begins log lines.
+    `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` reports that the application has seen the failure of a record, and that
+    `n` records had failed before its batch; `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records
+    without a timestamp; `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected;
+    `find_topic(topic, deadline)` waits for the partitions of a topic, for a `partitioner` with a function; `client_id` begins log lines.
     With `drop_error` a record without room is dropped, for that reason; `call_dropped(callback, delivery)` calls back soon, or raises.
 
-    A record may wait several times within one deadline (of `clock`): these functions get infinity the first time, then the value that
-    they returned last.
+    A record may wait several times within one deadline (of `clock`): the functions with a `deadline` get infinity the first time, then the
+    value that such a function returned last.
     """
 
     def __init__(
@@ -127,7 +128,8 @@ class Accumulator(RawBatches):
         alike = Policy(linger, codec)
         self._policy = policy if policy is not None else lambda topic: alike
         self._buffer_memory, self._max_partition_bytes = buffer_memory, max_partition_bytes
-        self._max_request_size = min(max_request_size, buffer_memory - PARKED_COST)  # whatever is reserved beside a record fits, too
+        # Also the overhead of a parked record has to fit into buffer_memory: otherwise `send` would wait in vain for room for it.
+        self._max_request_size = min(max_request_size, buffer_memory - PARKED_COST)
         self._asked_request_size = max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
         self._find_partition, self._find_topic = find_partition, find_topic
@@ -197,7 +199,8 @@ class Accumulator(RawBatches):
                 give_way()
                 data, now = bytes_of(name, "value", value), self._wall() if given is None else given
                 item = Item(None if others is None else _next_key(name, others, n), data, pairs, partition=asked, timestamp=now)
-                out.append(Delivery(item))  # first: an interrupt may come right after the record was accepted
+                # Before the record is accepted: Ctrl-C may come right after, and `accepted` of the exception has to list the record.
+                out.append(Delivery(item))
                 self._accept(self._topics.get(name) or self._meet(name), item, on_delivery, out[-1])
             if others is not None and next(others, MISSING) is not MISSING:
                 raise ValueError(f"{name}: keys has more items than values, which ended after {len(out)}")
@@ -209,10 +212,10 @@ class Accumulator(RawBatches):
         return out
 
     def send_rows(self, rows: ArrowRows, sent: SentRows | None = None, most: int = MAX_LONG) -> SentRows:
-        """Accept a record for each of `rows`, of `most` at most; adds them to `sent`, or to a new handle, and returns it.
+        """Accept a record for each of `rows`, at most `most`; add the rows to `sent`, or to a new handle, and return the handle.
 
-        Each row is accepted or refused as by `send`. The first that is refused ends the call: `accepted` of the exception is the handle of
-        the rows before it, and another call with the same `rows` begins with it.
+        Each row is accepted or refused as by `send`. The first refused row ends the call: `accepted` of the exception is the handle of the
+        rows before it, and another call with the same `rows` begins with the refused row.
         """
         self._check_open()
         handle, delivery = SentRows(self, rows.topic) if sent is None else sent, None
@@ -226,7 +229,7 @@ class Accumulator(RawBatches):
                     self._accept(self._topics.get(rows.topic) or self._meet(rows.topic), item, None, delivery)
                     handle.took(rows, delivery)
             except BaseException as error:
-                if delivery is not None and hasattr(delivery, "_place"):  # it was accepted, and then a signal handler raised
+                if delivery is not None and hasattr(delivery, "_place"):  # the row was accepted, and then a signal handler raised
                     handle.took(rows, delivery)
                 rows_ended(error, rows.topic, rows.position, handle)
                 raise
@@ -249,7 +252,7 @@ class Accumulator(RawBatches):
             return delivery
         try:
             return self._append_as_asked(t, item, asked, callback, delivery)
-        finally:
+        finally:  # a record that was refused or dropped does not use up the rate
             if not hasattr(delivery, "_place") or delivery._place[0]._dropped:
                 place.give_back()
 
@@ -260,11 +263,15 @@ class Accumulator(RawBatches):
                 return delivery
             if t.direct and self._append(t, item, callback, delivery):
                 return delivery
+            # `t` was dropped meanwhile. The choice of a partition counted for its number of partitions, so it starts again, too.
             t = self._topics.get(t.name) or self._meet(t.name)
             item.partition, item.free, item.turning = asked, False, False
 
     def _admission(self, t: Topic, r: Item, admit: Callable[[float], Place | Exception | None]) -> Place | Exception | None:
-        """What `admit` says of `r`, which may take a while. What can be refused is refused before."""
+        """Ask `admit` for a place for `r`, which may take a while; returns the result.
+
+        Size and partition are checked before, so that a record that cannot be sent is refused without a wait.
+        """
         self._check_size(t, r)
         if r.partition >= 0 and t.direct:
             self._check_partition(t, r)
@@ -274,18 +281,21 @@ class Accumulator(RawBatches):
         return place
 
     def _meet(self, name: str) -> Topic:
-        """The first send to a topic."""
+        """Announce the topic `name` to the loop, with its first record; returns its state."""
         before = self._used_up
         self._new_topic(name)
         policy = self._policy_of(name)
         with self._lock():
             topic = self._named(name, policy)
-            if before == self._used_up:  # otherwise the announcement may be void already: `_park` announces it again
+            # Without the comparison: another thread announces the topic and parks a record, the loop moves or fails that record, which ends
+            # the announcement, and then this thread marks the topic as announced. Nobody would move the records that are parked next. So
+            # the topic counts as not announced, and `_park` announces it again.
+            if before == self._used_up:
                 topic.announced = True
         return topic
 
     def _choose(self, t: Topic, r: Item) -> None:
-        """Choose the partition of `r`, or note that any is allowed."""
+        """Choose the partition of `r`, or note that any partition is allowed."""
         plan = self._plan
         if r.partition >= 0:
             self._check_partition(t, r)
@@ -296,10 +306,10 @@ class Accumulator(RawBatches):
         elif plan.spread == Spread.ROUND_ROBIN:
             with self._lock():
                 r.partition, r.turning = t.in_turn(lambda partition: self._partition_fits(t, partition, r.alone)), True
-        r.free = r.partition < 0 and plan.spread != Spread.LATE  # otherwise the slot of batches without a partition is -1
+        r.free = r.partition < 0 and plan.spread != Spread.LATE  # with LATE, -1 is the slot of the batch without a partition
 
     def _check_partition(self, t: Topic, r: Item) -> None:
-        """Find the explicit partition of `r`."""
+        """Check the explicit partition of `r`, or map it to one that exists; ValueError if there is no such partition."""
         if self._plan.wraps:
             r.partition %= t.count
             if self._plan.wraps == Wraps.NEXT:
@@ -314,13 +324,13 @@ class Accumulator(RawBatches):
         self._choose(t, r)
         more = 0 if callback is None else CALLBACK_COST
         while True:
-            if r.partition < 0 and r.turning:  # it has waited
+            if r.partition < 0 and r.turning:  # `r` has waited for room, and another partition may have room first
                 self._check_open()
                 self._choose(t, r)
             written, news = False, False
             step: Callable[[], object] | None = None
             with self._lock():
-                if not r.forced:
+                if not r.forced:  # a parked record was accepted before the refusal, and still gets its outcome
                     self._check_open()
                 if t.dropped:
                     return False
@@ -337,8 +347,8 @@ class Accumulator(RawBatches):
                     step = self._fill(b, r)
             try:
                 if step is not None:
-                    step()
-            finally:
+                    step()  # without the lock: a compression may take long, and `wake` is code of the producer
+            finally:  # even after Ctrl-C in `step`: without the wake-up the loop would miss the linger of the new batch
                 if news:
                     self._wake()
             if written:
@@ -350,17 +360,17 @@ class Accumulator(RawBatches):
                     return True
 
     def _has_room(self, t: Topic, r: Item, b: Batch | None, partition: int, size: int) -> bool:
-        """Whether `r` may be written now. Into an open batch also ahead of waiting threads: once it is full, this thread waits as well."""
+        """Whether `r` may be written now. Into an open batch even ahead of waiting threads: once it is full, this thread waits, too."""
         return (b is not None or not self._must_queue(t, r)) and self._fits(t, partition, size)
 
     def _write(
         self, t: Topic, b: Batch | None, r: Item, partition: int, encoded: bytes, callback: Callback | None, delivery: Any
     ) -> tuple[bool, Callable[[], object] | None]:
-        """Write `r` into `b`, or into a new batch; returns whether to wake the loop, and a function to call before, without the lock."""
+        """Write `r` into `b`, or into a new batch; return whether to wake the loop, and a function to call before, without the lock."""
         news = False
         if b is None:
             b = t.open[partition] = Batch(self, t, partition, self._clock())
-            if r.forced:
+            if r.forced:  # the age of a batch counts from `send`, also if its first record was parked
                 b.sent_at = r.created
             self._introduce(b)
             self._opened[b] = None
@@ -370,13 +380,13 @@ class Accumulator(RawBatches):
         if callback is not None:
             b._callbacks.append((delivery, callback))
         b._put(r, encoded, 0 if callback is None else CALLBACK_COST)
-        self.accepted += not r.forced
+        self.accepted += not r.forced  # a parked record was counted when it was parked
         step = self._fill(b, r) if t.policy.limited and b._is_reached(r) else None
         news, b._news = news or b._news, False
         return news, step
 
     def _stick(self, t: Topic, need: int) -> int:
-        """The sticky partition; without an open batch there, the next one if it has had its share or is full."""
+        """The sticky partition. If it has no open batch, and has had its share or is full, the next partition becomes the sticky one."""
         if t.sticky in t.open:
             return t.sticky
         if t.sticky_bytes >= self._batch_size:
@@ -391,19 +401,19 @@ class Accumulator(RawBatches):
         t.rotate(self._batch_size if self._plan.adaptive else 0)
 
     def _fill(self, b: Batch, r: Item) -> Callable[[], object] | None:
-        """Seal `b`, which has no room for `r`, or is complete with it; returns a function to call afterwards, without the lock."""
+        """Seal `b`, which has no room for `r`, or is complete with `r`; returns a function to call afterwards, without the lock."""
         self._close(b)
         self._sealed.append(b)
         if r.free and b.partition == b._home.sticky:
             self._rotate(b._home)
-        if not b.ready:
+        if not b.ready:  # the sending thread compresses; for a parked record that is the loop, which may leave it to a helper
             return None if r.forced and self.defers else b.compress
         return self._wake if self.can_send else None
 
     # ---- the loop
 
     def take(self, now: float, no_linger: bool = False) -> tuple[list[Batch], list[Batch], float]:
-        """(batches sealed since the last call, in order; open ones whose linger has ended since; when to call again).
+        """(batches sealed since the last call, in order; open batches whose linger has ended since; the time of the next call).
 
         With `no_linger` every batch that was opened by `now` is due.
         """
@@ -416,17 +426,17 @@ class Accumulator(RawBatches):
                 if batch._home.policy.combined and self._combined_of(batch) in together:
                     at = now
                 if batch.count == 0 or (at > now and not self._flushing):
-                    again = min(again, max(at, now + 0.001))
+                    again = min(again, max(at, now + 0.001))  # not at once: an overdue batch without a record would make the loop spin
                 else:
                     due.append(batch)
             for batch in due:
                 self._unlist(batch)
             self._flushing, self.wake_at = False, again
             taken, self._sealed = self._sealed, []
-            return [batch for batch in taken if batch.state == SEALED], due, again
+            return [batch for batch in taken if batch.state == SEALED], due, again  # without batches that have failed meanwhile
 
     def _due_together(self, now: float, no_linger: bool) -> list[Combined]:
-        """The combined batches of which one is due, or that have reached a limit."""
+        """The groups of combined batches that leave now: one of their batches is due, or the group has reached a limit."""
         due = [c for c in self._combined.values() if c.reached]
         for batch in self._opened:
             if batch._home.policy.combined and batch.count and (no_linger or batch.created + batch.linger <= now):
@@ -436,9 +446,9 @@ class Accumulator(RawBatches):
         return due
 
     def seal(self, batch: Batch, taken: bool = False) -> bool:
-        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it.
+        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has the batch: `take` does not return it.
 
-        The next record without a key goes to another partition: else a slow stream would stay with one for `batch_size` bytes.
+        The next record without a key goes to another partition: otherwise a slow stream would stay with this one for `batch_size` bytes.
         """
         with self._lock():
             if batch.state != OPEN or batch.count == 0:
@@ -463,8 +473,9 @@ class Accumulator(RawBatches):
                 t.capacity = min(t.capacity, size)
 
     def limit_records(self, topic: str, size: int) -> None:
-        """Brokers take batches of `topic` with up to `size` bytes (0: it is not known), whatever was known before: fill none beyond that
-        from now on, and refuse larger records if they are not compressed.
+        """Replace the known limit of `topic`: brokers take batches of up to `size` bytes (0: the limit is not known).
+
+        From now on no batch is filled beyond it. Without compression larger records are refused; with compression they may still fit.
         """
         with self._lock():
             t = self._topics.get(exact_name(topic))
@@ -479,7 +490,7 @@ class Accumulator(RawBatches):
                 t.limit_records(size, "max.message.bytes of the topic")
 
     def assign(self, batch: Batch, partition: int) -> None:
-        """Give `batch`, sealed and `ready`, the partition that it was not given before. Its bytes count there from now on."""
+        """Give `batch`, which is sealed, `ready` and has no partition, its partition. From now on its bytes count there."""
         if batch._acc is not self or batch.state != SEALED or not batch.ready or batch.partition >= 0:
             raise RuntimeError(f"{batch!r} cannot be given a partition")
         with self._lock():
@@ -489,10 +500,10 @@ class Accumulator(RawBatches):
             self._reserve(t, batch.partition, -batch._held)
             self._reserve(t, partition, batch._held)
             batch.partition = partition
-        self._nudge()
+        self._nudge()  # the slot of batches without a partition has room again
 
     def expedite(self) -> None:
-        """Flush: every open batch is due at once."""
+        """Make every open batch due at once, for a flush."""
         self._flushing = True
         self._wake()
 
@@ -505,21 +516,20 @@ class Accumulator(RawBatches):
             del self._topics[t.name]
             t.dropped = True
             self._used_up += 1
-            self._drops.pop(t.name, None)  # what was dropped and not taken is still in `_fresh_drops`
+            self._drops.pop(t.name, None)  # `_fresh_drops` still has the dropped records that `take_dropped` has not returned
             return True
 
     def census(self) -> tuple[int, list[tuple[Batch, int, bool]], list[tuple[str, int]]]:
-        """(How many records were accepted; (batch, records, in flight) for each batch without an outcome; (topic, records) where any are
-        parked.)
+        """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)).
 
-        On the loop thread. All numbers are of one moment.
+        For the loop thread. All numbers are of one moment.
         """
         with self._lock():
             batches = [(batch, batch.count, batch.in_flight) for batch in self._live if batch.state <= SEALED and batch.count > 0]
             return self.accepted, batches, [(t.name, len(t.parked)) for t in self._topics.values() if t.parked]
 
     def unfinished(self) -> list[Batch | Delivery]:
-        """Everything that is not settled: batches, and the handles of parked records."""
+        """The batches that are not settled, and the handles of parked records."""
         with self._lock():
             return [*self._live, *(p.delivery for t in self._topics.values() for p in t.parked)]
 

@@ -1,6 +1,6 @@
-"""The columns of Arrow data that become arguments of `send`. Rule: a type that cannot be sent is refused before the first row.
+"""Maps columns of Arrow data to arguments of `send`. Invariant: a type that cannot be sent is refused before the first row.
 
-Both cores read arrays by the `Shape`s that are made here.
+The results are `Shape`s, by which both cores read arrays.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ ARGUMENTS: Final = ("key", "value", "headers", "timestamp", "partition")
 
 
 class Kind(enum.IntEnum):
-    """How a column lies in memory; the same numbers are in `_rows.h`."""
+    """The layout of a column in memory; `_rows.h` has the same numbers."""
 
     NULL = 0
-    ENDS32 = 1  # bytes, and where each value ends
+    ENDS32 = 1  # bytes, and the end offset of each value
     ENDS64 = 2
     VIEWS = 3
     FIXED = 4  # `width` bytes each
@@ -55,10 +55,10 @@ class Kind(enum.IntEnum):
 
 
 class Shape(NamedTuple):
-    """A column, or what is in it. An integer is multiplied by `times` and divided by `per`."""
+    """The layout of a column or of its children. An integer is multiplied by `times` and divided by `per`."""
 
     kind: Kind
-    width: int = 0
+    width: int = 0  # of FIXED, INTEGER and DICTIONARY bytes, of LIST_FIXED items, of PAIR the place of the name
     signed: bool = True
     children: tuple[Shape, ...] = ()
     times: int = 1
@@ -112,7 +112,7 @@ WANTED: Final = {
     "timestamp": ("timestamp, date, or an integer of milliseconds since 1970", "timestamp"),
     "partition": ("an integer", "int32"),
 }
-CASTS: Final = {  # to what, in the words of whoever made the data
+CASTS: Final = {  # by target type: the casts of the libraries that make the data
     "string": "pyarrow cast(pa.string()), polars cast(pl.String), SQL CAST(… AS VARCHAR)",
     "nested": "polars struct.json_encode(), DuckDB to_json(…), Spark to_json(…)",
     "timestamp": 'pyarrow cast(pa.timestamp("ms")), polars cast(pl.Datetime("ms")), SQL CAST(… AS TIMESTAMP)',
@@ -129,7 +129,7 @@ WAYS_OUT: Final = {  # for data without the Arrow C interface, by the name of th
 
 
 def named_columns(names: dict[str, Any]) -> dict[str, Any]:
-    """For each argument the name of its column; TypeError for what is no argument."""
+    """For each argument the name of its column; TypeError for a name that is no argument."""
     for name in names:
         if name not in ARGUMENTS:
             raise TypeError(f"ArrowRows() got an unexpected keyword argument {name!r}")
@@ -137,7 +137,7 @@ def named_columns(names: dict[str, Any]) -> dict[str, Any]:
 
 
 def type_name(field: Field) -> str:
-    """The type of `field` as Arrow calls it."""
+    """Arrow's name of the type of `field`."""
     if field.dictionary is not None:
         return f"dictionary<{type_name(field.dictionary)}>"
     found = NAMES.get(field.format)
@@ -147,10 +147,11 @@ def type_name(field: Field) -> str:
 
 
 def shapes_of(topic: str, root: Field, names: dict[str, str | None]) -> tuple[tuple[int, Shape] | None, ...]:
-    """For each of ARGUMENTS the number of its column and how to read it; None if no column is for it.
+    """For each of ARGUMENTS the number of its column and the column's shape; None for an argument without a column.
 
-    `names` are the names of the columns. A column that has the name of its argument may be missing, but for the values; None: no column is
-    for it. Data without columns are the values. Raises ConfigError for a name that is not there, TypeError for a type that cannot be sent.
+    `names` has the column's name for each argument, None for an argument without a column. A column with the name of its argument may be
+    missing, except for the values. Data without columns are the values. Raises ConfigError for a column that does not exist, TypeError for
+    a type that cannot be sent.
     """
     if root.format != "+s":
         return tuple((0, _shape(topic, argument, root)) if argument == "value" else None for argument in ARGUMENTS)
@@ -204,7 +205,7 @@ def _integer(field: Field) -> Shape | None:
 
 
 def _timestamp(field: Field) -> Shape | None:
-    """A timestamp without a zone counts as UTC."""
+    # Arrow's zone is not looked at: with a zone the numbers are UTC, and a timestamp without a zone counts as UTC.
     if field.dictionary is not None:
         return None
     return TIMES.get(field.format.partition(":")[0]) or _integer(field)
@@ -221,7 +222,7 @@ def _headers(field: Field) -> Shape | None:
 
 
 def _pair(field: Field) -> Shape | None:
-    """A struct of a name and a value: by the names of its fields, if these are `key` and `value`, else in this order."""
+    """The shape of a struct of a header's name and value: by the field names `value` and `key`, otherwise in the order name, value."""
     if field.format != "+s" or len(field.children) != 2:
         return None
     order = (1, 0) if [child.name for child in field.children] == ["value", "key"] else (0, 1)
@@ -247,17 +248,17 @@ def no_arrow(topic: str, data: object) -> TypeError:
 
 
 def read_already(topic: str) -> ValueError:
-    """The error for an exported struct that somebody else has released or moved."""
+    """The error for an exported struct that another reader has released or moved."""
     return ValueError(f"{topic}: the Arrow data has been read already: it was released")
 
 
 def stream_failed(topic: str, number: int, text: str) -> RuntimeError:
-    """The error for a stream that answers with the error `number`."""
+    """The error for a stream that has failed with the errno `number` and its message `text`."""
     return RuntimeError(f"{topic}: the Arrow stream failed with error {number}: {text or 'it gave no reason'}")
 
 
 def wrong_row(topic: str, argument: str, row: int, reason: str) -> ValueError:
-    """The error for a row that cannot be sent, or read."""
+    """The error for a row that cannot be sent, or not be read."""
     where = f"{argument} of row {row}" if argument else f"row {row}"
     return ValueError(f"{topic}: {where}: {reason}")
 
@@ -270,13 +271,17 @@ def rows_unfinished(topic: str, count: int, rows: int, timeout: float) -> KafkaT
 
 
 def rows_failed(error: BaseException | None, row: int, failed: int, rows: int) -> None:
-    """Add a note to `error`, the failure of `row`: how many of `rows` rows have failed."""
+    """Add a note to `error`, the failure of `row`: of `rows` rows, `failed` have failed."""
     if error is not None:
         error.add_note(f"pykafka4: send_arrow: row {row}, counted from 0, is the first of {failed} failed rows of {rows}; see failures()")
 
 
 class RowsCallback:
-    """Calls a function once every row of a `SentRows` has its outcome. It is a callback of one open row after another."""
+    """Calls a function once, when every row of a `SentRows` has its outcome.
+
+    It is the callback of one open row; when that row has its outcome, it becomes the callback of another open row. So nothing is kept per
+    row.
+    """
 
     __slots__ = ("_client_id", "_fn", "_sent")
 
@@ -284,23 +289,23 @@ class RowsCallback:
         self._sent, self._fn, self._client_id = sent, fn, client_id
 
     def __call__(self, _: object) -> None:
-        """The row that this waited for has its outcome."""
+        """Go on to the next open row, as the awaited row has its outcome; after the last one call the function."""
         if not self.follow():
             self._fn(self._sent)
 
     def follow(self) -> bool:
-        """Wait for an open row; returns whether there is one."""
+        """Become the callback of an open row; return whether there is one."""
         delivery = self._sent.open_delivery()
         if delivery is not None:
             delivery.add_done_callback(self)
         return delivery is not None
 
     def run(self) -> None:
-        """Every row had its outcome before the callback was added."""
+        """Call the function, because every row had its outcome before the callback was added."""
         try:
             step_aside()
             self._fn(self._sent)
-        except BaseException:  # as for a Delivery: logged, and nothing else
+        except BaseException:  # only logged, as for a callback of a Delivery
             log.exception("%s: the callback %r for rows of topic %s raised an exception", self._client_id, self._fn, self._sent.topic)
 
     def __repr__(self) -> str:
@@ -308,12 +313,12 @@ class RowsCallback:
 
 
 def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
-    """`error` ended a call: note on it which row was not accepted, and store the handle of those before it in its `accepted`."""
+    """Note on `error`, which ended a call, the number of the row that was not accepted; store the rows before it as `error.accepted`."""
     note(
         error,
         "pykafka4: send_arrow ",
         f"to {topic!r} ended at row {row}, counted from 0: the {len(sent)} rows before it were accepted, "
         "and `accepted` of this exception has their outcomes",
     )
-    with contextlib.suppress(AttributeError):  # of a class with slots
+    with contextlib.suppress(AttributeError):  # the class of `error` has slots
         error.accepted = sent  # type: ignore[attr-defined]
