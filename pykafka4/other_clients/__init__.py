@@ -1,6 +1,6 @@
-"""Names of other Kafka clients: hints for their users, and their properties as options of this client.
+"""Knows the names of other Kafka clients: gives their users hints, and translates their properties into options of this client.
 
-The classes of options are arguments, as `pykafka4.options` imports this package.
+Callers pass the classes of options: `pykafka4.options` imports this package, so this package cannot import them.
 
 Modules; each line imports only from lines below it:
     properties   translates properties of the Java client and librdkafka, except TLS and SASL

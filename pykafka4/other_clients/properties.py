@@ -1,4 +1,5 @@
-"""Translates properties of Java's and librdkafka's clients. Invariant: each becomes an option, or is ignored or refused with the reason."""
+"""Translates properties of Java's and librdkafka's clients. Invariant: each property becomes an option, or is ignored or refused with the
+reason."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from pykafka4.other_clients.translation import Kinds, Translation
 
 __all__ = ["translate"]
 
-BOOLEANS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # librdkafka's; Java has the long ones
+BOOLEANS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # as librdkafka; Java has true and false
 NUMBER: Final = re.compile(r"([+-]?[0-9]{1,20})(\.[0-9]{0,20})?")
 RESETS: Final = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"}
 
 
 def translate(kinds: Kinds, kind: str, source: Properties, more: Mapping[str, Any]) -> Translation:
-    """The options in `source` without those in `more`. What is ignored is logged. Raises ConfigError, TypeError, OSError."""
+    """Translate `source`, without the options in `more`. Logs ignored properties. Raises ConfigError, TypeError, OSError."""
     found = Translation(kinds, kind, {item.name: item for item in read(source)}, more)
     for item in found.items.values():
         _take(found, item)
@@ -52,7 +53,7 @@ UNCHECKED: Final = ("ssl_", "sasl_", "security_")
 
 
 def _converted(found: Translation, item: Property, option: str, value: Any) -> Any:
-    """The value as the option has it. Raises the error of the option's check with the property's name and place."""
+    """Convert and check a value as its option does. Raises the check's error with the property's name and place."""
     field = found.fields()[option]
     try:
         converted = value if field.converter is None else field.converter(value)  # type: ignore[operator]
@@ -61,7 +62,7 @@ def _converted(found: Translation, item: Property, option: str, value: Any) -> A
         return converted
     except ConfigError as error:
         why = "the value is not allowed" if item.secret else str(error).removeprefix(f"{option}={shown(value)}: ")
-    raise item.error(why)
+    raise item.error(why)  # outside of `except`: the handled error has the value, and would be the context
 
 
 def _without(found: Translation, item: Property, why: Needless) -> None:
@@ -73,9 +74,9 @@ def _without(found: Translation, item: Property, why: Needless) -> None:
 
 
 def _unknown(found: Translation, item: Property) -> ConfigError:
-    """Without the value: it may be that of a misspelt `sasl.jaas.config`."""
+    """The error for an unknown property, without its value: the name may be a misspelt `sasl.jaas.config`."""
     ours, tables = found.fields(), {**OPTIONS, **PROPERTIES}
-    names = filter(str.isidentifier, tables)  # no beginnings of names
+    names = filter(str.isidentifier, tables)  # without rows for several names, which end with `*`
     known = [*ours, *(name for name in names if tables[name] in ours or isinstance(tables[name], Needless))]
     near = difflib.get_close_matches(re.sub("[.-]", "_", item.name).lower(), known, n=1, cutoff=0.75)
     hint = f"did you mean {near[0].replace('_', '.')!r}?" if near else "docs/guide/properties.md says which properties are known"
@@ -86,7 +87,7 @@ def _unknown(found: Translation, item: Property) -> ConfigError:
 
 
 def _typed(found: Translation, item: Property, option: str) -> Any:
-    """The value as the option's type, which its metadata say; anything else unchanged, for the option's check to refuse."""
+    """Convert a text to the type in the option's metadata; other values stay as they are, for the option's check to refuse."""
     value, data = item.value, found.fields()[option].metadata
     if data["range"] == "True, False":
         if (text := str(value).strip().lower()) not in BOOLEANS:
@@ -103,7 +104,7 @@ def _typed(found: Translation, item: Property, option: str) -> Any:
 
 
 def _level(found: Translation, item: Property, option: str) -> Any:
-    """The level of one codec, as in Java, or of the codec that is used, as in librdkafka. In both -1 is the default of gzip."""
+    """The level of one codec (Java) or of the codec in use (librdkafka). In both, -1 is the default of gzip."""
     codec, used = item.plain.split("_")[1], found.said("compression_type") or "none"
     if str(item.value).strip() == "-1" and codec in ("level", "gzip"):
         return None
@@ -119,7 +120,7 @@ def _reset(found: Translation, item: Property, option: str) -> str:
 
 
 def _assignors(found: Translation, item: Property, option: str) -> str:
-    """Names of assignors. Those that this version lacks are left out: a group uses an assignor that all members have."""
+    """The names of assignors, without unknown ones: a group uses an assignor that all members have, so one known name is enough."""
     names = [_of_class(part) for part in item.text().split(",") if part.strip()]
     known = _choices(found, option)
     supported, other = [name for name in names if name in known], [name for name in names if name not in known]
@@ -131,7 +132,7 @@ def _assignors(found: Translation, item: Property, option: str) -> str:
 
 
 def _partitioner(found: Translation, item: Property, option: str) -> Any:
-    """Java's classes, and librdkafka's names, of which one is another partitioner than Java's `murmur2`."""
+    """The partitioner by Java's class or librdkafka's name. librdkafka's `murmur2` is another partitioner than Java's."""
     value = _of_class(item.text()) if item.name == "partitioner.class" else _typed(found, item, option)
     if item.name == "partitioner" and value == "murmur2":
         return "murmur2_consistent"
@@ -141,7 +142,7 @@ def _partitioner(found: Translation, item: Property, option: str) -> Any:
 
 
 def _serializer(found: Translation, item: Property, option: str) -> Any:
-    """Classes of Java's that have a name here. Others cannot be loaded; without a serializer, `send` takes bytes and str."""
+    """The name here of a class of Java's. Other classes are ignored; without a serializer, `send` takes bytes and str."""
     return _named_class(found, item, option, "pass key_serializer or value_serializer a callable, or bytes to `send`")
 
 
@@ -170,7 +171,7 @@ def _choices(found: Translation, option: str) -> list[str]:
     return str(found.fields()[option].metadata["range"]).split(", ")
 
 
-RULES: Final[dict[str, security.Rule]] = {  # by the name of the property, or else of the option
+RULES: Final[dict[str, security.Rule]] = {  # keys are names of properties, which come first, or of options
     **security.RULES,
     "auto_offset_reset": _reset,
     "compression_level": _level,

@@ -1,6 +1,7 @@
-"""Rules for properties of TLS and SASL. Invariant: no value that may be secret is shown, and nothing that protects a connection is dropped.
+"""Translates properties of TLS and SASL. Invariant: no error shows a value that may be secret, and no property that protects a connection
+is dropped.
 
-Java's stores (JKS, PKCS12) are refused with the commands that convert them: Python reads only PEM.
+Errors for Java's stores (JKS, PKCS12) have the commands that convert them: Python reads only PEM.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 
 def _store(name: str, others: tuple[str, ...], found: Translation, item: Property, option: str) -> str:
-    """A store of certificates and keys: a PEM file is taken, others are refused with the way to convert them."""
+    """Take a store of certificates and keys that is a PEM file, and refuse any other with the commands that convert it."""
     location = item.text().strip()
     if "-----BEGIN" in location:
         raise item.error(f"is the content of a file: must be its path; {CONTENTS[name]} take contents")
@@ -45,7 +46,7 @@ def _store(name: str, others: tuple[str, ...], found: Translation, item: Propert
 
 
 def _conversion(name: str, options: tuple[str, ...], location: str, form: str) -> str:
-    """How to convert a store of that form (empty: the property is missing)."""
+    """The message with the commands that convert a store of type `form`; empty: ssl.….type is missing."""
     path = PurePath(location)
     pkcs12, pem = str(path.with_suffix(".p12")), str(path.with_suffix(".pem"))
     if not form and path.suffix.lower() in (".pem", ".crt", ".cer"):
@@ -66,7 +67,7 @@ def _conversion(name: str, options: tuple[str, ...], location: str, form: str) -
 
 
 def _check_hostname(found: Translation, item: Property, option: str) -> bool:
-    """Empty (Java) and `none` (librdkafka) switch the check off."""
+    """Whether to check host names: an empty value (Java) and `none` (librdkafka) switch the check off."""
     value = item.text().strip().lower()
     if value not in ("https", "none", ""):
         raise item.error("must be https, or empty (Java) or none (librdkafka) to accept any host name")
@@ -86,7 +87,7 @@ def _ciphers(found: Translation, item: Property, option: str) -> str:
 
 
 def _uses_sasl(found: Translation) -> bool:
-    """Files of options often list Java's defaults, such as the mechanism GSSAPI, without SASL."""
+    """Whether the connections use SASL. Files without SASL often list Java's defaults for it, such as the mechanism GSSAPI."""
     return found.said("security_protocol").upper().startswith("SASL_")
 
 
@@ -108,7 +109,7 @@ def _token(found: Translation, item: Property, option: str) -> Any:
 
 
 def _kerberos(found: Translation, item: Property, option: str) -> str | None:
-    """Java and librdkafka have defaults for them, which files of options list whatever the mechanism is."""
+    """Take an option of Kerberos for GSSAPI, and ignore it otherwise: files list the defaults of other clients for any mechanism."""
     if _uses_sasl(found) and found.said("sasl_mechanism").upper() == "GSSAPI":
         return item.text()
     found.ignore(item, "sasl_mechanism is not GSSAPI")
@@ -116,7 +117,7 @@ def _kerberos(found: Translation, item: Property, option: str) -> str | None:
 
 
 def _jaas(found: Translation, item: Property, option: str) -> None:
-    if found.given.keys() & {"sasl_oauth_token", "sasl_kerberos_keytab"}:
+    if found.given.keys() & {"sasl_oauth_token", "sasl_kerberos_keytab"}:  # the application replaces the login module
         return
     try:
         module, options = parse_jaas(item.text())
@@ -152,7 +153,7 @@ def _keytab(found: Translation, item: Property, options: dict[str, str]) -> dict
 
 
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """(class of the login module, its options) of `class flag name=value …;`, as Kafka reads it. ValueError, without any of the text."""
+    """Parse `class flag name=value …;` as Kafka does into the class of the login module and its options. A ValueError shows none of it."""
     tokens, at, end = [], 0, len(text.rstrip())
     while at < end:
         match = JAAS_TOKEN.match(text, at)
@@ -174,12 +175,12 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """As java.io.StreamTokenizer does it."""
+    """The character of an escape, as java.io.StreamTokenizer reads it."""
     text = match[1]
     return chr(int(text, 8)) if text[0] in "01234567" else ESCAPES.get(text, text)
 
 
-# By the name of the property, or else of the option.
+# Keys are names of properties, which come first, or of options.
 RULES: Final[dict[str, Rule]] = {
     "sasl_jaas_config": _jaas,
     **dict.fromkeys(("sasl_kerberos_keytab", "sasl_kerberos_principal", "sasl_kerberos_service_name"), _kerberos),

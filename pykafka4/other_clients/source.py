@@ -1,4 +1,5 @@
-"""Reads properties from a file in the format of java.util.Properties, or from a mapping. No value that may be secret is shown."""
+"""Reads properties from a file in the format of java.util.Properties, or from a mapping. Invariant: no error shows a value that may be
+secret."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ __all__ = ["LARGEST_FILE", "Properties", "Property", "read"]
 
 Properties: TypeAlias = str | os.PathLike[str] | Mapping[str, str | int | float | bool | None]
 
-LARGEST_FILE: Final = 2**20  # bytes
+LARGEST_FILE: Final = 2**20  # bytes; a larger file has no properties of a client
 LINE_END: Final = re.compile(r"\r\n|\r|\n")
 SECRET: Final = re.compile("user.?name|password|passphrase|jaas|key|token|secret|pem|certificate|credential|user.info", re.IGNORECASE)
 
 
 @attrs.frozen
 class Property:
-    """A property, and where it is. As text it is `name='value'`, or only the name if the value may be secret."""
+    """A property, and its place. As text it is `name='value'`, or only the name if the value may be secret."""
 
     name: str
     value: Any = attrs.field(repr=False)
@@ -34,7 +35,7 @@ class Property:
 
     @property
     def plain(self) -> str:
-        """The name as an option is spelt."""
+        """The name with the underscores of an option."""
         return self.name.replace(".", "_")
 
     @property
@@ -44,7 +45,7 @@ class Property:
 
     @property
     def empty(self) -> bool:
-        """Whether it leaves the default."""
+        """Whether the property has no value, and so leaves the default."""
         return self.value is None or (isinstance(self.value, str) and not self.value.strip())
 
     def text(self) -> str:
@@ -74,7 +75,7 @@ def _of_mapping(name: object, value: object) -> Property:
 
 
 def _of_file(path: Path) -> Iterator[Property]:
-    from javaproperties import InvalidUEscapeError, KeyValue, parse  # here, as few applications need it
+    from javaproperties import InvalidUEscapeError, KeyValue, parse  # imported here: few applications read such files
 
     elements, line = parse(_content(path)), 1
     while True:
@@ -91,7 +92,9 @@ def _of_file(path: Path) -> Iterator[Property]:
 
 
 def _content(path: Path) -> str:
-    """The text of the file. Java reads ISO-8859-1, and editors write UTF-8: hardly any text in the former is valid in the latter."""
+    """The text of the file, UTF-8 if it is valid, else ISO-8859-1: Java reads the latter, editors write the former, and text in ISO-8859-1
+    is hardly ever valid UTF-8.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)

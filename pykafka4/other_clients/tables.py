@@ -1,7 +1,8 @@
-"""Tables of names in other Kafka clients, with the counterpart of each name here or the reason why there is none.
+"""Has the tables of names in other Kafka clients, each with its counterpart here or the reason for the lack of one. Invariant: each
+counterpart exists.
 
 The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. A key is one name or several. Names of options have
-underscores for dots; a final `*` stands for the rest of a name. Invariant: a counterpart that is named exists.
+underscores for dots; a final `*` stands for the rest of a name.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ __all__ += ["by_prefix", "method_hint", "option_hint"]
 
 
 class Needless(str):
-    """The reason why there is no counterpart."""
+    """The reason for which a name has no counterpart; `from_properties` refuses such a property."""
 
     __slots__ = ()
 
 
 class Harmless(Needless):
-    """As Needless, of an option without which the client does what the application expects: `from_properties` ignores it."""
+    """A reason for which the client works as expected without the option: `from_properties` ignores the property."""
 
     __slots__ = ()
 
 
 def _each(table: Mapping[str, str], kind: type[str] | None = None) -> dict[str, str]:
-    """`table` with a row, of type `kind`, for each of the names in a key."""
+    """Expand `table`: a row, of type `kind`, for each name in a key."""
     return {name: kind(instead) if kind else instead for names, instead in table.items() for name in names.split()}
 
 
@@ -175,8 +176,8 @@ PROPERTIES: Final = _each({
     "ssl_truststore_location ssl_truststore_type": "ssl_cafile",
 })
 
-UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # one of theirs in the unit of ours
-# Values of options that are otherwise refused, with which other clients do what this one does: patterns, without regard to case.
+UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # factors from their unit to ours
+# Refused options are allowed with a value with which other clients do the same as this one: patterns, without regard to case.
 AS_HERE: Final = _each({
     "enable_auto_offset_store enable_ssl_certificate_verification": "true|t|1",
     "enable_gapless_guarantee enable_partition_eof transaction_two_phase_commit_enable": "false|f|0",
@@ -198,7 +199,7 @@ JAVA_CLASSES: Final = _each({
     "StringSerializer StringDeserializer": "str",
 })
 
-# Methods and fields by class, with Java's names in snake case: `method_hint` turns them. The first row is for all clients.
+# Methods and fields by class, in snake case: `method_hint` converts Java's names. The first row is for all classes.
 _TOPICS: Final = Needless("AdminClient creates and deletes topics: AdminClient(client=client)")
 METHODS: Final = {
     "": _each({"bootstrap_connected cluster describe_cluster memberid": "status", "stop": "close"}),
@@ -306,12 +307,12 @@ CLASSES: Final = _each({
 
 
 def by_prefix(table: Mapping[str, str], name: str) -> str | None:
-    """The row of `table` for all names with the beginning of `name`."""
+    """The row of `table` whose key, without its final `*`, begins `name`; None if there is none."""
     return next((row for start, row in table.items() if start[-1] == "*" and name.startswith(start[:-1])), None)
 
 
 def option_hint(name: str, known: Collection[str]) -> str | None:
-    """A hint for another client's option, or None. `known` are the options of the class that was called."""
+    """A hint for another client's option, or None. `known` are the options of the called class."""
     instead = OPTIONS.get(name) or by_prefix(OPTIONS, name)
     if instead is None or isinstance(instead, Needless):
         return instead
@@ -321,7 +322,7 @@ def option_hint(name: str, known: Collection[str]) -> str | None:
 def method_hint(owner: str, name: str, real_names: Iterable[str]) -> str:
     """`Producer has no 'produce'; use 'send'`: for users of other clients, and for typing errors."""
     real = [each for each in real_names if not each.startswith("_")]
-    plain = re.sub("([A-Z])", r"_\1", name).lower()  # Java's names
+    plain = re.sub("([A-Z])", r"_\1", name).lower()  # from Java's camelCase
     rows = METHODS[owner.removeprefix("aio.")]
     instead = rows.get(plain) or next((each for each in (METHODS[""].get(plain), plain) if each in real), None)
     if isinstance(instead, Needless):

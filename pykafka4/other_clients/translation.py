@@ -1,4 +1,4 @@
-"""The options that properties have set so far, and the properties without effect. Invariant: no option gets two values."""
+"""Collects the options that properties set, and the properties without effect. Invariant: no option gets two values."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from pykafka4.other_clients.tables import OPTIONS, PROPERTIES, by_prefix
 
 __all__ = ["Kinds", "Translation"]
 
-Kinds: TypeAlias = Mapping[str, type[Any]]  # the class of options of each kind of client, that of every client first
+Kinds: TypeAlias = Mapping[str, type[Any]]  # kind of client -> class of options; first the options of every client
 
 log = get_log("pykafka4.config")
 
 
 @attrs.define
 class Translation:
-    """One source of properties for one kind of client."""
+    """The translation of one source of properties for one kind of client."""
 
     kinds: Kinds = attrs.field(repr=False)
     kind: str
     items: dict[str, Property] = attrs.field(repr=False)
-    given: Mapping[str, Any] = attrs.field(repr=False)  # options that the application passes itself, which win
+    given: Mapping[str, Any] = attrs.field(repr=False)  # options that the application passes itself: they replace properties
     options: dict[str, Any] = attrs.field(factory=dict, repr=False)
     origins: dict[str, Property] = attrs.field(factory=dict)
     _converted: dict[str, Any] = attrs.field(factory=dict, repr=False)
-    _ignored: dict[str, list[str]] = attrs.field(factory=dict)  # by reason
+    _ignored: dict[str, list[str]] = attrs.field(factory=dict)  # reason -> names of properties
 
     def fields(self, kind: str = "") -> Mapping[str, attrs.Attribute[Any]]:
         """The options of that kind of client."""
         return attrs.fields_dict(self.kinds[kind or self.kind])
 
     def owner(self, option: str) -> str | None:
-        """The kind of client that has that option."""
+        """The first kind of client that has that option."""
         return next((kind for kind in self.kinds if option in self.fields(kind)), None)
 
     def target(self, item: Property) -> str | None:
-        """The option that corresponds to a property, or the reason why none does; None if the name is unknown."""
+        """The option that corresponds to a property, or a `Needless` with the reason; None if the name is unknown."""
         name = item.plain
         row = PROPERTIES.get(f"{self.kind}/{name}") or PROPERTIES.get(name)
         return row or (name if self.owner(name) else by_prefix(PROPERTIES, name) or OPTIONS.get(name))
 
     def said(self, option: str) -> str:
-        """The value of an option, of the application's or of a property, as text; empty if it has none."""
+        """The value of an option as text, from the application or else from a property; empty if it has none."""
         values = (self.given.get(option), *(item.value for item in self.items.values() if self.target(item) == option))
         return next((str(value).strip() for value in values if value not in (None, "")), "")
 
@@ -66,7 +66,7 @@ class Translation:
         self._ignored.setdefault(why, []).append(item.name)
 
     def log_ignored(self) -> None:
-        """One line for all properties without effect."""
+        """Log all properties without effect, in one line."""
         if self._ignored:
             client_id = self.said("client_id") or self.fields()["client_id"].default
             log.info(
