@@ -59,7 +59,7 @@ class GroupCoordinator(MembersCoordinator):
         outbox: Outbox,
         user: CoordinatorUser,
     ) -> None:
-        """`lane` is for heartbeats, commits, lookups and LeaveGroup.
+        """`lane` is for heartbeats, commits, look-ups and LeaveGroup.
 
         JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until the whole group has joined, and until then
         reads no other request from their connection. On one lane, heartbeats and commits would wait behind them.

@@ -1,6 +1,6 @@
-"""Subscriptions and assignments as bytes. Rule: written as Java writes them, and what other clients send is read as Java reads it.
+"""Encodes and decodes subscriptions and assignments. Invariant: the bytes are written and read as in the Java client.
 
-The assignors themselves, which applications can write, are in `pykafka4.assignors`.
+The assignors, which applications can write as well, are in `pykafka4.assignors`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = [
 
 log = get_log("pykafka4.group")
 
-VERSION_SIZE: Final = 2  # bytes, before the names of topics
-WITHOUT_OWNED, WITH_OWNED = b"\0\0", b"\0\1"  # versions of a subscription: its owned partitions came with the second
-NO_NAMES: Final = bytes(4)  # an empty array
+VERSION_SIZE: Final = 2  # bytes of the version, before the names of topics
+WITHOUT_OWNED, WITH_OWNED = b"\0\0", b"\0\1"  # the first two versions of a subscription: the second added the owned partitions
+NO_NAMES: Final = bytes(4)  # an empty array of topic names
 PROTOCOL_DATA: Final = 3  # version of subscription and assignment bytes; older clients read the fields that they know (as in Java)
 
 
@@ -43,7 +43,7 @@ def subscription_bytes(
     rack: str | None = None,
     user_data: bytes | None = None,
 ) -> bytes:
-    """The subscription that this member sends in JoinGroup; `owned` in `generation`."""
+    """The subscription that this member sends in JoinGroup. `generation` is the one that assigned `owned`; -1 for none."""
     parts = [
         ConsumerProtocolSubscription.Topic(topic=topic, partitions=[tp.partition for tp in tps])
         for topic, tps in groupby(sorted(owned), attrgetter("topic"))
@@ -55,7 +55,10 @@ def subscription_bytes(
 
 
 def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str, topics: frozenset[str] | None = None) -> GroupMember:
-    """A member from its subscription in JoinGroup. `where` precedes log lines: the client id and the group. `topics`: already known."""
+    """The member with this subscription in JoinGroup. `where` begins log lines. `topics`, if given, takes the place of those in the bytes.
+
+    A subscription that cannot be decoded counts as one without topics: its member gets no partitions.
+    """
     try:
         sent = _subscription(metadata)
     except DecodeError as error:
@@ -79,12 +82,15 @@ def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     except DecodeError:
         if not metadata.startswith(WITH_OWNED):
             raise
-        return decode_data(ConsumerProtocolSubscription, WITHOUT_OWNED + metadata[VERSION_SIZE:])  # kafka-go names 1, and ends as version 0
+        return decode_data(ConsumerProtocolSubscription, WITHOUT_OWNED + metadata[VERSION_SIZE:])  # kafka-go writes 1 before version 0
 
 
 def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:
-    """The members in the response to the leader's JoinGroup. Names of topics are decoded only if they differ from those of the member
-    before: a thousand members with a hundred topics each would hold the loop."""
+    """The members in the response to the leader's JoinGroup. `where` begins log lines: the client id and the group.
+
+    Topic names are decoded only if they differ from the names of the member before: a thousand members with a hundred topics each would
+    hold the loop.
+    """
     found: list[GroupMember] = []
     names, topics = b"", frozenset[str]()
     for row in rows:
@@ -99,7 +105,7 @@ def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple
 
 
 def _names_in(subscription: bytes) -> bytes:
-    """The names of topics, as encoded in a subscription that can be decoded."""
+    """The encoded topic names in a subscription that can be decoded."""
     end = VERSION_SIZE + len(NO_NAMES)
     for _ in range(int.from_bytes(subscription[VERSION_SIZE:end], "big")):
         end += 2 + int.from_bytes(subscription[end : end + 2], "big")
@@ -107,7 +113,7 @@ def _names_in(subscription: bytes) -> bytes:
 
 
 def _is_valid(member_id: str, topic: str, where: str) -> bool:
-    """Whether `topic` is a valid name; other clients let their users subscribe to anything."""
+    """Whether `topic` is a valid topic name: other clients let their users subscribe to anything."""
     try:
         check_topic(topic)
     except ConfigError as error:
@@ -126,7 +132,7 @@ def assignment_bytes(tps: Iterable[TopicPartition]) -> bytes:
 
 
 def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
-    """The partitions in a SyncGroup response; empty bytes mean none."""
+    """The partitions in the assignment of a SyncGroup response; empty bytes mean none. Raises DecodeError."""
     if not assignment:
         return []
     decoded = decode_data(ConsumerProtocolAssignment, assignment)

@@ -1,11 +1,11 @@
-"""Notes that members of a group send to each other. Rule: whatever a note has in it, reading it raises DecodeError at most.
+"""Encodes and decodes the notes that members of a group send to each other. Invariant: a malformed note raises DecodeError, nothing else.
 
-In a subscription (JoinGroup) a note stands at the end of the assignor's user data, which the leaders of other clients ignore: `range` and
-`roundrobin` have none there, `cooperative-sticky` a number at its beginning. The user data of `sticky` is read strictly, and has no note.
-Behind the last field it would be in the way of a leader of Sarama, which refuses bytes there. (A leader of kafka-go refuses every
-subscription that is newer than version 0, with a note or without.) In an assignment (SyncGroup) a note stands behind the last field, but
-only once all members are known to read notes.
-Each of these subscriptions of this client has one, if only an empty one: so the others know that this member reads notes.
+In a subscription (JoinGroup) a note is the end of the assignor's user data, which leaders of other clients ignore: `range` and `roundrobin`
+have no user data, `cooperative-sticky` has a number at its beginning. Clients read the user data of `sticky` strictly, so `sticky` has no
+note. Behind the last field of the subscription, a note would stop a leader of Sarama, which refuses bytes there. (A leader of kafka-go
+refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup) a note stands behind the last field,
+but only if all members are known to read notes.
+Each subscription of this client, except with `sticky`, has a note, if only an empty one: the note shows that this member reads notes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["NO_NOTE", "WITHOUT_NOTES", "Note", "Rewind", "carries_note", "note_bytes", "read_note", "without_note"]
 
 MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the very last is its version
-WITHOUT_NOTES: Final = "sticky"  # the assignor whose user data ends where its schema does
+WITHOUT_NOTES: Final = "sticky"  # the assignor whose user data must end where its schema ends
 SIZE: Final = 4  # bytes for the length of the note, before the mark
 TAIL: Final = SIZE + len(MARK)
 MOST_PARTITION: Final = 2**31 - 1
@@ -32,7 +32,7 @@ MOST_OFFSET: Final = 2**63 - 1
 
 @attrs.frozen
 class Rewind:
-    """Other offsets for a group that has members. `rewind_id` is unique: no partition is rewound twice for it."""
+    """New offsets for a group with members. `rewind_id` is unique: no partition is rewound twice for the same id."""
 
     rewind_id: str
     offsets: Mapping[TopicPartition, int]
@@ -40,10 +40,11 @@ class Rewind:
 
 @attrs.frozen
 class Note:
-    """In a subscription `rewind` is wanted by the member, which is in `generation` (-1: in none); in an assignment it is carried out.
+    """The note of a member or of the leader. In a subscription the member wants `rewind`; in an assignment the member has to carry it out.
 
-    `done` are the partitions that the member has rewound lately, by rewind; in an assignment, to the asker, those of all members.
-    `refusal` is the leader's answer to a rewind that cannot be.
+    `generation` is the member's generation at the time of its wish (-1: none). `done` has, by rewind id, the partitions that the member has
+    rewound lately; in the assignment of the asker, the partitions that all members have rewound. `refusal` is the leader's reason to refuse
+    the rewind.
     """
 
     rewind: Rewind | None = None
@@ -56,13 +57,13 @@ NO_NOTE: Final = Note()
 
 
 def note_bytes(note: Note) -> bytes:
-    """What follows the user data of a subscription, or an assignment."""
+    """The encoded note, to be appended to the user data of a subscription, or to an assignment."""
     text = b"" if note == NO_NOTE else json.dumps(_as_json(note), separators=(",", ":")).encode()
     return text + len(text).to_bytes(SIZE, "big") + MARK
 
 
 def read_note(data: bytes) -> Note | None:
-    """The note in a subscription or assignment; None: its sender does not know notes. Raises DecodeError."""
+    """The note in a subscription or assignment; None if its sender does not know notes. Raises DecodeError."""
     end = data.rfind(MARK) - SIZE
     if end < 0:
         return None
@@ -76,7 +77,7 @@ def read_note(data: bytes) -> Note | None:
 
 
 def carries_note(subscription: bytes) -> bool:
-    """Whether the member with this subscription reads notes."""
+    """Whether the member that sent `subscription` reads notes."""
     try:
         return read_note(subscription) is not None
     except DecodeError:
@@ -84,7 +85,7 @@ def carries_note(subscription: bytes) -> bool:
 
 
 def without_note(user_data: bytes | None) -> bytes | None:
-    """The user data that the assignor returned."""
+    """The user data without the note, as the assignor returned it."""
     if not user_data or not user_data.endswith(MARK):
         return user_data
     size = int.from_bytes(user_data[-TAIL : -len(MARK)], "big")
@@ -122,7 +123,7 @@ def _tp(topic: Any, partition: Any) -> TopicPartition:
 
 
 def _count(value: Any, most: int) -> int:
-    """A number that a request can carry: with another one, a member could end the others."""
+    """`value`, if a request can carry it. Another number raises here: in a request it would end the member that has read the note."""
     if not 0 <= index(value) <= most:
         raise ValueError(f"{value} is not from 0 to {most}")
     return index(value)

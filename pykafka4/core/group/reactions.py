@@ -1,4 +1,4 @@
-"""Maps the error codes of a group's coordinator to reactions of the member. Invariant: membership, commits and lookups have one table."""
+"""Maps the error codes of a group's coordinator to reactions of the member. Invariant: membership, commits and look-ups have one table."""
 
 from __future__ import annotations
 

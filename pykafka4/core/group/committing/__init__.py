@@ -1,4 +1,4 @@
-"""The committed offsets of a group: commits, and lookups.
+"""Commits offsets of a group, and looks them up.
 
 Modules:
     offsets  OffsetCommit and OffsetFetch requests, their order and their retries

@@ -1,4 +1,11 @@
-"""Offsets. Rule: commits are sent one at a time, so an older one never overwrites a newer one; a missing response is never a success."""
+"""Commits and looks up the offsets of one consumer.
+
+Invariant: one commit is in flight at a time, so an older commit never overwrites a newer one; a commit without a response never counts as
+stored.
+
+A commit without a response may still be executed after a later commit. Therefore the partitions of a lost response stay out of `stored` for
+LATE_SECONDS, also when a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
+"""
 
 from __future__ import annotations
 
@@ -31,82 +38,82 @@ if TYPE_CHECKING:
 __all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
 
 BY_NAME_ONLY: Final = 9  # OffsetCommit and OffsetFetch identify topics by id from v10 on
-ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of 1 to 7
-# `require_stable`: the offsets committed last. Without it a new coordinator may for a moment return older offsets than those that its
-# predecessor acknowledged, and offsets of open transactions would not be waited for.
+ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of the versions 1 to 7
+# `require_stable` needs v7. Without it, a coordinator that has just taken over may return older offsets than its predecessor acknowledged,
+# and a look-up would not wait for the offsets of open transactions.
 STABLE_FROM: Final = 7
-MOST_WAITING: Final = 1000  # queued commits; with more, the coordinator is unreachable and the application ignores it
-UNKNOWN_SECONDS: Final = 5.0  # for which the coordinator may not know a new partition; after that the partition was deleted
+MOST_WAITING: Final = 1000  # queued commits: more can only wait if the coordinator is unreachable, and the application commits on
+UNKNOWN_SECONDS: Final = 5.0  # for which the coordinator may not know a new partition yet; after that the partition counts as deleted
 UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
-NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # of a member: it was removed, and the group was deleted since
-LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed within this time, or never
+NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # to a member: the group removed it, and was deleted since
+LATE_SECONDS: Final = 30.0  # a request without a response is executed within this time, or never
 
 Places = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
 Verdicts = Mapping[TopicPartition, Reaction]
-AGAIN: Final = {Reaction.RETRY: Next.RETRY, Reaction.STALE: Next.RETRY, Reaction.REFIND: Next.ELSEWHERE}  # others end a call
+AGAIN: Final = {Reaction.RETRY: Next.RETRY, Reaction.STALE: Next.RETRY, Reaction.REFIND: Next.ELSEWHERE}  # other reactions end a call
 
 
 def names_of(tps: Collection[TopicPartition]) -> str:
-    """A short list for messages."""
+    """The partitions as a short list for messages."""
     return listed(sorted(tps), most=3)
 
 
 @attrs.define(eq=False)
 class Commit:
-    """Offsets to be committed. `done(None)` is called only after the coordinator confirmed that all are stored."""
+    """Offsets to be committed. `done(None)` is called only after the coordinator has confirmed that all of them are stored."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
-    identity: MemberIdentity | None  # of the member that commits, as it is when this is sent; None: not a member
+    identity: MemberIdentity | None  # of the member that commits; the generation at the time of sending counts. None: not a member
     deadline: float
     done: Callable[[KafkaError | None], None]
-    lost: str = ""  # why some of the partitions were lost
-    only_new: bool = False  # an auto-commit: without what is stored when it is sent, as that may have a text of the application
+    lost: str = ""  # the reason why the member lost some of the partitions
+    only_new: bool = False  # an auto-commit: omits offsets stored by the time it is sent, and keeps the application's text beside them
     sent: bool = False
-    ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics, when the commit was made: one created later by that name is another
+    ids: dict[str, UUID] = attrs.Factory(dict)  # topic ids when the commit was made: a later topic of the same name is another topic
     unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
-    rebalanced_by: float = INFINITY  # it waits for the next generation, or for the assignment of this one, until then
+    rebalanced_by: float = INFINITY  # until then the commit waits for the next generation, or for the assignment of this one
 
     @property
     def outcome(self) -> str:
-        """For messages: what is known of the commit without a response."""
+        """The part of a message that says whether a commit without a response may have been stored."""
         return "it may have been stored" if self.sent else "it was not sent"
 
     def finish(self, error: KafkaError | None) -> None:
-        """Call `done`, and drop it with all that it refers to: the commit itself is kept until there is a response to its request."""
+        """Call `done`, then drop it with all its references: a request in flight keeps the commit until its response."""
         done, self.done = self.done, _finished
         done(error)
 
 
 @attrs.define(eq=False)
 class Lookup:
-    """A lookup of committed offsets, retried until it succeeds, fails or times out."""
+    """A look-up of committed offsets, retried until it succeeds, fails or times out."""
 
     tps: frozenset[TopicPartition]
     deadline: float
     done: Callable[[float, Found | KafkaError], None]
     wanted: Callable[[], bool]
     some: Callable[[float, Found], None] | None
-    ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics in the last request
-    of_member: bool = False  # that request had the member's epoch
+    ids: dict[str, UUID] = attrs.Factory(dict)  # topic ids in the last request
+    of_member: bool = False  # the last request had the member's epoch
 
 
 class Committer(Protocol):
-    """The consumer whose offsets are committed."""
+    """The consumer whose offsets are committed, as `Offsets` uses it."""
 
     @property
     def lookup_identity(self) -> MemberIdentity | None:
-        """The identity that lookups carry."""
+        """The member identity with which look-ups are sent."""
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """False for a topic that does not exist according to the metadata; with an id also if there is a new topic of that name."""
+        """False if the metadata says that the topic does not exist, or that a topic of that name has another id than `topic_id`."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """See `GroupProtocol.on_commit_verdict`."""
 
 
 class Offsets:
-    """Commits and lookups of one consumer."""
+    """The commits of one consumer, in one line, and its look-ups of committed offsets."""
 
     def __init__(
         self,
@@ -120,18 +127,19 @@ class Offsets:
         self._outbox, self._consumer = outbox, consumer
         self._no_member = MemberIdentity(config.group_id or "")
         self._line: deque[Commit] = deque()
-        self._sent: tuple[Commit, Places, int]  # the commit sent last, its offsets and generation at that time
-        # Of every request, whatever the callers' deadlines: the connection is shared, and is closed when a request times out.
+        self._sent: tuple[Commit, Places, int]  # the commit sent last, with its offsets and generation at that time
+        # Every request has the full time-out, even if its caller's deadline is earlier: a request that times out closes the connection,
+        # which heartbeats and other commits use.
         self._timeout = config.request_timeout_ms / 1000
         backoff, refused = Backoff.retry(config, random), lambda now, error: self._finish(self._sent[0], error)
         self._call = Call(coordinator, backoff, self._timeout, self._commit_message, self._commit_answered, refused, BY_NAME_ONLY)
-        # Calls refer to their lookups and not the other way round, so that a finished lookup is freed without a garbage collection.
+        # A call refers to its look-up, the look-up not to its call: so a finished look-up is freed without a garbage collection.
         self._lookups: dict[Lookup, Call] = {}
         self._ended = False
-        self.finished = Counter[str]()  # commits so far: with "" those that were stored, with the code of an error those that failed
-        self.stored: dict[TopicPartition, int] = {}  # offsets that the coordinator has confirmed
-        self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # by responses; `stored` lacks what a late commit may overwrite
-        # Partitions of a commit without a response: until that time the coordinator may still execute it, and overwrite a later commit.
+        self.finished = Counter[str]()  # number of commits by outcome: "" for stored commits, otherwise the name of the error
+        self.stored: dict[TopicPartition, int] = {}  # confirmed offsets that no late commit can overwrite
+        self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # confirmed offsets, also those that a late commit may overwrite
+        # Partitions of a commit without a response: until this time the coordinator may still execute it, and overwrite a later commit.
         self._late: dict[TopicPartition, float] = {}
 
     @property
@@ -145,7 +153,7 @@ class Offsets:
         return any(commit.identity is not None and not commit.lost for commit in self._line)
 
     def incomplete(self) -> set[TopicPartition]:
-        """The partitions of commits of a member that are not complete and may still be accepted."""
+        """The partitions of commits `under_generation`."""
         waiting = (commit.offsets for commit in self._line if commit.identity is not None and not commit.lost)
         return set().union(*waiting)
 
@@ -168,20 +176,20 @@ class Offsets:
                 commit.ids = _ids_of(commit.offsets, commit.identity)
             self._line.append(commit)
             for tp in commit.offsets:
-                self.stored.pop(tp, None)  # until the response
+                self.stored.pop(tp, None)  # until the response confirms the new offset
 
     def limit_rebalance(self, by: float) -> None:
-        """The consumer closes: no queued commit waits longer than until `by` for a rebalance to end, as a dead member may delay that."""
+        """Let no queued commit wait for a rebalance after `by`, because the consumer closes: a dead member may delay the rebalance."""
         for commit in self._line:
             commit.rebalanced_by = min(commit.rebalanced_by, by)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Its topic was recreated: brokers forget the offsets of a topic that is deleted."""
+        """Forget the offset of `tp`, whose topic was recreated: brokers drop the committed offsets of a deleted topic."""
         self.stored.pop(tp, None)
         self._confirmed.pop(tp, None)
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
-        """These partitions were lost, for these reasons: a member's commits of them fail, unless the coordinator accepts one in flight."""
+        """Fail the member's commits of lost partitions, which are given with the reasons. A commit in flight may still be accepted."""
         for commit in self._line:
             if commit.identity is not None and not commit.lost:
                 commit.lost = next((losses[tp] for tp in commit.offsets if tp in losses), "")
@@ -194,10 +202,10 @@ class Offsets:
         wanted: Callable[[], bool] = lambda: True,
         some: Callable[[float, Found], None] | None = None,
     ) -> None:
-        """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions that have none.
+        """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions without a committed offset.
 
-        Once `wanted()` is false nothing more is sent, and `done` is not called. With `some(now, found)`, partitions with an error do not
-        delay the others: `some` gets those that were found at once, and `done` the rest.
+        Once `wanted()` is False, no request is sent, and `done` is not called. With `some`, partitions with an error do not delay the
+        others: `some(now, found)` gets the offsets of the others at once, and `done` gets the rest.
         """
         lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
         backoff, refused = Backoff.retry(self._config, self._random), partial(self._settle, lookup)
@@ -208,7 +216,7 @@ class Offsets:
             self._lookups[lookup] = Call(self._coordinator, backoff, self._timeout, message, answered, refused, ONE_GROUP, _fit_lookup)
 
     def poll(self, now: float) -> float:
-        """Send what can be sent, fail what has timed out; returns when to be polled again."""
+        """Send the next commit and the look-ups, fail overdue ones; returns when to be polled again."""
         wake_at = self._poll_line(now)
         if self._lookups:
             self._lookups = {lookup: call for lookup, call in self._lookups.items() if lookup.wanted()}
@@ -216,7 +224,7 @@ class Offsets:
         return wake_at
 
     def fail(self, error: KafkaError) -> None:
-        """Fail all commits and lookups with `error`."""
+        """Fail all commits and look-ups with `error`."""
         line, self._line = self._line, deque()
         lookups, self._lookups = self._lookups, {}
         for commit in line:
@@ -225,7 +233,7 @@ class Offsets:
             lookup.done(0.0, error)
 
     def end(self) -> None:
-        """The consumer is closed: fail all commits and lookups, now and from now on."""
+        """Fail all commits and look-ups, present and future, because the consumer is closed."""
         self._ended = True
         line, self._line = self._line, deque()
         lookups, self._lookups = self._lookups, {}
@@ -333,7 +341,7 @@ class Offsets:
         return verdicts
 
     def _is_gone(self, now: float, commit: Commit, tp: TopicPartition, topic_id: UUID | None) -> bool:
-        """Whether `tp`, which the coordinator does not know, was deleted. Other commits must not wait behind it for long.
+        """Whether `tp`, which the coordinator does not know, was deleted. Other commits wait behind this one: not for long.
 
         `topic_id` is the id that the coordinator does not know, if the commit named the topic by id.
         """
@@ -366,7 +374,7 @@ class Offsets:
                 self.finished["" if error is None else short_name(error)] += 1
             commit.finish(error)
 
-    # ---------------------------------------------------------------- lookups
+    # ---------------------------------------------------------------- look-ups
 
     def _poll_lookup(self, now: float, lookup: Lookup, call: Call) -> float:
         if now < lookup.deadline:
@@ -375,7 +383,7 @@ class Offsets:
         return INFINITY
 
     def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
-        """In the form of both layouts, as far as the broker may have either: `_fit_lookup` leaves one."""
+        """OffsetFetch with the fields of both layouts, as far as the broker may have either: `_fit_lookup` leaves one of them."""
         from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 
         topics: dict[str, list[int]] = {}
@@ -413,12 +421,12 @@ class Offsets:
         self._tell_found(now, lookup, answer)
         topic, group = "" if tp is None else tp.topic, self._config.group_id or ""
         error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}", None, "OffsetFetch", topic=topic, group=group)
-        if lookup.of_member and reaction(code) is Reaction.STRANGER:  # heartbeats of a member that was put out hear of it, too
+        if lookup.of_member and reaction(code) is Reaction.STRANGER:  # the next heartbeat learns, too, that the group removed the member
             return Next.RETRY, error
         return AGAIN.get(reaction(code), Next.GIVE_UP), error
 
     def _tell_found(self, now: float, lookup: Lookup, answer: LookupAnswer) -> None:
-        """Of a response with errors for some partitions, report the others; `lookup` continues with those that had errors."""
+        """Report the partitions without an error; `lookup` continues with the partitions that had one."""
         refused = frozenset(tp for tp, row in answer.rows if row.error_code)
         found = lookup.tps - refused
         if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
@@ -431,7 +439,7 @@ class Offsets:
 
 
 def _finished(error: KafkaError | None) -> None:
-    """The `done` of a commit whose outcome was reported."""
+    """Do nothing: the `done` of a commit whose outcome was reported."""
 
 
 def _abandoned(commit: Commit) -> ClosedError:
@@ -442,7 +450,7 @@ def _unanswered(lookup: Lookup) -> ClosedError:
     return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before the coordinator responded")
 
 
-# If the partitions of a response differ, the one that is last in this order decides.
+# If the partitions of a response have different reactions, the last of these in this order decides about the commit.
 _SEVERITY = [
     Reaction.NONE,
     Reaction.RETRY,
@@ -475,19 +483,19 @@ def _commit_error(
 ) -> KafkaError:
     for tp, code in errors:
         if verdicts.get(tp) is worst and code:
-            if worst is Reaction.STRANGER:  # whatever the code
+            if worst is Reaction.STRANGER:  # GROUP_ID_NOT_FOUND as well, which `broker_error` would not make a GroupError
                 return GroupError(code, f"commit of {tp}", hint)
             return broker_error(code, f"commit of {tp}", hint, "OffsetCommit", topic=tp.topic, group=group)
     return KafkaError("the response lacks some of the committed partitions")
 
 
 def _ids_of(tps: Iterable[TopicPartition], member: MemberIdentity) -> dict[str, UUID]:
-    """The topic ids that the member knows."""
+    """The ids of the topics of `tps`, as far as the member knows them."""
     return {tp.topic: member.topic_ids[tp.topic] for tp in tps if tp.topic in member.topic_ids}
 
 
 def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tuple[TopicPartition, int]]:
-    """The error code of each partition. A response has names or ids; `ids` are those in the request."""
+    """The error code of each partition. A response has topic names or topic ids; `ids` are the ids in the request."""
     names = {topic_id: name for name, topic_id in ids.items()}
     return [
         (TopicPartition(topic.name or names.get(topic.topic_id, ""), row.partition_index), row.error_code)
@@ -497,7 +505,7 @@ def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tu
 
 
 def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
-    """Leave the layout that `version` has."""
+    """Remove the fields of the layout that `version` does not have."""
     message.require_stable = version >= STABLE_FROM
     if version > ONE_GROUP:
         message.group_id, message.topics = "", []
@@ -507,19 +515,19 @@ def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
 
 @attrs.frozen
 class LookupAnswer:
-    """The response to a lookup, in either layout."""
+    """The response to a look-up, read from either layout."""
 
     error_code: int  # of the whole group
     rows: list[tuple[TopicPartition, Any]]
 
     def first_error(self) -> tuple[int, TopicPartition | None]:
-        """The first error code and its partition; None: the error concerns the whole group."""
+        """(first error code, its partition). The partition is None for an error of the whole group; the code is 0 without an error."""
         if self.error_code:
             return self.error_code, None
         return next(((row.error_code, tp) for tp, row in self.rows if row.error_code), (0, None))
 
     def found(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The committed offsets of `tps`."""
+        """The committed offset of each of `tps`; None for a partition without one."""
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(tps)
         for tp, row in self.rows:
             if tp in found and row.committed_offset >= 0:

@@ -1,8 +1,8 @@
-"""The leader's part of the classic protocol: the assignment of partitions to all members of the group.
+"""Assigns partitions to all members of a classic group, if this member leads it. Invariant: an application's assignor runs off the loop.
 
 Modules; each line imports only from lines below it:
-    leadership    reads the subscriptions of all members, assigns their partitions, and watches their topics
-    dealing       runs an assignor, and checks its assignment
-    rewinds       puts the offsets of a rewind into an assignment
+    leadership    the leader: reads the subscriptions of all members, assigns their partitions, watches their topics
+    dealing       the run of an assignor, and the check of its assignment
+    rewinds       the leader's part of a rewind: puts the offsets into the assignments
     strategies    the assignors of this member, and the user data that they send
 """

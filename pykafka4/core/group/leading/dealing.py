@@ -1,7 +1,7 @@
-"""Dealing. Rule: an assignment that the leader sends has each partition once, at a member that is subscribed to its topic.
+"""Runs an assignor and checks its assignment. Invariant: the leader sends each partition to one member, which is subscribed to its topic.
 
-Runs an assignor and checks what it returns. An application's assignor, and a large group, are dealt with on a helper's thread: a `Deal` has
-everything for that, and nothing that the loop changes meanwhile.
+An application's assignor, and any assignor of a large group, runs on a helper's thread. A `Deal` has all data for that, and none that the
+loop changes meanwhile.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["Deal", "Placement"]
 log = get_log("pykafka4.group")
 
 NO_RACKS: Final = frozenset[str]()
-SMALL: Final = 500  # members and partitions together that are dealt out on the loop: a millisecond or two
+SMALL: Final = 500  # members and partitions together, up to which a built-in assignor runs on the loop: a millisecond or two
 
 
 @attrs.frozen(eq=False)
 class Placement:
-    """Where the partitions of a topic are: their leaders, and the racks of their replicas (empty: no broker has a rack)."""
+    """The leaders of a topic's partitions, and the racks of their replicas (empty: no broker has a rack)."""
 
     leaders: Sequence[Leader | None]
     racks: Sequence[frozenset[str]] = ()
@@ -39,7 +39,7 @@ class Placement:
 
 @attrs.frozen(eq=False)
 class Deal:
-    """What an assignor is to assign, to whom. `where` precedes log lines: the client id and the group."""
+    """One run of an assignor: the members, and the partitions to assign. `where` begins log lines: the client id and the group."""
 
     assignor: Assignor
     members: tuple[GroupMember, ...]
@@ -48,14 +48,14 @@ class Deal:
 
     @property
     def may_run_here(self) -> bool:
-        """Whether it may run on the loop."""
+        """Whether the assignor may run on the loop."""
         size = len(self.members) + sum(len(placement.leaders) for placement in self.placements.values())
         return is_builtin(self.assignor) and size <= SMALL
 
     def attempt(self) -> dict[str, bytes] | KafkaError:
-        """The assignment of each member, or why there is none."""
+        """The encoded assignment by member id, or the error if there is none."""
         topics = {name: _partitions(name, placement) for name, placement in self.placements.items()}
-        try:  # around the check as well: what the assignor returned may be a generator, whose code runs there
+        try:  # around the check as well: the assignor may return a generator, whose code runs in the check
             shares = self._checked(self.assignor.assign(self.members, topics))
         except _Nonsense as error:
             return self.refusal(str(error))
@@ -65,14 +65,14 @@ class Deal:
         return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
 
     def refusal(self, why: str) -> KafkaError:
-        """There is no assignment."""
+        """The error that ends this member, because its assignor made no assignment."""
         return KafkaError(
             f"{self.where}: assignor {self.assignor.name!r} {why}. This member led the group, and leaves it: "
             "correct the assignor, then call subscribe again"
         )
 
     def _checked(self, dealt: Any) -> dict[str, list[TopicPartition]]:
-        """`dealt` with an entry for each member."""
+        """`dealt` as lists of partitions, with an entry for each member. Raises _Nonsense if no leader may send it."""
         if not isinstance(dealt, Mapping):
             raise _Nonsense(f"returned {shown(dealt)}, not a mapping from member id to partitions")
         members = {member.member_id: member for member in self.members}
@@ -89,7 +89,7 @@ class Deal:
         return shares
 
     def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
-        """Compares with `placements`: an assignor may have taken the partitions that it assigned out of the lists that it was given."""
+        """Check one partition, by `placements`: the assignor may have removed partitions from the lists that it got."""
         if tp.topic not in member.topics:
             raise _Nonsense(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
         placement = self.placements.get(tp.topic)
@@ -99,8 +99,11 @@ class Deal:
             raise _Nonsense(f"returned {tp} for two members, {visible(owners[tp])} and {visible(member.member_id)}")
 
     def _check_owned(self, owners: Mapping[TopicPartition, str]) -> None:
-        """A cooperative member releases a partition only when it sees that it was not assigned it. As in Java, the built-in assignor is
-        not checked: to it, a member that has missed a generation owns nothing."""
+        """Check that a cooperative assignor moves no partition that a member owns.
+
+        The owner releases a partition only when its assignment lacks it: until then two members would read the partition. As in Java, the
+        built-in assignor is not checked: to it, a member that has missed a generation owns nothing.
+        """
         if is_builtin(self.assignor):
             return
         for member in self.members:
@@ -116,7 +119,7 @@ def _partitions(topic: str, placement: Placement) -> list[PartitionInfo]:
 
 
 class _Nonsense(Exception):
-    """The assignor returned what no leader may send."""
+    """The assignor returned an assignment that no leader may send."""
 
 
 def _listed(name: str, tps: Any) -> list[Any]:
@@ -127,7 +130,7 @@ def _listed(name: str, tps: Any) -> list[Any]:
 
 
 def _as_tp(tp: Any) -> TopicPartition:
-    """A `TopicPartition` also from a plain pair."""
+    """`tp`, which may be a plain pair, as a `TopicPartition`."""
     if isinstance(tp, tuple) and len(tp) == 2 and isinstance(tp[0], str) and type(tp[1]) is int:
         return TopicPartition(*tp)
     raise _Nonsense(f"returned {shown(tp)}, which is no TopicPartition")

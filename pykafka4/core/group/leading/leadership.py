@@ -1,12 +1,12 @@
-"""Leadership. Rule: the leader assigns the partitions of all subscribed topics, and starts a rebalance when their number changes.
+"""Leads a classic group. Invariant: when a subscribed topic has other partitions than in the assignment, the leader begins a rebalance.
 
-A leader with a `client_rack` does so as well when replicas move to other racks (as in Java).
+A leader with a `client_rack` also begins a rebalance when replicas move to other racks (as in Java).
 
-A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on). It does not know the assignment that was made
-before: it requests it from the coordinator, because partitions may have been added in between.
+A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on). The leader does not know that assignment, and
+partitions may have been added since: so it requests the assignment from the coordinator (DescribeGroups).
 
-A group can have thousands of topics, and each member another list of them. A helper reads long lists, and the loop goes through the topics
-in steps.
+A group can have thousands of topics, and each member another list of topics. A helper reads long lists, and the loop goes through the
+topics in steps.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = ["ASK_AGAIN", "Leadership"]
 
 log = get_log("pykafka4.group")
 
-ASK_AGAIN: Final = 3.0  # seconds after a request for the assignment that failed
-SHORT: Final = 16_384  # bytes of all subscriptions that are read on the loop: a millisecond or two
+ASK_AGAIN: Final = 3.0  # seconds from a failed request for the assignment to the next
+SHORT: Final = 16_384  # bytes of all subscriptions, up to which the loop reads them: a millisecond or two
 MOST_NAMED: Final = 5  # topics in a log line
 AT_ONCE: Final = 200  # topics in one step
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assignments
 
 
 class Leadership:
-    """What only the leader of a group does. Idle on other members."""
+    """The leader's part of a member. Idle while another member leads."""
 
     __slots__ = (
         "_assign_by",
@@ -76,34 +76,34 @@ class Leadership:
     )
 
     def __init__(self, cluster: Cluster, where: str, strategies: Strategies, outbox: Outbox) -> None:
-        """`where` precedes log lines: the client id and the group."""
+        """`where` begins log lines: the client id and the group."""
         self._cluster, self._where = cluster, where
         self._strategies, self._outbox = strategies, outbox
-        self.holds = False
-        self.due = INFINITY  # assign by then, even if topics are still unknown; or have assigned by then
-        self._look_up_by = self._assign_by = INFINITY
+        self.holds = False  # this member leads the group
+        self.due = INFINITY  # when to call `deal` at the latest; INFINITY: there is nothing to do for it
+        self._look_up_by = self._assign_by = INFINITY  # deadlines of the look-ups (an unknown topic then counts as empty), of the assignor
         self._assignor: Assignor | None = None
         self._reading: object = None  # the job that reads the subscriptions
-        self._steps: Iterator[None] | None = None  # what is done in steps before the assignment
+        self._steps: Iterator[None] | None = None  # preparation of the assignment, topic by topic
         self._placements: dict[str, Placement] = {}
-        self._placements_known = False  # or about to be
+        self._placements_known = False  # `_placements` is complete, or `_steps` completes it
         self._wanted: set[str] = set()  # topics whose metadata is kept up to date for this leader
-        self._deal: Deal | None = None  # under way on a helper
-        self._shares: Mapping[str, bytes] | KafkaError | None = None  # its result
+        self._deal: Deal | None = None  # the run of the assignor, maybe on a helper
+        self._shares: Mapping[str, bytes] | KafkaError | None = None  # the result of `_deal`
         self._calls = AssignorCalls(outbox)
         self._members: tuple[GroupMember, ...] = ()
         self.ask_at = INFINITY  # when to send `question`
         self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
         self._racks: dict[str, list[frozenset[str]]] = {}  # of the partitions in the last assignment; empty unless this member has a rack
-        self._wish: Wish | None = None  # of a member, to rewind the group
+        self._wish: Wish | None = None  # a member's wish to rewind the group
         self._deals = True  # False: a static leader that rejoined keeps the assignment
         self._topics: list[str] = []  # all topics that members are subscribed to
-        self._silent: set[str] = set()  # those of them that were not looked up yet
-        self._different: set[str] = set()  # those of them whose number of partitions, or whose racks, differ from the assignment
-        self._changes: TopicChanges | None = None  # while this member is the leader
+        self._silent: set[str] = set()  # topics that were not looked up yet
+        self._different: set[str] = set()  # topics whose number of partitions, or whose racks, differ from the assignment
+        self._changes: TopicChanges | None = None  # None while another member leads
 
     def decide(self, response: JoinGroupResponse, due: float, assign_by: float) -> str | None:
-        """Take the role and the members from the response to a join. Returns the group's assignor if this client does not support it."""
+        """Take the role and the members from the response to JoinGroup. Returns the group's assignor if this member does not have it."""
         self.abandon()
         self.holds = response.leader == response.member_id
         if not self.holds:
@@ -141,7 +141,7 @@ class Leadership:
         self._outbox.start(Job(lambda: _read(rows, where), then))
 
     def _prepare(self, members: tuple[GroupMember, ...], topics: list[str]) -> Iterator[None]:
-        """Have the topics of the group looked up; in steps, as there may be thousands."""
+        """Have the topics of the group looked up, in steps: there may be thousands."""
         self._members, self._topics, self._silent = members, topics, set()
         for topic in topics:
             self._cluster.want(topic, self)
@@ -155,7 +155,7 @@ class Leadership:
             yield
 
     def deal(self, now: float) -> Mapping[str, bytes] | None:
-        """The assignment of each member, once all topics are looked up; at `due`, unknown topics count as empty. None: not yet.
+        """The assignment by member id, once all topics are looked up or late, and the assignor has returned. None: not yet, see `due`.
 
         Raises a KafkaError if the assignor failed.
         """
@@ -182,14 +182,14 @@ class Leadership:
         return self._finish(now)
 
     def _advance(self) -> bool:
-        """Go on with what is done in steps; returns whether it is complete."""
+        """Carry out the next AT_ONCE steps of the preparation; returns whether it is complete."""
         if self._steps is not None and sum(1 for _ in islice(self._steps, AT_ONCE)) == AT_ONCE:
             return False
         self._steps = None
         return True
 
     def _place(self) -> Iterator[None]:
-        """Note where the partitions are, and how many are assigned; in steps. What changes meanwhile is noticed by `outgrown`."""
+        """Note leaders, racks and number of the partitions, in steps. `outgrown` notices changes since the step of a topic."""
         self._placements, self._racks, self._dealt = {}, {}, {}
         self._different.clear()
         denied = []
@@ -203,12 +203,12 @@ class Leadership:
             elif (error := self._cluster.topic_error(topic)) is not None and error.denied:
                 denied.append(topic)
             yield
-        if denied:  # other members may be allowed to: nothing else would tell why they get no partitions
+        if denied:  # other members may have the right: nothing else would say why they get no partitions
             names, what = listed(denied, most=MOST_NAMED), "leads the group and may not describe these topics, so nobody is assigned them"
             log.warning("%s: this member %s: %s", self._where, what, names)
 
     def _begin(self) -> None:
-        """Assign: at once, or on a helper."""
+        """Run the assignor: at once, or on a helper."""
         assert self._assignor is not None
         placements, self._placements = self._placements, {}
         deal = self._deal = Deal(self._assignor, self._members, placements, self._where)
@@ -260,14 +260,14 @@ class Leadership:
         self._note_dealt({topic: sizes[topic] for topic in self._topics})
 
     def abandon(self) -> None:
-        """The join or sync failed, or another one begins."""
+        """Drop the assignment under way: the join or sync has failed, or another join has succeeded."""
         self.due = self.ask_at = INFINITY
         self._deal = self._shares = self._reading = self._steps = None
         self._calls.abandon()
         self._placements, self._placements_known = {}, False
 
     def resign(self) -> None:
-        """Another member is the leader, or this one left."""
+        """Lead no longer: another member is the leader, or this member has left."""
         for topic in sorted(self._wanted):
             self._cluster.forget(topic, self)
         self._wanted.clear()
@@ -277,14 +277,14 @@ class Leadership:
             self._changes = None
 
     def outgrown(self) -> bool:
-        """Whether topics of the group have other numbers of partitions than in the assignment."""
+        """Whether topics of the group have another number of partitions, or other racks, than in the assignment."""
         if not self.holds or self._dealt is None:
             return False
         self._compare(self._dealt, self._take_changed())
         return bool(self._different)
 
     def _note_dealt(self, dealt: dict[str, int]) -> None:
-        """Store the numbers of partitions in the assignment. Topics that are not looked up yet are compared when they are."""
+        """Store the number of partitions per topic in the assignment. A topic that is not looked up yet is compared later."""
         self._dealt = dealt
         self._different.clear()
         self._compare(dealt, [topic for topic in self._topics if self._looked_up(topic)])

@@ -1,7 +1,7 @@
-"""The leader's part of a rewind. Rule: a rewind that one member cannot take part in is refused as a whole, before anything changes.
+"""Puts the offsets of a rewind into the assignments of a group. Invariant: if one member cannot take part, the whole rewind is refused.
 
-A member's wish counts in the generation after that in which it was made. A static member that did not join again is in the group with its
-old subscription: its wish was carried out, or is made again.
+The wish of a static member counts only in the generation after that in which it was made. A static member that did not join again is in the
+group with its old subscription: its wish in there was carried out, or the member makes it again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = get_log("pykafka4.group")
 
 @attrs.frozen
 class Wish:
-    """The rewind that the member `asker` asks for. `done` are the partitions that members have rewound for it in earlier generations."""
+    """The rewind that the member `asker` wants. `done` are the partitions that members have rewound in earlier generations."""
 
     asker: str
     rewind: Rewind
@@ -35,12 +35,12 @@ class Wish:
 
 
 def member_title(member_id: str, client_id: str, host: str) -> str:
-    """How messages name a member."""
+    """The name of a member in messages."""
     return f"member {visible(member_id)} (client {visible(client_id)}, host {visible(host)})"
 
 
 def strangers_refusal(names: list[str]) -> str:
-    """Why a group with these members is not rewound; empty for none."""
+    """The reason why a group with these members, which read no notes, is not rewound; empty if there are none."""
     if not names:
         return ""
     what = "is no member that can rewind" if len(names) == 1 else "are no members that can rewind"
@@ -51,7 +51,7 @@ def strangers_refusal(names: list[str]) -> str:
 
 
 def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: str) -> Wish | None:
-    """One wish of those that count in `generation`; the others are made again. `where` precedes log lines."""
+    """One of the wishes that count in `generation`; the others are made again. `where` begins log lines."""
     notes = {row.member_id: _note(row, where) for row in rows}
     static = {row.member_id for row in rows if row.group_instance_id is not None}
     wishes = {
@@ -75,9 +75,9 @@ def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
 
 
 def with_rewind(wish: Wish, shares: Mapping[str, bytes], members: Iterable[GroupMember]) -> dict[str, bytes]:
-    """The assignments with the offsets for each member: for what it is assigned, and for what it still holds.
+    """The assignments, each with the new offsets of partitions that the member is assigned or still holds.
 
-    The asker is told which partitions are rewound. If none is left, or the rewind cannot be, nobody else is told anything.
+    The asker also gets the list of rewound partitions. If no partition is left, or the rewind is refused, only the asker gets a note.
     """
     places = {tp: offset for tp, offset in wish.rewind.offsets.items() if tp not in wish.done}
     owners = {name: set(assigned_partitions(share)) for name, share in shares.items()}

@@ -1,4 +1,4 @@
-"""Strategies: the assignors of a member, and the user data that they send. Rule: an application's assignor never runs on the loop."""
+"""Keeps the assignors of a member, and calls them for user data. Invariant: an application's assignor never runs on the loop."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["AssignorCalls", "Strategies", "UserData", "is_builtin"]
 
 log = get_log("pykafka4.group")
 
-USER_DATA_SHARE: Final = 0.5  # part of the session time-out within which an assignor has to return user data
+USER_DATA_SHARE: Final = 0.5  # part of the session time-out, within which an assignor has to return user data
 
 UserData: TypeAlias = Mapping[str, bytes | None]  # by the assignor's name, in order of preference
 _OURS: Final = frozenset(map(type, ASSIGNORS.values()))
 
 
 def is_builtin(assignor: Assignor) -> bool:
-    """Whether `assignor` is one of ours, which may run on the loop."""
+    """Whether `assignor` is one of this package, which may run on the loop."""
     return type(assignor) in _OURS
 
 
@@ -38,7 +38,7 @@ class AssignorCalls:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._running = False
-        self._waits: Job | None = None  # the next call: the rebalance for which the running one was made is over
+        self._waits: Job | None = None  # the next call; the rebalance of the running call is over then
 
     def start(self, run: Callable[[], Any], then: Callable[[float, Any], None]) -> None:
         """Call `run` as soon as the last call has returned, unless another call replaces this one before; `then` gets the result."""
@@ -47,7 +47,7 @@ class AssignorCalls:
             self._begin()
 
     def abandon(self) -> None:
-        """The call that waits is not needed any more."""
+        """Drop the call that waits."""
         self._waits = None
 
     def _begin(self) -> None:
@@ -62,7 +62,7 @@ class AssignorCalls:
 
 
 class Strategies:
-    """The assignors of `partition_assignment_strategy`, in order of preference, and what this member was assigned last."""
+    """The assignors of `partition_assignment_strategy`, in order of preference, and the last assignment of this member."""
 
     __slots__ = (
         "_calls",
@@ -79,7 +79,7 @@ class Strategies:
     )
 
     def __init__(self, config: ConsumerConfig, where: str, outbox: Outbox) -> None:
-        """`where` precedes log lines: the client id and the group."""
+        """`where` begins log lines: the client id and the group."""
         self._where, self._calls = where, AssignorCalls(outbox)
         self._patience = config.session_timeout_ms / 1000 * USER_DATA_SHARE
         listed = [ASSIGNORS[each] if isinstance(each, str) else each for each in config.partition_assignment_strategy]
@@ -87,17 +87,17 @@ class Strategies:
         self.by_name: dict[str, Assignor] = {assignor.name: assignor for assignor in listed}
         self._makes_data = {name: each for name, each in self.by_name.items() if isinstance(each, SendsUserData)}
         self._last: str | None = None  # the assignor of the last assignment
-        self._previous: tuple[TopicPartition, ...] = ()  # that assignment
+        self._previous: tuple[TopicPartition, ...] = ()  # the partitions of the last assignment
         self._generation = -1
-        self.due = INFINITY  # the user data asked for must be there by then
+        self.due = INFINITY  # the deadline for the user data
         self._listens: Callable[[float, UserData | KafkaError], None] | None = None
 
     def assigned(self, assignor: str | None, partitions: Iterable[TopicPartition], generation: int) -> None:
-        """This member was assigned `partitions`."""
+        """Store the last assignment of this member: assignors get it when they make user data."""
         self._last, self._previous, self._generation = assignor, tuple(partitions), generation
 
     def ask(self, now: float, topics: Iterable[str], then: Callable[[float, UserData | KafkaError], None]) -> None:
-        """Call `then` with the user data of all assignors: at once, unless an application's assignor makes any."""
+        """Call `then` with the user data of all assignors: at once, unless an application's assignor makes user data."""
         questions = {
             name: partial(each.user_data, frozenset(topics), *((self._previous, self._generation) if name == self._last else ((), -1)))
             for name, each in self._makes_data.items()
@@ -110,14 +110,14 @@ class Strategies:
         self._calls.start(partial(self._attempt, data, questions), partial(self._answered, then))
 
     def check(self, now: float) -> float:
-        """Give up if the user data is overdue; returns when to check again."""
+        """Fail if the user data is overdue; returns when to check again."""
         if now >= self.due and (then := self._listens) is not None:
             self.abandon()
             then(now, self._refusal("an assignor did not return user data in time (session_timeout_ms limits it)"))
         return self.due
 
     def abandon(self) -> None:
-        """The answer is not wanted any more."""
+        """Ignore the user data that was asked for."""
         self._listens, self.due = None, INFINITY
         self._calls.abandon()
 
@@ -127,12 +127,12 @@ class Strategies:
             then(now, data)
 
     def _attempt(self, data: dict[str, bytes | None], questions: Mapping[str, Callable[[], bytes | None]]) -> UserData | KafkaError:
-        """The user data, or why there is none; on a helper's thread."""
+        """The user data, or the error if there is none. Runs on a helper's thread."""
         for name, question in questions.items():
             try:
                 found: object = question()
                 if found is None or isinstance(found, (bytes, bytearray, memoryview)):
-                    data[name] = None if found is None else bytes(found)  # it raises for a memoryview that was released
+                    data[name] = None if found is None else bytes(found)  # `bytes` raises for a memoryview that was released
                     continue
             except BaseException as error:  # `SystemExit` in an application's code ends this join, not the helper's thread
                 log.exception("%s: user_data of assignor %r raised an exception", self._where, name)

@@ -1,8 +1,8 @@
-"""The topics of a subscription.
+"""Finds and follows the topics of a subscription. Invariant: no record of a partition that is added later is skipped.
 
 Modules; each line imports only from lines below it:
     subscribed    the subscribed topics, and which of their partitions are new
     discovery     finds the topics of a subscription by pattern among those that exist
-    topic_filter  which topics a subscription by pattern means
-    patterns      refuses patterns that may take `re` too long
+    topic_filter  the patterns of a subscription, and the topics that they select
+    patterns      the refusal of patterns that may take `re` too long
 """

@@ -33,7 +33,7 @@ Selected = Mapping[str, bool]  # every topic that exists, and whether the filter
 
 
 class Discovery:
-    """The existing topics that a filter selects."""
+    """The search for the existing topics that a filter selects."""
 
     __slots__ = ("_call", "_config", "_due", "_filter", "_outbox", "_random", "_selected", "_under_way", "found")
 
@@ -50,7 +50,7 @@ class Discovery:
         self.found: frozenset[str] | None = None  # the topics that the filter selects; None: not known yet
 
     def begin(self, filter: TopicFilter | None) -> None:
-        """Look for the topics of `filter` from now on, and for none before the first response."""
+        """Look for the topics of `filter` from now on; `found` is None until the first response."""
         self._filter, self._selected, self._under_way = filter, {}, None
         self.found = None
         self._due = INFINITY if filter is None else -INFINITY
@@ -78,11 +78,11 @@ class Discovery:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        self._due = now + AGAIN  # other requests have the same error, and `poll` raises it if it concerns the whole client
+        self._due = now + AGAIN  # if the error concerns the whole client, other requests have it, too, and `poll` raises it
         log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:
-        """The helper's result, which may be an exception."""
+        """Take the result of a helper's job: the selected topics, or an exception."""
         if job is not self._under_way:
             return
         self._under_way = None
@@ -98,11 +98,11 @@ class Discovery:
 
 
 class _Unusable(Exception):
-    """The response does not say which topics exist."""
+    """The response does not list the existing topics."""
 
 
 def _select(filter: TopicFilter, before: Selected, version: int, frame: bytes) -> Selected:
-    """On the helper executor."""
+    """Decode the list of topics, and select topics. Runs on a helper's thread."""
     try:
         _, response = decode_response(MetadataRequest, version, frame)
     except DecodeError as error:
@@ -119,7 +119,7 @@ def _everything() -> MetadataRequest:
 
 
 def _fit(message: MetadataRequest, version: int) -> None:
-    """In version 0 an empty list requests all topics."""
+    """Request all topics in version 0 by an empty list; later versions have null."""
     if version == 0:
         message.topics = []
 

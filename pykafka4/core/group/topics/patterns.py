@@ -1,7 +1,7 @@
 """Refuses patterns that may take `re` too long. Invariant: one match takes a fraction of a second, whatever the topic's name.
 
-`re` tries one way after the other and holds the GIL meanwhile: on whichever thread it ran, no heartbeat could be sent. The ways are
-counted from the text of the pattern; the count is too high rather than too low.
+`re` tries the ways to match one after the other, and holds the GIL meanwhile: on any thread it would keep heartbeats from being sent. The
+ways are counted from the text of the pattern; the count is too high rather than too low.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pykafka4.errors import ConfigError
 __all__ = ["check_pattern"]
 
 NAME_LENGTH: Final = 249  # characters of the longest topic name
-REPETITION_WAYS: Final = 140  # of one repetition without a limit: three of them share a name in 249³ / 3! ways
+REPETITION_WAYS: Final = 140  # ways of one repetition without a limit: three such repetitions share a name in 249³ / 3! ways, about 140³
 MAX_WAYS: Final = 10_000_000
 
 _TOKEN: Final = re.compile(
@@ -32,7 +32,7 @@ _LIMITS: Final = {"*": (0, NAME_LENGTH), "+": (1, NAME_LENGTH), "?": (0, 1)}
 
 
 def check_pattern(pattern: re.Pattern[str]) -> None:
-    """ConfigError for a pattern that offers too many ways to try, or is verbose."""
+    """Raise ConfigError for a pattern with too many ways to match, or a verbose one."""
     text = pattern.pattern
     if pattern.flags & re.VERBOSE or _VERBOSE.search(text):
         raise ConfigError(f"pattern {text!r} is verbose; write it without re.VERBOSE")
@@ -44,7 +44,7 @@ def check_pattern(pattern: re.Pattern[str]) -> None:
 
 
 def _ways(tokens: Iterator[re.Match[str]]) -> int:
-    """The ways to try the alternatives up to the end of the group that `tokens` is in, or just more than MAX_WAYS."""
+    """The number of ways to match the alternatives from here to the end of the present group, at most MAX_WAYS + 1."""
     alternatives, ways, item = 0, 1, 1
     for token in tokens:
         if token["repeat"]:
@@ -62,7 +62,7 @@ def _ways(tokens: Iterator[re.Match[str]]) -> int:
 
 
 def _limits(braces: str) -> tuple[int, int]:
-    """The limits of `{2}`, `{2,}`, `{,3}` or `{2,3}`."""
+    """The least and the most repetitions of `{2}`, `{2,}`, `{,3}` or `{2,3}`."""
     low, comma, high = braces[1:-1].partition(",")
     least = min(int(low or 0), NAME_LENGTH)
     return least, min(int(high or NAME_LENGTH), NAME_LENGTH) if comma else least

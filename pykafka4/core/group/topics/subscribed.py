@@ -1,8 +1,10 @@
-"""Subscribed topics. Rule: partitions added after the subscription are read from their beginning, even with auto_offset_reset=latest.
+"""Keeps the topics of a subscription.
 
-Topics are subscribed to by name, or found by a filter. A found topic leaves the subscription only when two responses agree that it is gone:
-the list of all topics lacks it, and its own metadata says that it does not exist, or that this client may not see it. One alone may come
-from a broker that lags behind.
+Invariant: partitions that are added after the subscription are read from their beginning, even with auto_offset_reset=latest.
+
+Topics are subscribed to by name, or found by a filter. A found topic leaves the subscription only when two responses agree that the topic
+is gone: the list of all topics lacks it, and its own metadata says that it does not exist, or that this client may not see it. One response
+alone may come from a broker that lags behind.
 """
 
 from __future__ import annotations
@@ -25,23 +27,23 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["SubscribedTopics"]
 
-AT_ONCE: Final = 200  # topics in one step: 2 ms or so
+AT_ONCE: Final = 200  # topics in one step: about 2 ms
 
 log = get_log("pykafka4.group")
 
 
 class Listener(Protocol):
-    """What hears of a topic with an error that is not retriable."""
+    """The application's side, which gets errors of topics that are not retriable."""
 
     def put(self, item: object) -> None:
-        """Have `poll` raise it."""
+        """Have `poll` raise the error in `item`."""
 
     def tell_denied(self, error: KafkaError) -> None:
-        """Have `poll` raise that a right is missing."""
+        """Have `poll` raise `error`, which says that a right is missing."""
 
 
 class SubscribedTopics:
-    """The topics that a member is subscribed to; their metadata is kept up to date."""
+    """The topics that a member is subscribed to. Keeps their metadata up to date."""
 
     __slots__ = (
         "_asked",
@@ -64,20 +66,20 @@ class SubscribedTopics:
     def __init__(self, config: ConsumerConfig, cluster: Cluster, listener: Listener, discovery: Discovery) -> None:
         self._config, self._cluster, self._listener, self._discovery = config, cluster, listener, discovery
         self._policy = reset_policy(config.auto_offset_reset)
-        self.names: tuple[str, ...] = ()  # while the result of a new filter is not known, those of the subscription before
+        self.names: tuple[str, ...] = ()  # all subscribed topics; until a new filter has its first result, the former ones
         self.filter: TopicFilter | None = None
         self.matching: frozenset[str] | None = None  # the last list of topics that the filter selects; None: not known yet
         self.deleted: set[str] = set()  # found topics that are gone
         self.listed: tuple[str, ...] = ()  # topics subscribed to by name
-        self._sizes: dict[str, int] = {}  # partitions per topic when it was first looked at
-        self._ids: dict[str, UUID | None] = {}  # of these topics
-        self._asked: dict[str, int] = {}  # the last Metadata request before the subscription to each topic
+        self._sizes: dict[str, int] = {}  # number of partitions per topic at the first look: partitions from this number on are new
+        self._ids: dict[str, UUID | None] = {}  # topic ids: another id later is another topic, whose partitions are all new
+        self._asked: dict[str, int] = {}  # number of the last Metadata request before the subscription to each topic
         self._fresh: deque[str] = deque()  # topics of the subscription whose metadata is not requested yet
-        self._changes: TopicChanges | None = None  # while there is a subscription
+        self._changes: TopicChanges | None = None  # None without a subscription
 
     @property
     def active(self) -> bool:
-        """Whether there is a subscription. With a filter there may be no topics."""
+        """Whether there is a subscription. With a filter it may have no topics."""
         return bool(self.names) or self.filter is not None
 
     @property
@@ -92,7 +94,7 @@ class SubscribedTopics:
         self.deleted.clear()
         if self._changes is None:
             self._changes = TopicChanges(self._cluster)
-        for topic in set(names).intersection(self._asked):  # what is wrong with them is reported again
+        for topic in set(names).intersection(self._asked):  # errors of these topics are reported again
             self._cluster.want(topic, self)
             self._changes.note(topic)
         if filter is None:
@@ -109,7 +111,7 @@ class SubscribedTopics:
             self._changes = None
 
     def poll(self, now: float) -> float:
-        """Look at what changed; returns when to be polled again."""
+        """Look at changed topics, and for new ones; returns when to be polled again."""
         self._want_some()
         gone = self._look()
         if self._fresh and not gone:
@@ -131,7 +133,7 @@ class SubscribedTopics:
     # ---------------------------------------------------------------- which topics
 
     def _take(self, now: float, found: frozenset[str]) -> None:
-        """The filter selects these. A topic that is found later than others is new: all its partitions are read from their beginning."""
+        """Take the topics that the filter selects. A topic that a later list adds is new: its partitions are read from the beginning."""
         first, self.matching = self.matching is None, found
         kept = {topic for topic in self._found_before(found) if not (first or self._is_gone(topic))}
         names = tuple(found.union(kept, self.listed))
@@ -148,17 +150,17 @@ class SubscribedTopics:
             self._discovery.hurry(now + AGAIN)
 
     def _found_before(self, found: frozenset[str]) -> set[str]:
-        """The topics of the filter that the list lacks now."""
+        """The topics that an earlier list brought, and that `found` lacks."""
         return set(self.names).difference(self.listed, found)
 
     def _is_gone(self, topic: str) -> bool:
-        """Whether the topic's own metadata says so."""
+        """Whether the topic's own metadata says that the topic is gone."""
         error = self._cluster.topic_error(topic)
         return error is not None and (error.code in MISSING or error.denied)
 
     def _set(self, names: tuple[str, ...]) -> None:
         assert self._changes is not None or not names
-        names = tuple(sorted(names))  # the same topics in another order are no change, which would be a rebalance
+        names = tuple(sorted(names))  # the same topics in another order are no change: a change makes the group rebalance
         if names == self.names:  # the same object: each turn of the loop compares it with what the group knows, by identity
             names = self.names
         for topic in sorted(set(self.names).difference(names)):
@@ -171,7 +173,7 @@ class SubscribedTopics:
         self._want_some()
 
     def _want_some(self) -> None:
-        """Have the metadata of topics requested: of thousands in slices, as each takes a while of the loop."""
+        """Have the metadata of the next AT_ONCE topics requested: the loop would take long for thousands of topics."""
         for _ in range(min(len(self._fresh), AT_ONCE)):
             topic = self._fresh.popleft()
             self._asked[topic] = self._cluster.asked
@@ -191,10 +193,7 @@ class SubscribedTopics:
     # ---------------------------------------------------------------- their metadata
 
     def _look(self) -> set[str]:
-        """Look at changed topics: store the number of partitions at the first look, and report errors that are not retriable.
-
-        Returns the topics of the filter that are gone.
-        """
+        """Look at changed topics; returns the topics of the filter that are gone."""
         changed = [] if self._changes is None else self._changes.take_topics()
         gone = set()
         for topic in changed:
@@ -206,12 +205,15 @@ class SubscribedTopics:
         return gone
 
     def _look_at(self, topic: str) -> None:
-        """All partitions of a topic that is created or recreated later are new."""
+        """Store the number of partitions at the first look, and report errors that are not retriable.
+
+        All partitions of a topic that is created or recreated later are new.
+        """
         error, before = self._cluster.topic_error(topic), self._ids.get(topic)
-        by_name = self.filter is None or topic in self.listed  # the application is not told of a topic that it has not named
+        by_name = self.filter is None or topic in self.listed  # the application gets no errors of topics that it has not named
         refusal = self._cluster.refusal(topic, self._asked[topic]) if by_name else None
         topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
-        if isinstance(refusal, AuthorizationError):  # it is not new: when the right is granted, reading starts as if it was there before
+        if isinstance(refusal, AuthorizationError):  # not a new topic: once the right is granted, its partitions are read by the policy
             self._listener.tell_denied(refusal)
         elif topic in self._sizes:
             missing = error is not None and error.code in MISSING and not self._cluster.partitions(topic)
@@ -232,7 +234,7 @@ class SubscribedTopics:
             self._listener.put(Trouble(None, refusal, Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Policy:
-        """Where to start without a committed offset: new partitions are read from their beginning."""
+        """The start of `tp` without a committed offset: the reset policy, but the beginning for a new partition."""
         is_new = tp.partition >= self._sizes.get(tp.topic, INFINITY)
         return of_new_partition(self._policy) if is_new else self._policy
 

@@ -1,6 +1,6 @@
-"""Topic filter. Rule: a subscription by pattern means every topic whose whole name matches, and nothing that is excluded.
+"""Selects topics by pattern. Invariant: a topic is selected only if a pattern matches its whole name, and nothing excludes the topic.
 
-The whole name has to match, as in the Java client (`Matcher.matches`). Internal topics are left out unless the application wants them.
+The Java client matches whole names as well (`Matcher.matches`). Internal topics are left out unless the application wants them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def _any_matches(patterns: Iterable[re.Pattern[str]], topic: str) -> bool:
 
 @attrs.frozen(eq=False)
 class TopicFilter:
-    """The patterns of a subscription. Compared by identity. Raises ConfigError for a pattern that could take `re` exponential time."""
+    """The patterns of a subscription, compared by identity. Raises ConfigError for a pattern that could take `re` exponential time."""
 
     patterns: tuple[re.Pattern[str], ...]
     exclude: tuple[re.Pattern[str], ...] = ()
     excluded_names: frozenset[str] = frozenset()
     with_internal: bool = False
-    regex: str | None = None  # the coordinator matches topics with it (KIP-848); this client has to know which, to have their metadata
+    regex: str | None = None  # for the coordinator, which matches topics (KIP-848); the client matches as well, to request their metadata
 
     def __attrs_post_init__(self) -> None:
         for pattern in (*self.patterns, *self.exclude):
@@ -43,7 +43,7 @@ class TopicFilter:
         return topic not in self.excluded_names and _any_matches(self.patterns, topic) and not _any_matches(self.exclude, topic)
 
     def select(self, topics: Mapping[str, bool], before: Mapping[str, bool]) -> dict[str, bool]:
-        """Whether each of `topics` is selected, given whether it is internal. `before` is the last result: patterns take time."""
+        """Whether each topic is selected; `topics` says which are internal. Topics in `before`, the last result, are not matched again."""
         return {
             topic: before[topic] if topic in before else self._selects(topic, internal or topic in INTERNAL)
             for topic, internal in topics.items()
@@ -55,13 +55,13 @@ class TopicFilter:
         return self.matches(topic)
 
     def check_names(self, names: Collection[str]) -> None:
-        """Reject topics that are subscribed to by name and excluded."""
+        """Raise ConfigError for a topic that is subscribed to by name and excluded."""
         both = [name for name in names if name in self.excluded_names or _any_matches(self.exclude, name)]
         if both:
             raise ConfigError(f"topic {both[0]!r} is both subscribed to by name and excluded; leave out one of the two")
 
     def __str__(self) -> str:
-        """For messages and `status()`: `orders-.* without orders-test, .*-old`."""
+        """The filter in messages and in `status()`, such as `orders-.* without orders-test, .*-old`."""
         left_out = [*sorted(self.excluded_names), *(pattern.pattern for pattern in self.exclude)]
         shown = ", ".join(pattern.pattern for pattern in self.patterns)
         return shown + (f" without {', '.join(left_out)}" if left_out else "")
