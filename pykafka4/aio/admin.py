@@ -1,7 +1,7 @@
-"""Admin client for asyncio: the calls of the threaded one, awaited. Rule: a call that is cancelled asks no further question.
+"""Defines the admin client for asyncio. Invariant: a cancelled call sends no further request.
 
-A call is a sequence of questions, each of which depends on the answers before, and looks and changes are rare. So a call runs on a thread
-of its own, which sleeps while brokers work, instead of being written a second time for tasks.
+A call is a sequence of requests, each of which depends on the responses before, and administration is rare. So each call runs on a thread
+of its own, which sleeps while brokers work, and no call is written a second time for tasks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def _awaited(call: Callable[Concatenate[ThreadAdmin, P], T]) -> Callable[Concatenate[AdminClient, P], Coroutine[Any, Any, T]]:
-    """A method of the threaded admin client as one to await, with its arguments and its documentation."""
+    """A coroutine method with the arguments and the documentation of `call`, a method of the threaded admin client."""
 
     @wraps(call)
     async def run(self: AdminClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,8 +44,8 @@ class AdminClient(Handle):
     """The calls of `pykafka4.AdminClient` as coroutines: `await admin.create_topics({"orders": 6}, wait=True)`.
 
     `aio.AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `aio.AdminClient(client=client)` shares a `pykafka4.Client`.
-    It belongs to the event loop that it is first used on. Arguments, results and errors are those of the threaded calls. Each call under
-    way has a sleeping thread: ask about many things in one call. A call that is cancelled ends; a change that was sent may be carried out.
+    A client belongs to the event loop of its first use. The threaded calls have the same arguments, results and errors. Each running call
+    has a sleeping thread, so pass many topics or groups to one call. A cancelled call ends; brokers may carry out a change that was sent.
     """
 
     _name = "aio.AdminClient"
@@ -71,7 +71,7 @@ class AdminClient(Handle):
     describe_topic = _awaited(ThreadAdmin.describe_topic)
     list_topics = _awaited(ThreadAdmin.list_topics)
 
-    # -- settings, records
+    # -- configs, records
 
     describe_configs = _awaited(ThreadAdmin.describe_configs)
     describe_config = _awaited(ThreadAdmin.describe_config)
@@ -148,7 +148,7 @@ class AdminClient(Handle):
 
     async def close(self, timeout: float | None = None) -> None:
         """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed."""
-        if not self._admin._session.runtime.loop.forked:  # in the child, the event loop is another one
+        if not self._admin._session.runtime.loop.forked:  # the event loop of a forked child is another one
             self._home.enter()
             await self._home.aside(lambda: self._admin.close(timeout), self._client_id)
 
@@ -168,13 +168,13 @@ class AdminClient(Handle):
         return self._admin._session.config.client_id
 
     async def _run(self, call: Callable[[], T]) -> T:
-        """Run a call on a thread, until it ends or its task is cancelled."""
-        self._admin._session.check()  # first: in a child, the event loop is another one
+        """Run `call` on a thread, until it ends or its task is cancelled."""
+        self._admin._session.check()  # first: the event loop of a forked child is another one, and `enter` would report that instead
         self._home.enter()
         scope = CallScope()
 
         def run() -> T:
-            CallScope.current.set(scope)  # the thread's own context
+            CallScope.current.set(scope)  # in the thread's own context
             return call()
 
         try:

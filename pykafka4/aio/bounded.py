@@ -1,6 +1,6 @@
-"""Reads topics from one place of their logs to another, in a task. Rule: a cancelled step loses no record.
+"""Reads topics from one place of their logs to another, in a task. Invariant: a cancelled step loses no record.
 
-The counterpart of `bounded.read`. The ends are looked up by the first step, because a plain call cannot wait.
+`bounded.read` does the same on threads. Here the first step looks up the ends, because the plain call `read` cannot wait.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def read(
 ) -> Read:
     """All records of `topics` between two places of their logs: `async for record in read("orders", …)` ends.
 
-    As `pykafka4.read`, in a task: a wrong argument raises during the call, but the ends are looked up by the first step of the loop, or by
-    `async with`, which also raise the errors of that look-up.
+    Arguments and errors are as in `pykafka4.read`. A wrong argument raises during the call. The first step of the loop, or `async with`,
+    looks up the ends, and raises the errors of that look-up.
     """
     extent = as_extent("read", topics, start, until, partitions, split)
     patience = check_timeout(timeout)
@@ -60,22 +60,22 @@ def read(
 
 
 class Read:
-    """The asynchronous iterator that `aio.read` returns, and a context manager. Read `pykafka4.bounded.read.Read` for the rest."""
+    """The asynchronous iterator and context manager that `aio.read` returns: the form of `pykafka4.bounded.read.Read` for tasks."""
 
     def __init__(self, reading: BoundedRead, session: TaskConsumerSession) -> None:
         self._reading, self._session, self._iteration = reading, session, Iteration()
         self._iteration.follow(self)
         self._opened = False
         self._finalizer = weakref.finalize(self, forgotten, reading)
-        self._finalizer.atexit = False  # the client drains at exit
+        self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
         self._begin()
 
     def _begin(self) -> None:
-        """The next record is of another generator: an exception ends a generator, and must not look like the end of the read."""
+        """Have a new generator make the next record: an exception ends a generator, and must not look like the end of the read."""
         self._records: Any = _records(self, self._iteration)
 
     async def open(self) -> None:
-        """Look the ends up, unless that was done."""
+        """Look up the ends of the partitions, once."""
         if not self._opened:
             self._session.enter()
             await run(self._reading.opening())
@@ -91,11 +91,11 @@ class Read:
 
     @property
     def is_over(self) -> bool:
-        """Whether every record was returned."""
+        """Whether all records were returned."""
         return self._opened and self._reading.done
 
     async def next_list(self, iteration: Iteration) -> Iterator[Record[Any, Any]]:
-        """The next records, as `BoundedRead.poll`."""
+        """The next records: the form of `BoundedRead.poll` for tasks."""
         reading, session = self._reading, self._session
         while not reading.done:
             try:
@@ -120,7 +120,7 @@ class Read:
         return list(self._reading.lost)
 
     async def close(self) -> None:
-        """Release the connections. May be called twice; iteration raises ClosedError then, unless it has ended."""
+        """Release the connections. May be called twice. Iteration raises ClosedError afterwards, unless it has ended."""
         if self._finalizer.detach() is not None:
             self._reading.end()
             await self._session.end(CLOSE_S, failed=True)
@@ -137,7 +137,7 @@ class Read:
 
 
 async def _records(read: Read, iteration: Iteration) -> AsyncGenerator[Record[Any, Any], None]:
-    """The records. It refers to its `Read` only while it waits, not while the loop has a record: both go when the loop is left."""
+    """The records of `read`. The generator refers to its `Read` only while it waits, so both are freed when the loop is left."""
     of: Any = weakref.ref(read)
     await read.open()
     while not read.is_over:

@@ -1,4 +1,7 @@
-"""Client for asyncio: the stateless calls, awaited. Rule: a call that is cancelled ends; a request that was sent may be carried out."""
+"""Defines the client for asyncio, with the stateless calls as coroutines.
+
+Invariant: a cancelled call ends at once. Brokers may still carry out a request that was sent before.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class Client(ServesStatus):
     """The stateless calls of `pykafka4.Client` as coroutines: `await client.fetch({("orders", 0): 0})`.
 
     `aio.Client(bootstrap_servers="host:9092", **options)` owns a client; `aio.Client(client=client)` shares a `pykafka4.Client`, also with
-    producers and consumers, and closes nothing. It belongs to the event loop that it is first used on. Cancelling a call ends it.
+    producers and consumers, and closes nothing. A client belongs to the event loop of its first use. Cancelling a call ends it.
     """
 
     _name = "aio.Client"
@@ -95,7 +98,7 @@ class Client(ServesStatus):
         return await self._result(self._calls.committed_offsets(group, partitions, timeout, require_stable))
 
     async def commit_offsets(self, group: str, offsets: Offsets, timeout: float | None = None) -> dict[TopicPartition, CommitResult]:
-        """See pykafka4.Client.commit_offsets. If it is cancelled, the offsets may be stored or not."""
+        """See pykafka4.Client.commit_offsets. After a cancellation the coordinator may or may not have stored the offsets."""
         return await self._result(self._calls.commit_offsets(group, offsets, timeout))
 
     async def splits(
@@ -126,7 +129,7 @@ class Client(ServesStatus):
         return self._client._shown()
 
     async def close(self, timeout: float | None = None) -> None:
-        """Close the client, and all that uses it, unless it is shared. See pykafka4.Client.close."""
+        """Close the client, its producers and its consumers, unless the client is shared. See pykafka4.Client.close."""
         limit = check_timeout(timeout)
         if self._owns and not self._client._runtime.loop.forked:
             self._home.enter()
@@ -145,7 +148,7 @@ class Client(ServesStatus):
 
     @property
     def _calls(self) -> Any:
-        if not self._client._runtime.loop.forked:  # in the child, the event loop is another one
+        if not self._client._runtime.loop.forked:  # in a forked child, the call itself raises the error of the fork
             self._home.enter()
         return self._client._runtime.calls
 

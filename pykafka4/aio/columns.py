@@ -1,6 +1,6 @@
-"""Sends the rows of Arrow data from a task. Rule: the event loop runs other tasks after each `SLICE` rows, and while a batch is read.
+"""Sends the rows of Arrow data from a task. Invariant: other tasks run after each `SLICE` rows, and while a batch is read.
 
-Whoever exports a stream may compute each batch when it is read, or wait for it. So a thread of its own reads each batch.
+The exporter of a stream may compute each batch only when it is read, or wait for it. So a thread of its own reads each batch.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pykafka4.wire.records.rows import rows_ended
 __all__ = ["READING", "RowsTask"]
 
 READING: Final = "pykafka4-arrow"  # the name of threads that read a batch
-SLICE: Final = 4096  # rows
+SLICE: Final = 4096  # rows that are sent before other tasks run
 
 
 class RowsTask:
-    """The rows of one call, and how far they are."""
+    """The sending of the rows of one `send_arrow` call."""
 
     def __init__(self, home: Home, session: ProducerSession, rows: ArrowRows) -> None:
         self._home, self._session, self._rows = home, session, rows
         self._sent = session.acc.send_rows(rows, None, 0)
 
     async def run(self, offer: Callable[[Callable[[], Any]], Awaitable[Any]]) -> SentRows:
-        """Send the rows. `offer(attempt)` calls `attempt()` until it does not raise WouldBlock."""
+        """Send the rows. `offer(attempt)` calls `attempt()`, and waits after each WouldBlock, until a call succeeds."""
         try:
             while await self._has_row():
                 await offer(self._attempt)
@@ -40,7 +40,7 @@ class RowsTask:
         return self._sent
 
     async def run_each(self, send: Callable[..., Awaitable[Delivery]]) -> SentRows:
-        """Send each row by itself, through hooks and serializers."""
+        """Send row by row, through hooks and serializers."""
         accepted: list[Delivery] = []
         try:
             while await self._has_row():
@@ -56,7 +56,7 @@ class RowsTask:
         return self._sent
 
     def _attempt(self) -> None:
-        """Send some rows. WouldBlock if not even the next one can be sent."""
+        """Send some rows. Raises WouldBlock if not even the next row can be sent."""
         before = self._rows.position
         try:
             self._session.acc.send_rows(self._rows, self._sent, min(SLICE, self._rows.left))

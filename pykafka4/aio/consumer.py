@@ -1,6 +1,6 @@
-"""Consumer for asyncio. Rule: what is awaited does not block the event loop, and a call that is cancelled loses no record.
+"""Defines the consumer for asyncio. Invariant: an awaited call does not block the event loop, and a cancelled call loses no record.
 
-This is the handle; `aio.session` has the calls that wait, and `consumer.session` what they do.
+`Consumer` is a handle. `aio.session` has the calls that wait; `consumer.session` has the steps that they share with the threaded consumer.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ PLAIN_PRODUCER: Final = (
 
 
 class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
-    """The consumer for asyncio: `async for record in consumer`, `await consumer.poll()`; the methods that wait are awaited.
+    """Reads records from Kafka in asyncio: `async for record in consumer`, or `await consumer.poll()`. Methods that wait are awaited.
 
-    Options are those of `pykafka4.Consumer`; `client` may be shared with other producers and consumers. It belongs to the event loop that
-    it is first used on. One task at a time polls; other tasks may call the other methods meanwhile. Methods of a rebalance listener may be
-    coroutines or plain functions; they run inside `poll` and iteration. Cancelling the poll does not cancel such a coroutine: it runs in a
-    task of its own, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are
+    `pykafka4.Consumer` has the same options; `client` may be shared with other producers and consumers. A consumer belongs to the event
+    loop of its first use. One task at a time polls; other tasks may call the other methods meanwhile. Methods of a rebalance listener may
+    be coroutines or plain functions; they run inside `poll` and iteration. Cancelling the poll does not cancel such a coroutine: it runs in
+    a task of its own, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are
     seconds.
     """
 
@@ -107,11 +107,11 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def __init__(self, client: Client | None = None, **options: Unpack[ConsumerOptions]) -> None:
         """Raises ConfigError for an invalid option. Connecting happens in the background, as soon as there is something to read.
 
-        It waits only for the client's thread to start. May be called without a running event loop.
+        The constructor waits only for the start of the client's thread. May be called without a running event loop.
         """
         self._session = session = TaskConsumerSession(client, options)
         self._finalizer = weakref.finalize(self, TaskConsumerSession.forgotten, session)
-        self._finalizer.atexit = False  # the client drains at exit
+        self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
 
     @classmethod
     @guarded
@@ -119,12 +119,12 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """See pykafka4.Consumer.from_properties."""
         return create(cls, ConsumerConfig, properties, options, client=client)
 
-    # -- what to read
+    # -- topics and partitions
 
     async def unsubscribe(self) -> None:
         """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, finished records are committed.
 
-        If it is cancelled, the partitions are released all the same; whether the last commit is carried out is not known then.
+        A cancellation does not stop the release of the partitions; the outcome of the last commit is not known then.
         """
         await self._session.await_unsubscribe()
 
@@ -133,9 +133,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[Record[KeyT, ValueT]]:
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
-        See pykafka4.Consumer.poll for the errors. It decodes for about a millisecond and returns what it has by then. If it is cancelled,
-        the next poll returns the same records, and records returned by earlier polls count as finished.
-        Raises KafkaError if another task is in `poll` or a loop.
+        See pykafka4.Consumer.poll for the errors. `poll` decodes for about a millisecond, and returns the records that it has decoded.
+        After a cancellation the next poll returns the same records, and records returned by earlier polls count as finished. Raises
+        KafkaError if another task is in `poll` or a loop.
         """
         if unknown:
             refuse_keywords("aio.Consumer.poll", unknown)
@@ -144,13 +144,13 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     async def poll_arrow(
         self, timeout: float | None = 1.0, max_rows: int | None = None, columns: Iterable[str] | None = None, **unknown: Never
     ) -> RecordColumns:
-        """Records as columns: as many as take about a millisecond. See pykafka4.Consumer.poll_arrow, and `poll` for cancelling."""
+        """Records as columns, as many as about a millisecond decodes. See pykafka4.Consumer.poll_arrow, and `poll` for cancellation."""
         if unknown:
             refuse_keywords("aio.Consumer.poll_arrow", unknown)
         return await self._session.next_list(timeout, max_rows, self._session.reader.columns.form(columns))
 
     async def poll_raw(self, timeout: float | None = 1.0, max_batches: int | None = None, max_bytes: int | None = None) -> list[RawBatch]:
-        """A list of whole record batches, without decompression. See pykafka4.Consumer.poll_raw, and `poll` for cancelling."""
+        """A list of whole record batches, without decompression. See pykafka4.Consumer.poll_raw, and `poll` for cancellation."""
         return await self._session.next_list(timeout, max_batches, self._session.raw_form(max_bytes))
 
     async def extend_lease(self, seconds: float) -> None:
@@ -158,18 +158,18 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         await self._session.await_extend_lease(check_lease(seconds))
 
     def __aiter__(self) -> AsyncIterator[Record[KeyT, ValueT]]:
-        """An endless loop over single records. Each counts as finished when the next one is requested."""
+        """An endless loop over single records. Each record counts as finished when the loop requests the next one."""
         return Records(self._session, self)
 
     def until_end(self) -> AsyncIterator[Record[KeyT, ValueT]]:
-        """A loop over single records that ends: at the ends that the logs of the assigned partitions have when the loop begins.
+        """A loop over single records up to the ends that the logs of the assigned partitions have when the loop begins.
 
         See pykafka4.Consumer.until_end. Raises the errors of the look-up in the loop.
         """
         return RecordsUntilEnd(self._session, self)
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> AsyncIterator[list[Record[KeyT, ValueT]]]:
-        """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
+        """An endless loop over the lists that `poll` returns, also over empty ones, so that the loop body runs regularly."""
         return Batches(self._session, self, timeout, max_records)
 
     # -- positions
@@ -201,18 +201,18 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> None:
         """Commit offsets for the group; returns when the coordinator has stored them. See pykafka4.Consumer.commit.
 
-        If it is cancelled, the commit may be carried out or not; the CancelledError has a note that says so, where it is caught in the same
-        task.
+        After a cancellation the outcome of the commit is not known; the CancelledError has a note that says so, where it is caught in the
+        same task.
         """
         if unknown:
             refuse_keywords("aio.Consumer.commit", unknown)
         await self._session.await_commit(offsets, api_timeout(timeout), topic)
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None, *, topic: str | None = None) -> None:
-        """As `commit`, without waiting; `on_done(offsets, error)` is called on the event loop, with error None on success.
+        """Commit without waiting. `on_done(offsets, error)` is called on the event loop, with error None on success.
 
-        `on_done` is a plain function. Without it a failure is logged as a warning.
-        Commits reach the coordinator in the order of the calls. At most 1,000 can wait for it; further ones fail.
+        `on_done` is a plain function. Without `on_done` a failure is logged as a warning. Commits reach the coordinator in the order of the
+        calls. At most 1,000 commits can wait for the coordinator; further ones fail.
         """
         self._session.commit_async(offsets, on_done, topic)
 
@@ -234,10 +234,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return await self._session.await_committed(partitions, limit)
 
     async def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Have the whole group continue at other offsets, while it runs; returns them when its assignment has them.
+        """Have the whole running group continue at other offsets; returns the offsets when the group's assignment has them.
 
-        Another task must poll meanwhile: the group rebalances, and this member takes part. Errors are those of the future of
-        `pykafka4.Consumer.rewind_group`, see there.
+        Another task must poll meanwhile: the group rebalances, and this member takes part. Raises the errors that the future of
+        `pykafka4.Consumer.rewind_group` has.
         """
         return await self._session.await_rewind(offsets, api_timeout(timeout))
 
@@ -257,14 +257,13 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         drain_timeout: float = 30.0,
         stop: Stop | None = None,
     ) -> Processed:
-        """Await `handler(record)` for each record, up to `workers` at a time, in order per key, and commit what is finished.
+        """Await `handler(record)` for each record, up to `workers` at a time, in order per key, and commit the offsets of finished records.
 
-        As pykafka4.Consumer.process, in tasks instead of threads: `handler` is a coroutine function (or a plain function, which must not
-        block; what it returns is awaited if it can be), `producer` an aio.Producer, `stop` an asyncio.Event. A handler that returns a
-        `Delivery`, or a list of them, has finished the record when these are acknowledged. Handlers that still run after `drain_timeout` at
-        the end are cancelled.
-        If it is cancelled, the handlers that run are cancelled, and their records are not finished. What is finished is committed, and the
-        consumer stands at the first record that is not.
+        Works as pykafka4.Consumer.process, in tasks instead of threads: `handler` is a coroutine function (or a plain function, which must
+        not block; an awaitable result is awaited), `producer` an aio.Producer, `stop` an asyncio.Event. If a handler returns a `Delivery`,
+        or a list of them, its record is finished when these are acknowledged. At the end, handlers that still run after `drain_timeout` are
+        cancelled. A cancellation of `process` cancels the running handlers, whose records are not finished. The offsets of finished records
+        are committed, and the consumer stands at the first unfinished record.
         """
         session = self._visit()
         session.check()
@@ -284,9 +283,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     async def close(self, timeout: float | None = None) -> None:
         """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
 
-        Takes at most `timeout` seconds (default: `close_timeout_ms`) plus the time of the listener. See pykafka4.Consumer.close for the
-        records that are finished then; another task counts like another thread there. Closing twice, in a listener or from another task is
-        allowed; a `poll` that is running then raises ClosedError. If it is cancelled, closing continues in the background, and the next
+        Takes at most `timeout` seconds (default: `close_timeout_ms`) plus the time of the listener. pykafka4.Consumer.close says which
+        records are finished then; another task counts like another thread there. `close` may be called twice, in a listener, and from
+        another task; a running `poll` then raises ClosedError. After a cancellation the close continues in the background, and the next
         call waits for its end.
         """
         await self._close(check_timeout(timeout))
@@ -308,7 +307,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session
 
     def _in_task_transaction(self) -> TransactionalReads:
-        """For `aio.Producer.transaction`."""
+        """The consumer's side of `aio.Producer.transaction`. Raises ConfigError if its offsets cannot be part of a transaction."""
         self._session.transactional.check()
         return self._session.transactional
 
@@ -319,17 +318,20 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
 
 class Records:
-    """See Consumer.__aiter__. A generator, which is fast; when an exception has ended it, another one goes on."""
+    """The iterator of `async for record in consumer`. A generator makes the records, as it is fast; after an exception a new one goes on.
+
+    An exception ends a generator, and without a new one the loop would look like the end of the records.
+    """
 
     def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any]) -> None:
-        """The loop may have the only reference to `consumer`."""
+        """Keeps `consumer` alive: the loop may have the only reference to the handle."""
         self._session, self._consumer, self._iteration = session, consumer, Iteration()
         self._ends: UntilEnd | None = None
         self._iteration.follow(self)
         self.begin()
 
     def begin(self) -> None:
-        """The next record is that of another generator."""
+        """Have a new generator make the next record."""
         self._records: Any = self._generator()
         self._next, self.goes_on = self._records.__anext__, False
 
@@ -339,7 +341,7 @@ class Records:
 
     @property
     def ag_frame(self) -> object:
-        """None if it has ended or not begun: the loop has no record in hand."""
+        """None if the generator has ended or not begun, so that the loop has no record in hand: see `Iteration.left`."""
         return self._records.ag_frame if self.goes_on else None
 
     def __aiter__(self) -> Records:
@@ -349,12 +351,12 @@ class Records:
         return self._next()
 
     async def aclose(self) -> None:
-        """The loop is left."""
+        """End the generator, as the loop is left."""
         await self._records.aclose()
 
 
 class RecordsUntilEnd(Records):
-    """See Consumer.until_end."""
+    """The iterator of `Consumer.until_end`."""
 
     def _generator(self) -> AsyncGenerator[Record[Any, Any], None]:
         if self._ends is None:
@@ -366,7 +368,7 @@ class RecordsUntilEnd(Records):
 async def _records(
     next_list: Callable[[], Awaitable[Iterator[Record[Any, Any]] | None]], iteration: Iteration
 ) -> AsyncGenerator[Record[Any, Any], None]:
-    of: Any = iteration.iterator  # its Records, or None; not kept, as they go with the loop
+    of: Any = iteration.iterator  # a weak reference to the Records: a strong one would keep them alive after the loop is left
     if (records := of()) is not None:
         records.goes_on = True
     del records
@@ -383,16 +385,16 @@ async def _records(
 
 
 class Batches:
-    """See Consumer.batches. Not a generator, which would end with the first exception."""
+    """The iterator of `Consumer.batches`. Not a generator, which would end with the first exception."""
 
     def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any], timeout: float | None, max_records: int | None) -> None:
-        """The loop may have the only reference to `consumer`."""
+        """Keeps `consumer` alive: the loop may have the only reference to the handle."""
         self._session, self._consumer, self._timeout, self._max_records = session, consumer, timeout, max_records
         self._iteration: Iteration | None = None
 
     def __aiter__(self) -> Batches:
-        """One for this loop: it goes with the loop, also if the application keeps what `batches` has returned."""
-        if self._iteration is not None:  # the one of a loop
+        """An iterator for this loop, which goes with the loop, also if the application keeps the object that `batches` has returned."""
+        if self._iteration is not None:  # this object is the iterator of a loop already
             return self
         lists = Batches(self._session, self._consumer, self._timeout, self._max_records)
         lists._iteration = Iteration()

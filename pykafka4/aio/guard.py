@@ -1,8 +1,8 @@
-"""Guard of tasks. Rule: one task at a time polls, unsubscribes or closes; what does not wait may be called by any task of the event loop.
+"""Guards an asyncio consumer. Invariant: one task at a time polls, unsubscribes or closes. Any task may call the methods that do not wait.
 
-Tasks take turns only where they await. So between two awaits nothing but a signal handler or a destructor can call, and `check_whole`
-refuses those in the middle of a step. A listener may use the consumer: it, and the tasks that it starts, are recognized by a scope in their
-context, because a coroutine of the listener runs in a task of its own.
+Tasks take turns only where they await. So between two awaits only a signal handler or a destructor can call, and `check_whole` refuses such
+a call in the middle of a step. A listener may use the consumer. A scope in the context marks the listener and the tasks that it starts,
+because a coroutine of the listener runs in a task of its own.
 """
 
 from __future__ import annotations
@@ -23,40 +23,41 @@ from pykafka4.net.handoff.waiting import Signal
 
 __all__ = ["SCOPES", "Holder", "TaskGuard"]
 
-SCOPES: Final[ContextVar[tuple[object, ...]]] = ContextVar("pykafka4_scopes", default=())  # the calls that the running code is part of
+# The scopes of the listener's methods and closes to which the running code belongs.
+SCOPES: Final[ContextVar[tuple[object, ...]]] = ContextVar("pykafka4_scopes", default=())
 
 
 @attrs.frozen(eq=False)
 class Holder:
-    """The task that has a consumer for itself, and the call it is in."""
+    """The task that has a consumer for itself, and the name of its call."""
 
     task: asyncio.Task[Any]
     what: str
 
     @property
     def over(self) -> bool:
-        """Whether that call never goes on."""
+        """Whether the call never goes on."""
         return _ended(self.task)
 
     @property
     def stuck(self) -> bool:
-        """Whether that call cannot go on while this thread waits."""
+        """Whether the call cannot go on while this thread waits."""
         loop = self.task.get_loop()
         return self.over or not loop.is_running() or loop is asyncio._get_running_loop()
 
 
 class TaskGuard(Guard):
-    """Which task uses a consumer, and which one closes it."""
+    """Knows the task that uses a consumer, and the task that closes it."""
 
     def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
         super().__init__(reader, signal, check)
         self._holder: Holder | None = None
         self._closing_scope: object = None
-        self.listener_scope: object = None  # of the method of the listener that is running
+        self.listener_scope: object = None  # the scope of the running method of the listener
         self.detached = False  # a thread closes the consumer without its event loop
 
     def enter(self, what: str) -> bool:
-        """Begin a step that does not wait; False, as there is nothing to leave."""
+        """Begin a step that does not wait. Returns False: the step needs no `leave`."""
         if self.detached:
             return super().enter(what)
         self._check()
@@ -68,15 +69,15 @@ class TaskGuard(Guard):
         if self._reader.changing:
             if self._inside(system.current_thread()):
                 raise KafkaError(f"a signal handler or destructor called {what} during another call of this consumer: call wakeup() there")
-            self._reader.recover()  # Ctrl-C has left it set
+            self._reader.recover()  # Ctrl-C has ended a step, and left `changing` set
 
     def in_listener(self) -> bool:
-        """Whether this code is part of the method of the listener that is running."""
+        """Whether the calling code belongs to the running method of the listener."""
         return self.listener_scope is not None and self.listener_scope in SCOPES.get()
 
     @contextlib.contextmanager
     def exclusive(self, what: str, *, within: bool = False) -> Iterator[Holder]:
-        """A block, with awaits, that one task at a time is in. `within`: this code is part of the listener of such a block."""
+        """A block, with awaits, for one task at a time. `within`: the calling code belongs to the listener of such a block."""
         self.enter(what)
         task = asyncio.current_task()
         assert task is not None
@@ -105,13 +106,13 @@ class TaskGuard(Guard):
         )
 
     def holds(self, holder: Holder) -> bool:
-        """Whether it still has the consumer: no other task took over after its event loop was closed."""
+        """Whether `holder` still has the consumer: after the end of its event loop another task may have taken over."""
         return self._holder is holder
 
     # ---------------------------------------------------------------- closing
 
     def begin_closing(self) -> bool:
-        """Refuse all other tasks from now on. The caller, and what it starts, is recognized by its scope."""
+        """Refuse all other tasks from now on. A scope marks the calling task and the tasks that it starts, which are not refused."""
         if self.detached:
             return super().begin_closing()
         self._closing_scope = object()
@@ -132,7 +133,7 @@ class TaskGuard(Guard):
 
     @contextlib.contextmanager
     def use_last(self, timeout: float) -> Iterator[None]:
-        """See Guard.use_last; for a thread that closes the consumer without its event loop."""
+        """See Guard.use_last. For a thread that closes the consumer without its event loop: does not wait for a task that this holds up."""
         self._signal.wait(lambda: self.unused() or self._holder is None or self._holder.stuck, timeout)
         yield
 

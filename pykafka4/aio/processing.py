@@ -1,4 +1,4 @@
-"""Handlers of `aio.Consumer.process`: awaited in tasks, at most `workers` at a time; a cancelled call cancels its running handlers.
+"""Runs the handlers of `aio.Consumer.process` in tasks. Invariant: at most `workers` handlers run; a cancelled call cancels them.
 
 `pykafka4.consumer.processing.run_loop` decides when to poll, to commit and to end.
 """
@@ -29,32 +29,34 @@ __all__ = ["TaskWork", "check_producer", "run_in_tasks"]
 
 log = get_log("pykafka4.processing")
 
-PROGRESS: Final[ContextVar[Progress | None]] = ContextVar("pykafka4_progress", default=None)  # of which partition a handler has a record
+# The progress of the partition whose record the running handler has.
+PROGRESS: Final[ContextVar[Progress | None]] = ContextVar("pykafka4_progress", default=None)
 
 
 class BeginsRuns(Reads, Protocol):
-    """The session of an aio.Consumer, as a run uses it."""
+    """The session of an aio.Consumer: the part that a run uses."""
 
     async def await_run(self, run: Run) -> None:
-        """As `begin_run`."""
+        """Begin a run: the form of `begin_run` for tasks."""
 
 
 def check_producer(producer: object) -> None:
-    """TypeError for one whose `send` would block the event loop."""
+    """Raise TypeError for a producer whose `send` would block the event loop."""
     if producer is not None and not inspect.iscoroutinefunction(getattr(producer, "send", None)):
         raise TypeError(f"producer must be a pykafka4.aio.Producer, whose send is awaited, not {shown(producer)}")
 
 
 class TaskWork(Work):
-    """Work whose handlers are awaited. Producers call back on their own thread; everything else happens on the event loop."""
+    """Work whose handlers are awaited. Callbacks of producers come on another thread; everything else runs on the event loop."""
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
         """See Work; called on the event loop."""
         super().__init__(plan, wake)
         self._loop, self._thread = asyncio.get_running_loop(), system.get_ident()
-        self._context = contextvars.copy_context()  # of the call: a handler may start in a callback, or when another one ends
+        # The context of the call of `process`: a handler may start in a callback, or at the end of another handler, in another context.
+        self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
-        self._none_runs = asyncio.Event()  # of records in hand
+        self._none_runs = asyncio.Event()  # set when no record of some partition is in a handler: `_until` looks again
 
     # ---------------------------------------------------------------- workers
 
@@ -83,7 +85,7 @@ class TaskWork(Work):
         task = self._begin(ordered)
         if task is None:
             return
-        PROGRESS.set(task.progress)  # in the context of this attempt
+        PROGRESS.set(task.progress)  # in the context of this worker's task
         try:
             returned = self._plan.handle(task.record)
             if inspect.isawaitable(returned) and not isinstance(returned, Delivery):
@@ -91,12 +93,12 @@ class TaskWork(Work):
         except asyncio.CancelledError:
             with self._lock:
                 self._count(task, -1)
-            if not self._stopping:  # not by this object: it is the handler's own
+            if not self._stopping:  # otherwise `give_up` has cancelled the handler
                 self._fail(KafkaError("a handler was cancelled"), task)
         except Exception as error:
             self._failed(ordered, task, error)
         except BaseException as error:
-            if self._loop.is_closed():  # this coroutine is collected
+            if self._loop.is_closed():  # GeneratorExit: the coroutine is garbage-collected after the end of its event loop
                 raise
             self._abandon(task, error)
         else:
@@ -135,7 +137,10 @@ class TaskWork(Work):
         return PROGRESS.get()
 
     async def drain(self, error: BaseException | None) -> float:
-        """Wait for the running handlers; after a cancellation, cancel them, and wait for their end, but not for acknowledgements."""
+        """Wait for the running handlers. After a cancellation, cancel them, and wait for their end, but not for acknowledgements.
+
+        Returns the seconds for the last commit.
+        """
         if isinstance(error, asyncio.CancelledError):
             self.give_up()
             if self._tasks:
@@ -170,7 +175,7 @@ class TaskWork(Work):
 
 
 async def run_in_tasks(consumer: Consumes, work: TaskWork, reads: BeginsRuns) -> None:
-    """Run in this task until the end."""
+    """Run `process` in this task until its end."""
     loop = RunLoop(consumer, work, reads)
     try:
         await reads.await_run(loop)

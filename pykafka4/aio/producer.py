@@ -1,8 +1,9 @@
-"""Producer for asyncio. Rule: a `send` that is cancelled was not accepted; one that has returned is delivered, whatever is cancelled then.
+"""Defines the producer for asyncio. Invariant: a cancelled `send` has not accepted its record; no cancellation takes back an accepted one.
 
-It uses the implementation behind the threaded producer (`producer.session`). A `send` first makes an attempt that never waits: usually
-there is room. If it would have to wait, the task waits instead, in the same queue as threads do, and makes another attempt when its turn
-has come. Nothing is awaited between the attempt that succeeds and the return.
+The handle uses the session of the threaded producer (`producer.session`). A `send` first makes an attempt that never waits: usually there
+is room. Where the attempt would have to wait, it raises WouldBlock, and the task waits, for room in the same queue as threads. In its turn
+the task makes another attempt. The task awaits nothing between the successful attempt and the return: a cancellation there would lose the
+Delivery.
 """
 
 from __future__ import annotations
@@ -44,11 +45,10 @@ T = TypeVar("T")
 
 
 class Producer(ProducerHandle):
-    """The producer for asyncio: `delivery = await producer.send(…)` waits while the buffer is full, `await delivery` until the record is
-    acknowledged.
+    """Sends records to Kafka from asyncio: `delivery = await producer.send(…)`, then `await delivery` for the acknowledgement.
 
-    Options are those of `pykafka4.Producer`; `client` may be shared with other producers and consumers. It belongs to the event loop that
-    it is first used on. Leaving an `async with` block delivers everything or raises `DeliveryFailed`, as with `pykafka4.Producer`.
+    `pykafka4.Producer` has the same options; `client` may be shared with other producers and consumers. A producer belongs to the event
+    loop of its first use. Leaving an `async with` block delivers all records or raises `DeliveryFailed`, as with `pykafka4.Producer`.
     """
 
     _name = "aio.Producer"
@@ -56,22 +56,22 @@ class Producer(ProducerHandle):
     def __init__(self, client: Client | None = None, **options: Unpack[ProducerOptions]) -> None:
         """Raises ConfigError for an invalid option. Connecting happens in the background.
 
-        It waits only for the client's thread to start. May be called without a running event loop.
+        The constructor waits only for the start of the client's thread. May be called without a running event loop.
         """
         self._home = Home(self._name)
         session: ProducerSession | None = None
         try:
             self._session = session = ProducerSession(client, executor=None, options=options)
             self._finalizer = weakref.finalize(self, deliver_forgotten, session)
-            self._finalizer.atexit = False  # the client drains at exit
+            self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
             if session.config.rate_limits and session.config.on_rate_limit == "delay":
                 raise ConfigError("rate_limits with on_rate_limit='delay': it would block the event loop; use on_rate_limit='drop'")
             session.open()
             self._transactions = TransactionTasks(self._home, session)
-        except BaseException as error:  # including Ctrl-C: there will be no handle to close it
+        except BaseException as error:  # also Ctrl-C: no handle is returned, so nobody else could close the session
             if session is not None:
                 session.undo()
-            del client, options  # of this frame, which has not ended
+            del client, options  # `empty_frames` clears only frames that have ended, and this one has not
             empty_frames(error)
             raise
 
@@ -96,14 +96,15 @@ class Producer(ProducerHandle):
     ) -> Delivery:
         """Queue a record; returns its `Delivery`, which can be awaited. See pykafka4.Producer.send for the arguments and errors.
 
-        Waits where that blocks, for at most `max_block_ms`, first come, first served. If it is cancelled while it waits, the record was not
-        accepted. It does not yield to other tasks while there is room. `on_delivery(delivery)` runs on the event loop. Cancelling a task
-        that awaits a `Delivery` does not take back the record.
+        Where the threaded `send` blocks, this one lets other tasks run, for at most `max_block_ms`; waiting tasks are served first come,
+        first served. A cancellation during the wait means that the record was not accepted. While there is room, `send` does not yield to
+        other tasks. `on_delivery(delivery)` runs on the event loop. Cancelling a task that awaits a `Delivery` does not take back the
+        record.
         """
         self._home.enter()
         if on_delivery is not None and callable(on_delivery):
             on_delivery = self._home.call_back(on_delivery)
-        more, sending = (lasting(headers), partition, timestamp_ms), self._session.sending  # there may be several attempts
+        more, sending = (lasting(headers), partition, timestamp_ms), self._session.sending  # several attempts may read the headers
         if sending is None:
             return await self._offer(topic, value, key, more, on_delivery)
         topic, value, key, more = sending.prepare(topic, value, key, more)
@@ -132,10 +133,10 @@ class Producer(ProducerHandle):
     async def send_many(
         self, topic: str | Iterable[ProducerRecord], values: Iterable[Any] | None = None, *, keys: Iterable[Any] | None = None, **more: Any
     ) -> list[Delivery]:
-        """Send a record for each of `values` to `topic`, in order, as `send` would; or each of an iterable of `ProducerRecord`.
+        """Send a record for each of `values` to `topic`, in order, as `send` would; or send each `ProducerRecord` of an iterable.
 
-        See pykafka4.Producer.send_many, also for the attribute `accepted` of the exception if a record is refused. If it is cancelled, the
-        records before that are sent, too; the CancelledError has the same attribute where it is caught in the same task.
+        See pykafka4.Producer.send_many, also for the attribute `accepted` of the exception if a record is refused. After a cancellation,
+        too, the earlier records are sent; the CancelledError has the same attribute where it is caught in the same task.
         """
         self._home.enter()
         out: list[Delivery] = []
@@ -170,8 +171,8 @@ class Producer(ProducerHandle):
         """Send a record for each row of `data`, in order, as `send` would; returns one handle for all rows, which can be awaited.
 
         See pykafka4.Producer.send_arrow for the arguments and errors, also for the attribute `accepted` of the exception if a row is
-        refused. Other tasks run while a batch of `data` is read, on a thread of its own, and after some thousand rows. If it is cancelled,
-        the rows before that are sent; the CancelledError has the attribute `accepted` where it is caught in the same task.
+        refused. Other tasks run while another thread reads a batch of `data`, and after some thousand rows. After a cancellation the
+        earlier rows are sent; the CancelledError has the attribute `accepted` where it is caught in the same task.
         """
         self._home.enter()
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
@@ -182,7 +183,7 @@ class Producer(ProducerHandle):
     async def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
         """Queue a whole record batch; returns its `RawDelivery`, which can be awaited. See pykafka4.Producer.send_raw.
 
-        Waits where that blocks. If it is cancelled while it waits, the batch was not accepted.
+        Where the threaded `send_raw` blocks, this one lets other tasks run. A cancellation means that the batch was not accepted.
         """
         self._home.enter()
         raw = self._session.raw
@@ -194,7 +195,7 @@ class Producer(ProducerHandle):
         return await self._attempt(lambda: self._accept(topic, value, key, more, on_delivery))
 
     async def _attempt(self, attempt: Callable[[], T]) -> T:
-        """What `attempt()` returns once it does not have to wait."""
+        """Call `attempt`, again after each wait, until it does not raise WouldBlock; returns its result."""
         try:
             with self._session.attempts.attempt():
                 return attempt()
@@ -212,7 +213,7 @@ class Producer(ProducerHandle):
         return delivery
 
     async def _send_later(self, awaits: WouldBlock, attempt: Callable[[], T]) -> T:
-        """Wait for what prevented the last attempt, and make another, until one succeeds or `max_block_ms` is over."""
+        """Wait for the thing that the last attempt lacked, and make another attempt, until one succeeds or `max_block_ms` is over."""
         deadline = system.monotonic() + self._session.config.max_block_ms / 1000
         while True:
             try:
@@ -226,6 +227,7 @@ class Producer(ProducerHandle):
                 raise
 
     async def _wait_for_room(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
+        """Wait in the queue for room, and make an attempt in each turn of this task. Raises BufferFull at `deadline`."""
         session, latch, accepted = self._session, TaskLatch(self._home), list[T]()
         topic, partition, size = awaits.topic, awaits.partition, awaits.size
 
@@ -251,7 +253,7 @@ class Producer(ProducerHandle):
         """Refresh the metadata until the partition exists, brokers have denied it for DENIED_SECONDS, or the time is over."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + DENIED_SECONDS)
-        while True:  # later calls with a wrong partition do not wait again: see `ProducerSession.denied_until`
+        while True:  # later calls with a missing partition do not wait again: see `ProducerSession.denied_until`
             promise = session.promise()
 
             def refresh(now: float, promise: Any = promise) -> None:
@@ -276,12 +278,13 @@ class Producer(ProducerHandle):
             await asyncio.sleep(min(session.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
 
     async def _look_up_topic(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """The partitioner needs the partitions of the topic. Raises KafkaTimeoutError with the reason, or the brokers' refusal."""
+        """Wait for the partitions of the topic, which the partitioner needs. Raises KafkaTimeoutError with the reason; BrokerError."""
         session, topic = self._session, awaits.topic
         late = f"{awaits}; not done within max_block_ms={session.config.max_block_ms:g}"
         await self._find_topic(topic, deadline, late)
         session.post(lambda now: session.machine.tell(topic, now))
-        while session.acc.refusal is None and not session.acc.direct(topic):  # records with an explicit partition come first
+        # Parked records with an explicit partition come first: this record must not overtake them.
+        while session.acc.refusal is None and not session.acc.direct(topic):
             if system.monotonic() >= deadline:
                 raise KafkaTimeoutError(late)
             await asyncio.sleep(PACE)
@@ -289,7 +292,7 @@ class Producer(ProducerHandle):
             return attempt()
 
     async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
-        """The partitions of `topic`; none if the producer ends first. KafkaTimeoutError (`late` and why), or the brokers' refusal."""
+        """The partitions of `topic`; none if the producer ends first. Raises KafkaTimeoutError (`late` and the reason); BrokerError."""
         session, latch = self._session, TaskLatch(self._home)
         found, ask, stop = session.runtime.lookup(topic, create=True)
         found.add_done_callback(lambda _: latch.release())
@@ -305,7 +308,7 @@ class Producer(ProducerHandle):
     # ---------------------------------------------------------------- the end
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Send everything without linger, and wait until each record sent before this call has its outcome.
+        """Send all records without linger, and wait until each record sent before this call has its outcome.
 
         `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left.
         """
@@ -320,11 +323,11 @@ class Producer(ProducerHandle):
             return await self._home.until(latch, self._session.settled(pending), system.monotonic() + limit)
 
     async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
+        """Deliver the queued records, fail the rest, and return the undelivered records.
 
-        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). Closing twice is
-        allowed. If it is cancelled, a note of the CancelledError has the number of records without an outcome, the producer accepts nothing
-        more but still delivers, and the next call goes on.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). `close` may be called
+        twice. After a cancellation the producer accepts no record and still delivers the queued ones, and the next call goes on; a note of
+        the CancelledError has the number of records without an outcome.
         """
         limit, session = check_timeout(timeout), self._session
         self._home.enter()
@@ -343,7 +346,7 @@ class Producer(ProducerHandle):
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
-        """Fail the rest and wait for the end of the client's thread."""
+        """Fail the rest, and wait for the end of the client's thread: on another thread, as that wait blocks."""
         session = self._session
         if session.runtime.loop.forked:
             return session.close(0)
@@ -392,11 +395,11 @@ class Producer(ProducerHandle):
         await self._transactions.begin()
 
     async def commit_transaction(self, timeout: float | None = None) -> None:
-        """See pykafka4.Producer.commit_transaction. If it is cancelled, the outcome is not known, and calling it again waits for it."""
+        """See pykafka4.Producer.commit_transaction. After a cancellation the outcome is not known, and another call waits for it."""
         await self._transactions.commit(check_timeout(timeout))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:
-        """See pykafka4.Producer.abort_transaction. If it is cancelled, calling it again waits for its end."""
+        """See pykafka4.Producer.abort_transaction. After a cancellation another call waits for the end of the abort."""
         await self._transactions.abort(check_timeout(timeout))
 
     async def send_offsets_to_transaction(
@@ -408,8 +411,9 @@ class Producer(ProducerHandle):
     def transaction(self, consumer: ReadingTaskConsumer | None = None, timeout: float | None = None) -> Transaction:
         """An `async with` block that is one transaction. Leaving it normally commits, by an exception (or a cancellation) aborts.
 
-        With a `consumer`, an aio.Consumer, it is as with pykafka4.Producer.transaction: what it has handed out becomes part of the
-        transaction, and is read again after an abort. `timeout` (seconds, default `max_block_ms`) is that of each step.
+        With a `consumer`, an aio.Consumer, the offsets of the records that it has handed out become part of the transaction, and after an
+        abort the consumer reads these records again, as in pykafka4.Producer.transaction. `timeout` (seconds, default `max_block_ms`)
+        limits each step.
         """
         return Transaction(self, self._transactions, consumer, check_timeout(timeout))
 

@@ -1,7 +1,8 @@
-"""Calls of an asyncio consumer. Invariant: a cancelled call loses no record and returns none twice; no await between decoding and return.
+"""Runs the waiting calls of an asyncio consumer in tasks. Invariant: a cancelled call loses no record, and returns none twice.
 
-`consumer.session` does the work; here are the calls that wait, each for a task. A poll decodes for about a millisecond and returns what it
-has by then, and lets other tasks run if none could for that long.
+`consumer.session` has the steps of these calls. A poll decodes for about a millisecond, and returns the records that it has decoded; it
+lets other tasks run first if none could for that long. Nothing is awaited between the decoding and the return: a cancellation there would
+lose the records.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ __all__ = ["TaskConsumerSession"]
 
 T = TypeVar("T")
 
-SLICE_SECONDS: Final = 0.001  # how long a poll may decode, and how long tasks that only poll may keep others waiting
-FIRST_SLICE: Final = 256  # records, until it is known how many take that long
-LEAST_SLICE: Final = 32  # a thread that does not get the processor makes any number look slow
-MOST_TURNS: Final = 10  # of the event loop until a generator is closed that had the loop of another task, and was left
+SLICE_SECONDS: Final = 0.001  # for so long a poll may decode, and for so long tasks that only poll may keep other tasks waiting
+FIRST_SLICE: Final = 256  # records of the first poll, before the time that records take is known
+LEAST_SLICE: Final = 32  # records; without a minimum, a thread that does not get the processor would make any number look slow
+MOST_TURNS: Final = 10  # turns of the event loop in which asyncio may close the generator of a loop that another task has left
 
 
 class TaskConsumerSession(ConsumerSession):
-    """Everything of a consumer for asyncio but its handle."""
+    """The implementation behind the handle `aio.Consumer`, which it outlives."""
 
     handle = "aio.Consumer"
     guard: TaskGuard
@@ -52,9 +53,9 @@ class TaskConsumerSession(ConsumerSession):
         self.home = Home("aio.Consumer")
         super().__init__(client, None, options)
         self._now = self.runtime.loop.now
-        self._slices: dict[type[Form[Any]], int] = {}  # as many records as were decoded within SLICE_SECONDS
-        self._turned = -INFINITY  # when other tasks could run last
-        self._ending: asyncio.Task[None] | None = None  # the close
+        self._slices: dict[type[Form[Any]], int] = {}  # by form: the number of records that SLICE_SECONDS decodes
+        self._turned = -INFINITY  # the last time when other tasks could run
+        self._ending: asyncio.Task[None] | None = None  # the task of the close
         self._detached_run: Run | None = None  # a run whose listener is not called, as this consumer is closed without its event loop
 
     def _new_guard(self) -> TaskGuard:
@@ -64,17 +65,17 @@ class TaskConsumerSession(ConsumerSession):
         return TaskWaits(self.home, self.signal, self.guard)
 
     def enter(self) -> None:
-        """Called by every method that waits."""
+        """Check that this event loop may use the consumer. Each method that waits calls this."""
         if self.runtime.loop.forked:
-            self.check()  # first: in the child, the event loop is another one
+            self.check()  # first: the event loop of a forked child is another one, and `home` would report that instead of the fork
         self.home.enter()
         self._end_left_run()
 
     def _end_left_run(self) -> None:
-        """A run whose event loop was closed has left records in hand: they are read again."""
+        """End a run whose event loop was closed: the records that it had in hand are read again."""
         left: Any = self.selection.run
         if left is not None and left.abandoned:
-            with contextlib.suppress(KafkaError):  # which every call raises
+            with contextlib.suppress(KafkaError):  # the error of an ended consumer, which the call itself raises
                 left.abandon()
 
     # ---------------------------------------------------------------- polling
@@ -97,7 +98,8 @@ class TaskConsumerSession(ConsumerSession):
                 records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, form)
                 self._woken = False
                 reader.leave()
-            # As in ConsumerSession.poll; behind the block, whose end Ctrl-C may interrupt.
+            # As in ConsumerSession.poll: no call from here to the return. Behind the block: Ctrl-C in its end would lose the records if
+            # they counted as handed out already.
             reader.handed, reader.changing = reader.taken, False
             return records
         except BaseException:
@@ -106,6 +108,10 @@ class TaskConsumerSession(ConsumerSession):
             raise
 
     async def _let_others_run(self, iteration: Iteration | None) -> None:
+        """Yield to the event loop if no other task could run for SLICE_SECONDS, or while another task's loop seems to have the consumer.
+
+        asyncio closes the generator of a loop that was left only some turns later, and until then the guard would refuse this call.
+        """
         if self._now() - self._turned > SLICE_SECONDS:
             await asyncio.sleep(0)
             self._turned = self._now()
@@ -116,7 +122,7 @@ class TaskConsumerSession(ConsumerSession):
                 await asyncio.sleep(0)
 
     async def _await_records(self, deadline: float, limit: int, form: Form[T]) -> T:
-        """As `_wait_for_records`."""
+        """Wait for records: the form of `ConsumerSession._wait_for_records` for tasks."""
         reader = self.reader
         while True:
             if reader.ready:
@@ -134,7 +140,10 @@ class TaskConsumerSession(ConsumerSession):
             self.check()
 
     def _take_slice(self, limit: int, form: Form[T]) -> T | None:
-        """Up to `limit` records, or as many as can be decoded in about SLICE_SECONDS."""
+        """Take up to `limit` records, and no more than about SLICE_SECONDS decodes.
+
+        The number follows the measured time: reduced in proportion after a slow slice, doubled after a full slice in half of the time.
+        """
         usual = self._slices.get(type(form), FIRST_SLICE)
         most, began = min(limit, usual), self._now()
         records = self._take(most, form)
@@ -149,7 +158,7 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def await_run(self, begins: Run) -> None:
-        """As `begin_run`."""
+        """Begin a run: the form of `begin_run` for tasks."""
         self.enter()
         with self.guard.exclusive("process"):
             await self._let_others_run(None)
@@ -161,7 +170,7 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def next_until_end(self, ends: UntilEnd) -> Iterator[Record[Any, Any]] | None:
-        """The next list of a loop that ends; None at the end. See `ConsumerSession.lists_until_end`."""
+        """The next list of a loop of `until_end`; None at the end. See `ConsumerSession.lists_until_end`."""
         while True:
             if self._until_end is not ends or ends.lacks_some():
                 await self._find_ends(ends)
@@ -239,7 +248,7 @@ class TaskConsumerSession(ConsumerSession):
 
     @call
     async def end(self, timeout: float | None, *, failed: bool | None = None) -> None:
-        """See aio.Consumer.close. The work has a task of its own, so that cancelling this call does not end it half-way."""
+        """See aio.Consumer.close. A task of its own does the work, so that the cancellation of this call does not end the work half-way."""
         if self.closed or self.runtime.loop.forked:
             return
         self.home.enter()
@@ -252,7 +261,7 @@ class TaskConsumerSession(ConsumerSession):
             seconds = self.config.close_timeout_ms / 1000 if timeout is None else timeout
             self._ending = ending = asyncio.ensure_future(self._end(seconds, in_hand=in_hand))
         elif not self.guard.shut():
-            return  # a listener that runs because of the close
+            return  # a listener that runs because of the close calls this: to wait for the close would be to wait for itself
         await asyncio.wait([ending])
         ending.result()
 
@@ -261,7 +270,7 @@ class TaskConsumerSession(ConsumerSession):
         self.guard.begin_closing()
         self.reader.interrupt()
         self.signal.notify()
-        async with contextlib.AsyncExitStack() as ends:  # whatever ends one step, the others are done: the event loop may cancel this task
+        async with contextlib.AsyncExitStack() as ends:  # all steps run, also if one fails: the event loop may cancel this task
             ends.callback(self._ended)
             ends.push_async_callback(self.home.aside, self.disconnect, self.config.client_id)
             ends.push_async_callback(self._release_all, in_hand=in_hand)
@@ -269,7 +278,7 @@ class TaskConsumerSession(ConsumerSession):
                 await run(self.waits.until(self.guard.unused, timeout))
 
     async def _release_all(self, *, in_hand: bool) -> None:
-        if self.runtime.loop.alive:  # after a crash nothing would execute it
+        if self.runtime.loop.alive:  # after a crash of the loop nobody would leave the group or commit
             until = self.runtime.loop.now() + self.left()
             await run(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
 
@@ -278,14 +287,14 @@ class TaskConsumerSession(ConsumerSession):
         self.guard.end_closing()
 
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """Close it without its event loop: for `Client.close`, the exit of the interpreter, and handles that were forgotten.
+        """Close the consumer without its event loop: for `Client.close`, the exit of the interpreter, and garbage-collected handles.
 
-        No listener is called, as coroutines could not run. The last list does not count as finished.
+        No listener is called, as coroutines could not run. The records of the last list do not count as finished.
         """
         self.guard.detached = self.waits.detached = True
         self._detached_run, self.selection.listener, self.selection.run = self.selection.run, None, None
         super().close(timeout, failed=True)
 
     def _late_run(self) -> Run | None:
-        """See ConsumerSession._late_run. In tasks, close waits for the listener; but without its event loop it calls none."""
+        """See ConsumerSession._late_run. A close in a task waits for the listener; a close without the event loop calls no listener."""
         return self._detached_run

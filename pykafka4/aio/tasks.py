@@ -1,6 +1,7 @@
-"""Tasks that wait. Rule: a task sleeps on a future of its own loop; whatever wakes it, on any thread, never blocks.
+"""Has asyncio tasks sleep until another thread wakes them. Invariant: a task sleeps on a future of its own loop; no wake-up blocks a
+thread.
 
-The counterpart of `net.handoff`'s latches, which threads sleep on.
+`TaskLatch` has the methods of the latches of `net.handoff`, on which threads sleep.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ INSTEAD = {"on_delivery": "await the Delivery instead", "on_done": "await commit
 
 
 class TaskLatch:
-    """A latch that one task sleeps on."""
+    """A latch on which one task sleeps. Any thread may open it."""
 
     __slots__ = ("_future", "_open", "_tasks")
 
@@ -32,11 +33,11 @@ class TaskLatch:
         self._future: asyncio.Future[None] | None = None
 
     def locked(self) -> bool:
-        """Whether it is closed."""
+        """Whether the latch is closed."""
         return not self._open
 
     def release(self) -> None:
-        """Open it, on any thread."""
+        """Open the latch, on any thread."""
         self._open = True
         self._tasks.wake(self._look)
 
@@ -45,7 +46,8 @@ class TaskLatch:
         return self._tasks.over
 
     def _look(self) -> None:
-        if self._open:  # the sleep that this call was meant for may be over, because it found the latch open
+        # The task may have found the latch open without this call, closed it, and begun another sleep, which this late call must not end.
+        if self._open:
             self._end_sleep()
 
     def _end_sleep(self) -> None:
@@ -53,7 +55,7 @@ class TaskLatch:
             self._future.set_result(None)
 
     async def sleep(self, deadline: float | None) -> bool:
-        """Sleep until it is opened, at most until `deadline` (monotonic seconds); returns whether it was. It is closed again then."""
+        """Sleep until the latch is opened, at most until `deadline` (monotonic seconds); returns whether it was opened, and closes it."""
         if not self._open:
             loop = running_loop()
             self._future = loop.create_future()
@@ -69,7 +71,7 @@ class TaskLatch:
 
 
 class Home:
-    """The event loop that a handle belongs to: the first one that it is used on, until that is closed."""
+    """The event loop to which a handle belongs: the loop of its first use, until that loop is closed."""
 
     __slots__ = ("_loop", "_name", "_what", "tasks")
 
@@ -79,7 +81,7 @@ class Home:
         self.tasks: Tasks
 
     def enter(self) -> None:
-        """Called by every method that waits, on the loop that runs it. RuntimeError if that is another one than before."""
+        """Bind the handle to the running event loop. Each method that waits calls this. Raises RuntimeError on another loop than before."""
         loop = running_loop()
         known = None if self._loop is None else self._loop()
         if known is loop:
@@ -89,7 +91,7 @@ class Home:
         self._loop, self.tasks = weakref.ref(loop), Tasks(loop)
 
     def visit(self) -> None:
-        """Called by methods that wait for nothing; also allowed while no event loop runs, before the first and between two."""
+        """Check the thread and loop of a method that does not wait, which may also be called while no event loop runs."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -100,7 +102,7 @@ class Home:
         raise RuntimeError(f"this {self._what} is used on another event loop or thread; create one for each, or use pykafka4.{self._name}")
 
     async def aside(self, fn: Callable[[], T], client_id: str, name: str = "pykafka4-close") -> T:
-        """Run `fn`, which may take seconds, on a thread of its own."""
+        """Run `fn`, which may take seconds, on a thread of its own; returns its result, or raises its error."""
         ended: Promise[T] = Promise(client_id)
 
         def end() -> None:
@@ -130,9 +132,9 @@ class Home:
         return await self.until(latch, promise.done, deadline)
 
     def call_back(self, fn: Callable[..., object], name: str = "on_delivery") -> Callable[..., None]:
-        """`fn`, the argument `name`, as a callback that may be called on any thread: it runs on the event loop, in the present context.
+        """A form of `fn`, the argument `name`, that any thread may call: `fn` runs on the event loop, in the present context.
 
-        TypeError if it is a coroutine function, which nobody would await.
+        Raises TypeError for a coroutine function, whose coroutine nobody would await.
         """
         if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
             raise TypeError(f"{name} must be a plain function, not the coroutine function {fn!r}; {INSTEAD[name]}")
@@ -145,7 +147,7 @@ class Home:
                     raise TypeError(f"{name} must be a plain function; {fn!r} returned a coroutine, which nobody awaits")
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as error:  # also CancelledError, of a future that the callback asks for its result
+            except BaseException as error:  # also CancelledError, which `result()` of a cancelled future raises in the callback
                 loop = asyncio.get_running_loop()
                 message = f"a callback of a pykafka4 {self._what} raised an exception"
                 loop.call_exception_handler({"message": message, "exception": error})

@@ -1,4 +1,4 @@
-"""Transactions for asyncio: the calls and the blocks of `pykafka4.producer`, awaited. Invariant: one task at a time is in a call."""
+"""Awaits the transaction calls and blocks of `pykafka4.producer` in tasks. Invariant: one task at a time is in a call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ReadingTaskConsumer", "Transaction", "TransactionTasks"]
 
 @attrs.frozen(eq=False)
 class Busy:
-    """The call that a task is in, and the event loop of the task."""
+    """The running call of a task, and the event loop of the task."""
 
     what: str
     tasks: Tasks
@@ -45,9 +45,10 @@ class TransactionTasks(TransactionCalls):
         return 0.0
 
     async def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> None:
-        """Begin the operation, or take part in one that was begun; wait for the outcome, and see it.
+        """Begin the operation, or resume an operation that an earlier call has begun; wait for the outcome.
 
-        `send_offsets` is not finished by another call: the commit waits for these offsets.
+        The first `_run` of the base class begins the operation, and times out at once unless there is an outcome. The second one takes the
+        outcome. `send_offsets` does not resume an earlier call: the commit waits for those offsets.
         """
         mine = self._occupy(what)
         limit = self._config.max_block_ms / 1000 if timeout is None else timeout
@@ -61,7 +62,7 @@ class TransactionTasks(TransactionCalls):
             await self._home.done(self._unseen.promise, system.monotonic() + limit)
             super()._run(what, start, limit)
         finally:
-            if self._busy is mine:  # otherwise the event loop of this task was closed, and a task of another one is in a call
+            if self._busy is mine:  # otherwise the event loop of this task was closed, and a task of another loop is in a call
                 self._busy = None
                 if not resumes:
                     self.forget(what)
@@ -71,17 +72,17 @@ class TransactionTasks(TransactionCalls):
         busy = self._busy
         if busy is not None and not busy.tasks.over:
             raise TransactionError(f"a task called {what} while another is in {busy.what}: one task begins and ends the transactions")
-        if busy is not None:  # its event loop was closed, so it never goes on
+        if busy is not None:  # the event loop of that call was closed, so the call never goes on, and its own `finally` never runs
             self.forget(SEND_OFFSETS)
         self._busy = busy = Busy(what, self._home.tasks)
         return busy
 
 
 class ReadingTaskConsumer(Protocol):
-    """An aio.Consumer."""
+    """An `aio.Consumer` whose offsets become part of a transaction."""
 
     def _in_task_transaction(self) -> TransactionalReads:
-        """Raises ConfigError if its offsets cannot be part of a transaction."""
+        """The consumer's side of transactions. Raises ConfigError if its offsets cannot be part of one."""
 
 
 def _reads_of(consumer: ReadingTaskConsumer) -> TransactionalReads:

@@ -1,7 +1,7 @@
-"""How a consumer waits in tasks. Rule: cancelling a call ends its wait at once; a method of the listener that has begun runs to its end.
+"""Implements the waits of a consumer's steps in tasks. Invariant: cancelling a call ends its wait at once, and never a listener's method.
 
-A coroutine of the listener has a task of its own, so that cancelling a poll does not cancel it: the next call that needs its end waits for
-it again.
+A coroutine of the listener runs in a task of its own, which the cancellation of a poll does not cancel. The next call that needs the end of
+that coroutine waits for it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def run(steps: Steps[T]) -> Steps[T]:
 
 
 class TaskWaits(ThreadWaits):
-    """Waits of tasks; of a thread, once the consumer is `detached` from its event loop."""
+    """Waits that suspend the task; waits of a thread, once the consumer is `detached` from its event loop."""
 
     def __init__(self, home: Home, signal: Signal, guard: TaskGuard) -> None:
-        super().__init__(signal, lambda fn: fn())  # of `fn`, which `Home.call_back` has made
+        super().__init__(signal, lambda fn: fn())  # `Home.call_back` has made `fn`, which itself moves to the event loop
         self._home, self._guard = home, guard
-        self._running: asyncio.Future[Any] | None = None  # a method of the listener
-        self.method = ""  # its name
+        self._running: asyncio.Future[Any] | None = None  # the running method of the listener, if it is a coroutine
+        self.method = ""  # the name of the method
         self.detached = False
 
     @property
@@ -71,7 +71,7 @@ class TaskWaits(ThreadWaits):
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """See Waits.listen."""
-        if self._guard.in_listener():  # a listener that unsubscribes or closes; it has a task of its own already
+        if self._guard.in_listener():  # a method that unsubscribes or closes: it has a task of its own, and must not wait for itself
             event.reported = True
             if isawaitable(result := method(tps)):
                 yield from result.__await__()
@@ -83,7 +83,7 @@ class TaskWaits(ThreadWaits):
             event.reported = True
             result = method(tps)
             if isawaitable(result):
-                self._running = asyncio.ensure_future(result)  # with this context, and so do the tasks that it starts
+                self._running = asyncio.ensure_future(result)  # takes this context with its scope, as do the tasks that it starts
         finally:
             SCOPES.reset(before)
             if self._running is None:
@@ -107,10 +107,10 @@ class TaskWaits(ThreadWaits):
         assert running is not None
         yield from _ended(running).__await__()
         self._running = self._guard.listener_scope = None
-        if not running.cancelled():  # otherwise the event loop has been stopped, or the application did that
+        if not running.cancelled():  # otherwise the event loop was stopped, or the application has cancelled the method
             running.result()
 
 
 async def _ended(running: Awaitable[Any]) -> None:
-    """Wait until it has ended. Cancelling this leaves it alone."""
+    """Wait until `running` has ended. A cancellation of this wait does not cancel `running`."""
     await asyncio.wait([asyncio.ensure_future(running)])
