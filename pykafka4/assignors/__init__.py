@@ -1,18 +1,18 @@
-"""Assignors: how a group's partitions are assigned to its members. Rule: for the same input, the result is that of the Java client's.
+"""Assigns the partitions of a classic group to its members. Invariant: for the same input, the Java client makes the same assignment.
 
-What applications import to use an assignor, or to write one of their own (`Assignor`). In a group with different clients any of them can be
-the leader, so an assignor is an agreement between implementations.
+Applications import assignors from here, or write one of their own (`Assignor`). In a group with different clients, any client can be the
+leader: so an assignor is an agreement between implementations.
 
 Modules; each line imports only from lines below it:
     builtin             the assignors that have a name in `partition_assignment_strategy`
     range               RangeAssignor
     round_robin         RoundRobinAssignor
     sticky              StickyAssignor and CooperativeStickyAssignor
-    sticky_constrained  their algorithm for members with equal subscriptions
-    sticky_general      that for members with different ones
+    sticky_constrained  the sticky algorithm for members with equal subscriptions
+    sticky_general      the sticky algorithm for members with different subscriptions
     racks               members and partitions in racks
-    java                the orders of strings in Java
-    interface           what an assignor gets, and returns
+    java                the orders of strings, maps and sets in Java
+    interface           the interface of assignors: members and partitions go in, an assignment comes out
 """
 
 from pykafka4.assignors.interface import Assignor, GroupMember, PartitionInfo, SendsUserData, Topics

@@ -1,4 +1,4 @@
-"""Built-in assignors. Rule: the names are Java's; `config` lists them as well, and a test compares both."""
+"""Lists the built-in assignors by name. Invariant: the names are those in Java and in the options; a test compares the options."""
 
 from __future__ import annotations
 

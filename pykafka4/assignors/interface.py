@@ -1,4 +1,4 @@
-"""Interface of assignors. Rule: an assignor is a function of its arguments; what the leader knows of a group is in them."""
+"""Declares the interface of assignors. Invariant: an assignment depends only on the arguments, which have all that the leader knows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Assignor", "GroupAssignment", "GroupMember", "PartitionInfo", "Sends
 
 @attrs.frozen
 class GroupMember:
-    """A member as the leader of its group sees it: what it sent in JoinGroup.
+    """A member of the group, with the values that it sent in JoinGroup.
 
-    `instance_id` is the `group_instance_id` of a static member. `owned` are the partitions that it holds while it joins: with an eager
-    assignor none. `generation` is the one in which it got them; -1: none, or a client that does not send it. `rack` is its `client_rack`,
-    `user_data` what its assignor returned from `user_data`.
+    `instance_id` is the `group_instance_id` of a static member. `owned` are the partitions that the member holds while it joins: with an
+    eager assignor none. `generation` is the generation that assigned them; -1: none, or the client does not send it. `rack` is the member's
+    `client_rack`. `user_data` are the bytes that `SendsUserData.user_data` returned at the member.
     """
 
     member_id: str
@@ -31,7 +31,7 @@ class GroupMember:
 
 
 class PartitionInfo(NamedTuple):
-    """A partition of a subscribed topic: the broker id of its leader (None: it has none now), and the racks of its replicas.
+    """A partition of a subscribed topic: the broker id of its leader (None: there is no leader now), and the racks of its replicas.
 
     `racks` is empty if the racks of the brokers are unknown.
     """
@@ -43,7 +43,7 @@ class PartitionInfo(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition as it is returned from `Assignor.assign`."""
+        """The partition in the form that `Assignor.assign` returns."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -52,35 +52,42 @@ GroupAssignment: TypeAlias = Mapping[str, Iterable[TopicPartition]]
 
 
 class Assignor(Protocol):
-    """How partitions are assigned to the members of a group; an object for the option `partition_assignment_strategy`.
+    """An algorithm that assigns partitions to the members of a group; an object for the option `partition_assignment_strategy`.
 
-    The group chooses an assignor that all members have listed, by `name`, and its leader calls `assign`. Several consumers may use the
-    object at once, so it keeps nothing between calls; it must pickle if the options do. It is called on a thread of the client, never on
-    the one that polls. If it has not returned in three quarters of `session_timeout_ms`, the leader leaves the group.
+    The group chooses, by `name`, an assignor that all members have listed, and its leader calls `assign`. Several consumers may use the
+    object at once, so it keeps nothing between calls. The object must pickle if the options do. The calls come from a thread of the client,
+    never from the thread that polls. If `assign` has not returned within three quarters of `session_timeout_ms`, the leader leaves the
+    group.
     """
 
     @property
     def name(self) -> str:
-        """The name by which the members of a group agree on it; not that of another assignor in the option."""
+        """The name by which the members of a group agree on this assignor. Assignors in one option have different names."""
 
     @property
     def cooperative(self) -> bool:
-        """Whether members keep their partitions while they join (KIP-429). Then `assign` must not give a partition to a member while
-        another one owns it: it leaves the partition out, which makes its owner release it, and assigns it in the next rebalance."""
+        """Whether members keep their partitions while they join (KIP-429).
+
+        Then `assign` must not give a partition to a member while another member owns it. `assign` leaves the partition out, so that its
+        owner releases it, and assigns it in the next rebalance.
+        """
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> GroupAssignment:
-        """The partitions of each member, by member id; a member that is left out gets none.
+        """The partitions of each member, by member id. A member that is left out gets no partitions.
 
         `members` are in the order in which the coordinator lists them, which differs from one rebalance to the next. `topics` has the
-        partitions, in order, of each topic to which any of them is subscribed; topics that do not exist are left out. A member can only get
-        existing partitions of its own topics, and each partition only one member: the leader checks that.
+        partitions, in order, of each topic to which a member is subscribed; topics that do not exist are left out. A member can only get
+        existing partitions of its own topics, and a partition can only go to one member: the leader checks both.
         """
 
 
 @runtime_checkable
 class SendsUserData(Protocol):
-    """What an `Assignor` has in addition if its members send data of their own to the leader (`GroupMember.user_data`)."""
+    """The additional method of an `Assignor` whose members send data of their own to the leader (`GroupMember.user_data`)."""
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What this member sends, each time that it joins. `previous`: the partitions that this assignor gave to it last, in `generation`;
-        it may have lost them since. None, and -1: it has had none from this assignor."""
+        """The bytes that this member sends each time that it joins; None for no data.
+
+        `previous` are the partitions that this assignor last gave to the member, in `generation`; the member may have lost them since. A
+        member without an assignment from this assignor gets no partitions, and -1.
+        """

@@ -1,7 +1,7 @@
-"""Java's orders. Rule: members are taken in the order in which Java takes them, because that order decides which member gets what.
+"""Reproduces the orders in which Java takes members and partitions. Invariant: the order is Java's, as it decides which member gets which.
 
-Java ranks members by string comparison. Where it does not rank them, it takes them in the order of a `HashMap`, which is the same in every
-Java process: it follows from the hash codes of the strings, the number of entries, and for equal places the order of insertion.
+Java ranks members by string comparison. Members that it does not rank, Java takes in the order of a `HashMap`. This order is the same in
+every Java process: it follows from the hash codes of the strings, the number of entries, and in one place from the order of insertion.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["PartitionSet", "hash_order", "ranked", "utf16"]
 
 T = TypeVar("T")
 
-LEAST_PLACES: Final = 16  # of a HashMap
+LEAST_PLACES: Final = 16  # places (Java: buckets) of a new HashMap
 WORD: Final = 0xFFFF_FFFF
 
 
 def utf16(text: str) -> bytes:
-    """A key that sorts as `String.compareTo`: by UTF-16 units, not by code points."""
+    """A sort key for the order of `String.compareTo`: by UTF-16 units, not by code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def ranked(members: Iterable[GroupMember]) -> list[GroupMember]:
-    """Static members first, by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`)."""
+    """The members by rank: static members by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`)."""
     return sorted(members, key=_rank)
 
 
@@ -36,16 +36,16 @@ def _rank(member: GroupMember) -> tuple[bool, bytes]:
 
 
 def hash_order(members: Sequence[GroupMember]) -> list[GroupMember]:
-    """The members, inserted in this order, as a `HashMap` with member ids as keys returns them.
+    """The members in the order of a `HashMap` with member ids as keys, into which they were inserted in the given order.
 
-    Not reproduced: eight member ids in one place, which become a tree. Ids end in random UUIDs.
+    Java turns eight entries in one place into a tree, which is not reproduced: member ids end in random UUIDs, and so spread over places.
     """
     last = _places(len(members)) - 1
     return sorted(members, key=lambda member: _spread(_hash(member.member_id)) & last)
 
 
 class PartitionSet:
-    """A `HashSet` of partitions of one topic: only which one comes first matters."""
+    """A `HashSet` of partitions of one topic, of which only the first is used."""
 
     __slots__ = ("_most", "_tps")
 
@@ -57,7 +57,7 @@ class PartitionSet:
         return len(self._tps)
 
     def add(self, tp: TopicPartition) -> None:
-        """Add `tp`, which is not in it."""
+        """Add `tp`, which is not in the set."""
         self._tps[tp] = _spread((31 * (31 + tp.partition) + _hash(tp.topic)) & WORD)
         self._most = max(self._most, len(self._tps))
 
@@ -66,7 +66,7 @@ class PartitionSet:
         del self._tps[tp]
 
     def first(self) -> TopicPartition:
-        """What its iterator returns first."""
+        """The first partition that Java's iterator returns."""
         last = _places(self._most) - 1
         return min(self._tps, key=lambda tp: self._tps[tp] & last)
 
@@ -84,7 +84,7 @@ def _spread(code: int) -> int:
 
 
 def _places(entries: int) -> int:
-    """The places of a HashMap after so many insertions: twice as many as soon as three quarters are exceeded."""
+    """The places of a HashMap with so many entries: their number doubles when more than three quarters of them are used."""
     places = LEAST_PLACES
     while entries > places * 3 // 4:
         places *= 2

@@ -1,6 +1,7 @@
-"""Racks of members and partitions (KIP-881). Rule: racks count only if a member can be in the rack of some partitions and not of others.
+"""Compares the racks of members and partitions (KIP-881).
 
-If every partition has a replica in every rack, or no replica is in a member's rack, an assignment by racks would change nothing.
+Invariant: racks count only if a member shares a rack with some partitions and not with others. If each partition has a replica in every
+rack, or no replica is in a member's rack, an assignment by racks would change nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def racks_matter(member_racks: Collection[str], partitions: Iterable[PartitionIn
 
 
 class Racks:
-    """What the sticky assignors know of racks."""
+    """The racks of members and partitions, for the sticky assignors."""
 
     __slots__ = ("_takers", "members", "partitions")
 
@@ -39,17 +40,17 @@ class Racks:
         self.partitions: Mapping[TopicPartition, frozenset[str]] = {each.tp: each.racks for each in every} if matter else {}
 
     def differ(self, member_id: str, tp: TopicPartition) -> bool:
-        """Whether the member has a rack, and `tp` no replica in it."""
+        """Whether the member has a rack, and `tp` has no replica in that rack."""
         rack = self.members.get(member_id)
         return rack is not None and rack not in self.partitions[tp]
 
     def by_takers(self, tps: list[TopicPartition]) -> list[TopicPartition]:
-        """Those that few members share a rack with first."""
+        """The partitions ordered by the number of members in their racks, lowest first."""
         takers = self._takers
         return sorted(tps, key=lambda tp: takers[tp]) if takers else tps
 
     def next_member(self, tp: TopicPartition, members: Sequence[str], start: int) -> int:
-        """The place of the first member in a rack of `tp`, from `start` on and around; -1: there is none."""
+        """The index of the first member in a rack of `tp`, from `start` on and then from the beginning; -1 if there is none."""
         racks = self.partitions[tp]
         if racks:
             for place in chain(range(start, len(members)), range(min(start, len(members)))):

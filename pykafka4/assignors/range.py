@@ -1,7 +1,7 @@
-"""Range assignor. Rule: of each topic, a member gets a contiguous range of partitions; the first members may get one more.
+"""Assigns to each member a contiguous range of the partitions of each topic. Invariant: per topic the first members have at most one more.
 
-With racks (KIP-881) ranges are no longer contiguous: what can be in the rack of its member is assigned first. The number of partitions of
-each member stays the same, and topics with the same members and as many partitions are still assigned alike.
+With racks (KIP-881) ranges are not contiguous: partitions with a replica in the rack of a member are assigned first. The number of
+partitions of each member stays the same, and topics with the same members and as many partitions are still assigned alike.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ __all__ = ["RangeAssignor"]
 
 
 class RangeAssignor:
-    """Per topic, a contiguous range of partitions for each subscriber. Topics with as many partitions and the same subscribers are
-    assigned alike, so that a member gets the same partition numbers of them. If members and brokers have racks, members get
-    partitions with a replica in their own rack, as far as that changes no number of partitions."""
+    """Gives each subscriber a contiguous range of the partitions of a topic.
+
+    Topics with as many partitions and the same subscribers are assigned alike, so that a member gets the same partition numbers of each. If
+    members and brokers have racks, members get partitions with a replica in their own rack, as far as no member gets more or fewer.
+    """
 
     name: Final = "range"
     cooperative: Final = False
@@ -51,7 +53,7 @@ def _have_racks(members: Sequence[GroupMember]) -> bool:
 
 
 def _ranges(count: int, takers: int) -> Iterable[slice]:
-    """The ranges that are not empty."""
+    """The ranges of `count` partitions for `takers` members, without empty ones."""
     each, extra = divmod(count, takers) if takers else (0, 0)
     for i in range(takers if each else extra):
         first = i * each + min(i, extra)
@@ -60,13 +62,13 @@ def _ranges(count: int, takers: int) -> Iterable[slice]:
 
 @attrs.define(eq=False)
 class TopicState:
-    """What is assigned of a topic."""
+    """One topic during an assignment by racks: its assigned partitions and those that are left."""
 
     partitions: Sequence[PartitionInfo]
-    members: list[GroupMember]  # its subscribers, in rank
-    each: int = attrs.field(init=False)  # partitions of every member, at least
-    extra: int = attrs.field(init=False)  # members that can still get one more
-    left: list[int] = attrs.field(init=False)  # partitions, in order
+    members: list[GroupMember]  # the subscribers, by rank
+    each: int = attrs.field(init=False)  # least number of partitions of a member
+    extra: int = attrs.field(init=False)  # number of members that can still get one partition more
+    left: list[int] = attrs.field(init=False)  # partitions that are not assigned yet, in order
     assigned: dict[str, list[int]] = attrs.field(init=False)
     by_racks: bool = attrs.field(init=False)
 
@@ -78,15 +80,15 @@ class TopicState:
         self.by_racks = racks_matter({member.rack for member in self.members if member.rack}, self.partitions)
 
     def room(self, member: GroupMember) -> int:
-        """How many partitions the member can still get."""
+        """The number of partitions that the member can still get."""
         return max(0, self.each + (self.extra > 0) - len(self.assigned[member.member_id]))
 
     def in_rack(self, member: GroupMember, partition: int) -> bool:
-        """Whether the member may get the partition as far as racks are concerned."""
+        """Whether the member has no rack, or the partition has a replica in its rack."""
         return member.rack is None or member.rack in self.partitions[partition].racks
 
     def give(self, member: GroupMember, partitions: Sequence[int]) -> None:
-        """Assign these."""
+        """Assign `partitions` to the member."""
         mine = self.assigned[member.member_id]
         mine += partitions
         if len(mine) > self.each:
@@ -109,7 +111,10 @@ def _first(count: int, numbers: Iterable[int]) -> list[int]:
 
 
 def _assign_by_racks(states: Sequence[TopicState]) -> None:
-    """What can be in the rack of its member first; topics with the same subscribers and as many partitions together. Then the rest."""
+    """Assign partitions with a replica in the rack of a member first, then the rest.
+
+    Topics with the same subscribers and as many partitions are assigned together.
+    """
     alike: dict[tuple[frozenset[str], int], list[TopicState]] = {}
     for state in states:
         alike.setdefault((frozenset(state.assigned), len(state.partitions)), []).append(state)
@@ -123,7 +128,7 @@ def _assign_by_racks(states: Sequence[TopicState]) -> None:
 
 
 def _assign_alike(states: Sequence[TopicState]) -> None:
-    """Each partition number to the first member that is in the rack of that partition of all topics."""
+    """Give each partition number to the first member whose rack has a replica of that partition of all topics."""
     if not any(member.rack for member in states[0].members):
         return
     remaining = list(states[0].members)

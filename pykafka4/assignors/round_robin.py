@@ -1,4 +1,4 @@
-"""Round-robin assignor. Rule: all partitions are assigned in turns; a member that is not subscribed to the topic is passed over."""
+"""Assigns all partitions to members in turns. Invariant: a member that is not subscribed to the topic is passed over."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ __all__ = ["RoundRobinAssignor"]
 
 
 class RoundRobinAssignor:
-    """One partition after the other to one member after the other. With equal subscriptions the members' numbers of partitions differ by
-    at most one."""
+    """Gives one partition after the other to one member after the other.
+
+    With equal subscriptions the members' numbers of partitions differ by at most one.
+    """
 
     name: Final = "roundrobin"
     cooperative: Final = False

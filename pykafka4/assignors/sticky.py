@@ -1,10 +1,10 @@
-"""Sticky assignors. Rule: members have as equal numbers of partitions as their subscriptions allow, and as few partitions move as possible.
+"""Assigns partitions so that few of them move. Invariant: the members' numbers of partitions are as equal as subscriptions allow.
 
-What both assignors have in common: which partitions each member owned, and which of the two algorithms is used. If all members have
-the same subscription, balance is a matter of numbers alone (`sticky_constrained`); otherwise partitions move one by one (`sticky_general`).
+Both assignors find out which member owned which partition, then use one of two algorithms. If all members have the same subscription, only
+numbers of partitions count for the balance (`sticky_constrained`). Otherwise partitions move one by one (`sticky_general`).
 
-Java's results are reproduced, except where they are invalid: a member without topics gets nothing; a partition that does not exist (any
-more) is not taken for owned; and a partition does not go back to a former owner that is no longer subscribed to its topic.
+The assignments are those of Java, except where Java's are invalid: a member without topics gets nothing; a partition that does not exist
+(any more) does not count as owned; and a partition does not go back to a former owner that is no longer subscribed to its topic.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ NO_GENERATION: Final = -1
 
 @attrs.frozen
 class Owned:
-    """The partitions that a member owned in a generation; None: it does not say in which."""
+    """The partitions that a member owned, and the generation that assigned them; None if the member does not send the generation."""
 
     partitions: Sequence[TopicPartition]
     generation: int | None
 
 
 class StickyAssignor:
-    """Balanced, and partitions stay where they are. Members release all partitions before they join; each sends what it had as its user
-    data, so that the leader can give it the same partitions again."""
+    """Balances the numbers of partitions, and moves few of them.
+
+    Members release all partitions before they join. Each member sends its last partitions as its user data, so that the leader can give
+    them to it again.
+    """
 
     name: Final = "sticky"
     cooperative: Final = False
@@ -50,7 +53,7 @@ class StickyAssignor:
         return _assign(members, topics, _sent_as_user_data)[0]
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """See `SendsUserData.user_data`: version 1 of the schema of Java's StickyAssignor, version 0 and the generation."""
+        """See `SendsUserData.user_data`. The bytes are version 1 of Java's StickyAssignor: version 0, followed by the generation."""
         if generation == NO_GENERATION:
             return None
         parts = [(topic.encode(), [tp.partition for tp in tps]) for topic, tps in groupby(sorted(previous), attrgetter("topic"))]
@@ -61,8 +64,10 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Balanced, and partitions stay where they are; members keep reading those that stay during a rebalance (KIP-429). A partition that
-    moves is left out of the assignment until its owner has released it."""
+    """Balances the numbers of partitions, and moves few of them; members go on reading the others during a rebalance (KIP-429).
+
+    A partition that moves is left out of the assignment until its owner has released it.
+    """
 
     name: Final = "cooperative-sticky"
     cooperative: Final = True
@@ -75,14 +80,14 @@ class CooperativeStickyAssignor:
         return result
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """See `SendsUserData.user_data`: the generation, for leaders that do not know the field of the subscription."""
+        """See `SendsUserData.user_data`. The bytes are the generation, for leaders that do not know its field in the subscription."""
         return struct.pack(">i", generation)
 
 
 def _assign(
     members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]
 ) -> tuple[Assignment, Mapping[TopicPartition, str] | None]:
-    """The assignment, and the partitions in it that another member owned, with the new one; None: not known."""
+    """(assignment, the partitions in it that another member owned, with the new owner). None: the algorithm does not know these."""
     result: Assignment = {member.member_id: [] for member in members}
     takers = hash_order([member for member in members if member.topics])
     if not takers:
@@ -97,14 +102,14 @@ def _assign(
 
 
 def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPartition, str]:
-    """The partitions that one member gets and another one, which owns them, does not."""
+    """The partitions that a member gets while another member owns them, with the member that gets them."""
     revoked = {tp for member in members for tp in set(member.owned).difference(result[member.member_id])}
     added = {tp: member.member_id for member in members for tp in set(result[member.member_id]).difference(member.owned)}
     return {tp: taker for tp, taker in added.items() if tp in revoked}
 
 
 class Claims:
-    """Which member owned which partition, if several claim it: the one of the latest generation."""
+    """The owner of each partition. If several members claim a partition, the claim from the latest generation counts."""
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:
         self._said = {member.member_id: owned_by(member) for member in members}
@@ -123,7 +128,7 @@ class Claims:
             self.owned[name][tp] = None
             self._owners[tp] = name
             return
-        others = self._generations[other]  # of the subscription, even if the user data says something else: as in Java
+        others = self._generations[other]  # from the field of the subscription, even if the user data has another: as in Java
         if generation < others:
             return
         self.owned[other].pop(tp, None)
@@ -134,7 +139,7 @@ class Claims:
             self.owned[name][tp] = None
 
     def former(self) -> dict[TopicPartition, str]:
-        """The last owners in generations before the latest one."""
+        """The last owner of each partition before the latest generation."""
         known = {name: NO_GENERATION if said.generation is None else said.generation for name, said in self._said.items()}
         latest = max(NO_GENERATION, *known.values())
         found: dict[TopicPartition, str] = {}
@@ -159,7 +164,7 @@ def _sent_as_owned(member: GroupMember) -> Owned:
 
 
 def _sent_as_user_data(member: GroupMember) -> Owned:
-    """Of a sticky member: it owns nothing when it joins, and says what it had."""
+    """The last partitions of a member with StickyAssignor, which owns none while it joins, from its user data."""
     if not member.user_data:
         return Owned((), None)
     try:
@@ -169,7 +174,7 @@ def _sent_as_user_data(member: GroupMember) -> Owned:
 
 
 def _read_user_data(data: bytes) -> Owned:
-    """Version 1, or 0, which lacks the generation."""
+    """The partitions in user data of version 1, or of version 0, which lacks the generation."""
     at, found = 4, dict[TopicPartition, None]()
     (topics,) = struct.unpack_from(">i", data)
     if topics < 0:

@@ -1,10 +1,10 @@
-"""Sticky assignment of members with equal subscriptions. Rule: the numbers of partitions of any two members differ by at most one.
+"""Assigns partitions to members with equal subscriptions. Invariant: the members' numbers of partitions differ by at most one.
 
-1. Each member keeps what it owned (with racks: what has a replica in its own), as many partitions as it may have.
-2. With racks, members in a rack of a partition get it, in turns.
-3. The rest goes to those that have too few, in turns.
+1. Each member keeps partitions that it owned (with racks: those with a replica in its rack), up to the number that it may have.
+2. With racks, members in a rack of a partition get the partition, in turns.
+3. Members with too few partitions get the rest, in turns.
 
-Every member has at least `least` partitions, and as many members as there are partitions left over have one more.
+Every member has at least `_least` partitions. If the partitions cannot be divided evenly, `_with_more` members have one more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Constrained"]
 
 
 class Constrained:
-    """One assignment. `owned` are its members, in Java's order, and what they owned; `contested` is owned by nobody."""
+    """One assignment. `owned` has the members, in Java's order, with the partitions that they owned; nobody owns `contested` ones."""
 
     def __init__(
         self,
@@ -33,15 +33,15 @@ class Constrained:
         self._topics, self._racks, self._owned, self._contested = topics, racks, owned, contested
         self._least, self._with_more = divmod(sum(map(len, topics.values())), len(owned))
         self._most = self._least + (self._with_more > 0)
-        self._have_more = 0  # members with one more
+        self._have_more = 0  # number of members with one partition more than the least
         self._result: dict[str, list[TopicPartition]] = {name: [] for name in owned}
-        self._below: list[str] = []  # members with less than the least number
-        self._at_least: deque[str] = deque()  # members with exactly that number, which may get one more
-        self._revoked: dict[TopicPartition, str] = {}  # from its owner, unless that gets it again
-        self.moving: dict[TopicPartition, str] = {}  # partitions that another member owned, and the member that gets them
+        self._below: list[str] = []  # members with fewer than the least number of partitions
+        self._at_least: deque[str] = deque()  # members with exactly the least number, which may get one more
+        self._revoked: dict[TopicPartition, str] = {}  # partitions that their owner does not keep in step 1, with the owner
+        self.moving: dict[TopicPartition, str] = {}  # partitions that another member owned, with the member that gets them
 
     def build(self) -> dict[str, list[TopicPartition]]:
-        """The assignment."""
+        """The partitions of each member, by member id."""
         for name, owned in self._owned.items():
             self._keep(name, owned)
         kept = {tp for tps in self._result.values() for tp in tps}
@@ -55,7 +55,7 @@ class Constrained:
         return self._result
 
     def _keep(self, name: str, owned: Collection[TopicPartition]) -> None:
-        """Step 1 of a member."""
+        """Step 1 for one member."""
         for tp in owned:
             if self._racks.differ(name, tp):
                 self._revoked[tp] = name
@@ -63,6 +63,7 @@ class Constrained:
         fit.sort(key=lambda tp: (tp.partition, tp.topic))
         if len(fit) < self._least:
             self._below.append(name)
+        # The first members that own so many partitions keep one more than the least: any other choice would move a partition.
         elif len(fit) >= self._most and self._have_more < self._with_more:
             self._count_one_more()
             self._revoked.update(dict.fromkeys(fit[self._most :], name))
@@ -76,11 +77,11 @@ class Constrained:
 
     def _count_one_more(self) -> None:
         self._have_more += 1
-        if self._have_more == self._with_more:
+        if self._have_more == self._with_more:  # no further member may have one more
             self._at_least.clear()
 
     def _fill_by_racks(self, rest: list[TopicPartition]) -> list[TopicPartition]:
-        """Step 2. Returns what is still left."""
+        """Step 2. Returns the partitions that are left."""
         left, turn = [], 0
         for tp in rest:
             place = self._racks.next_member(tp, self._below, turn)
@@ -99,7 +100,7 @@ class Constrained:
         return left
 
     def _take_turn(self, name: str, place: int) -> int:
-        """`name` is about to get one more; returns whose turn is next."""
+        """Count the partition that `name` gets next; returns the index of the member whose turn is next."""
         count = len(self._result[name]) + 1
         if count >= self._least:
             del self._below[place]

@@ -1,9 +1,9 @@
-"""Sticky assignment of members with different subscriptions. Rule: a partition moves only to a member with at least two partitions fewer.
+"""Assigns partitions to members with different subscriptions. Invariant: a partition moves only to a member with at least two fewer.
 
-1. Each member keeps what it owned, if it is still subscribed to it (with racks: if it has a replica in its own).
-2. Each partition that is left goes to the member with the fewest, of those that are subscribed to it (with racks: first in the same rack).
-3. Partitions are moved, one by one, as long as that improves the balance. If a partition of a topic was moved from A to B, and one of that
-   topic is to be moved from B to A, that same partition goes back.
+1. Each member keeps the partitions that it owned and whose topics it is still subscribed to (with racks: those with a replica in its rack).
+2. Each partition that is left goes to the subscribed member with the fewest partitions (with racks: first to members in its racks).
+3. Partitions move one by one, as long as a move improves the balance. If a partition of a topic has moved from A to B, and a partition of
+   the same topic is to move from B to A, then the first one moves back.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ __all__ = ["General"]
 
 
 class Takers:
-    """The members that may take a partition, and the one of them with the fewest partitions; of several, the first by member id.
+    """The members that may take a partition, in a heap by number of partitions and member id.
 
-    The heap may have outdated entries. `first` replaces those with a lower count than the member has now; `lowered` adds one for a member
-    that has lost a partition. So a change costs nothing for the heaps of topics that are not looked at.
+    The heap may have outdated entries. `first` replaces an entry with a lower count than the member has now; `lowered` adds an entry for a
+    member that has lost a partition. So a partition that a member gains costs nothing for the heaps of topics that are not looked at.
     """
 
     __slots__ = ("_counts", "_heap")
 
     def __init__(self, counts: Mapping[str, int], ranks: Mapping[str, int], names: Iterable[str]) -> None:
-        """`counts` changes: partitions per member. `ranks`: the order of member ids."""
+        """`counts` has the present number of partitions of each member, and changes; `ranks` has the order of member ids."""
         self._counts = counts
         self._heap = [(counts[name], ranks[name], name) for name in names]
         heapify(self._heap)
 
     def first(self) -> str | None:
-        """The member with the fewest partitions; None: there is no member."""
+        """The member with the fewest partitions, of several the first by member id; None if there is no member."""
         heap, counts = self._heap, self._counts
         while heap:
             count, rank, name = heap[0]
@@ -46,12 +46,12 @@ class Takers:
         return None
 
     def lowered(self, name: str, rank: int) -> None:
-        """`name` has fewer partitions than before."""
+        """Add an entry for `name`, which has lost a partition."""
         heappush(self._heap, (self._counts[name], rank, name))
 
 
 class General:
-    """One assignment. `owned` are the members, in Java's order, and what they owned; `former` owned it in an earlier generation."""
+    """One assignment. `owned` has the members, in Java's order, with the partitions that they owned; `former` has earlier owners."""
 
     def __init__(
         self,
@@ -69,7 +69,8 @@ class General:
                 self._takers[topic].append(name)
         self._result: dict[str, dict[TopicPartition, None]] = {name: {} for name in self._subscribed}
         self._owner: dict[TopicPartition, str] = {}
-        self._spread: dict[str, Counter[str]] = {topic: Counter() for topic in topics}  # of each topic, how many partitions a member has
+        self._spread: dict[str, Counter[str]] = {topic: Counter() for topic in topics}  # by topic: number of partitions of each member
+        # As in Java: partitions with the fewest possible owners first.
         in_order = sorted(topics, key=lambda topic: (len(self._takers[topic]), topic))
         self._every = [each.tp for topic in in_order for each in topics[topic]]
         self._sizes = {name: sum(len(topics[topic]) for topic in wanted) for name, wanted in self._subscribed.items()}
@@ -82,7 +83,7 @@ class General:
         self._near: dict[tuple[Takers, frozenset[str]], Takers] = {}  # by rack set: the members with a rack in the set, or without a rack
         self._moves = Movements()
         self._movable = [topic for topic, takers in self._takers.items() if len(takers) > 1]
-        self._uneven: str | None = None  # a topic with a partition that moves, if that is known
+        self._uneven: str | None = None  # a topic with a partition that can move, found by the last check
 
     def _share_heaps(self) -> None:
         shared: dict[tuple[str, ...], Takers] = {}
@@ -95,7 +96,7 @@ class General:
             self._heaps[topic] = heap
 
     def build(self) -> dict[str, list[TopicPartition]]:
-        """The assignment."""
+        """The partitions of each member, by member id."""
         had_any = bool(self._owner)
         rest = [tp for tp in self._every if tp not in self._owner]
         left = [tp for tp in rest if not (self._racks.members and self._place(tp, self._takers_near(tp)))]
@@ -104,15 +105,16 @@ class General:
         movable = set(self._movable)
         taking_part = [name for name in self._result if self._takes_part(name, movable)]
         before = {name: dict(self._result[name]) for name in taking_part}
-        if not self._must_revoke:
+        if not self._must_revoke:  # first move only partitions that nobody owned, so that owned ones stay
             self._balance([tp for tp in rest if tp.topic in movable])
         moved = self._balance([tp for tp in self._every if tp.topic in movable])
+        # Moves that have not improved the balance as a whole are undone: owned partitions stay.
         if had_any and moved and _imbalance(self._result[name] for name in taking_part) >= _imbalance(before.values()):
             self._result |= before
         return {name: list(tps) for name, tps in self._result.items()}
 
     def _keep(self, owned: Mapping[str, Collection[TopicPartition]]) -> bool:
-        """Step 1. Returns whether any member has to lose a partition that it cannot keep."""
+        """Step 1. Returns whether a member loses a partition that it cannot keep."""
         must_revoke = False
         for name, tps in owned.items():
             for tp in tps:
@@ -129,14 +131,14 @@ class General:
         self._spread[tp.topic][name] += 1
 
     def _place(self, tp: TopicPartition, takers: Takers) -> bool:
-        """Step 2 of a partition; false if there is no member for it."""
+        """Step 2 for one partition. Returns False if there is no member for it."""
         name = takers.first()
         if name is not None:
             self._put(tp, name)
         return name is not None
 
     def _takers_near(self, tp: TopicPartition) -> Takers:
-        """The members that can take `tp` without a difference of racks."""
+        """The subscribed members with a rack of `tp`, or without a rack."""
         key = self._heaps[tp.topic], self._racks.partitions[tp]
         found = self._near.get(key)
         if found is None:
@@ -152,7 +154,7 @@ class General:
     # ---- step 3
 
     def _balance(self, tps: Sequence[TopicPartition]) -> bool:
-        """Move some of `tps` until that improves nothing any more; returns whether any was moved."""
+        """Move partitions of `tps` until no move improves the balance; returns whether a partition was moved."""
         moved, again = False, True
         while again and not self._is_balanced():
             again = False
@@ -166,7 +168,7 @@ class General:
         return moved
 
     def _better_owner(self, tp: TopicPartition) -> str | None:
-        """The member to which `tp` is to be moved."""
+        """The member to which `tp` is to be moved; None if no move improves the balance. A former owner comes first."""
         counts, former = self._counts, self._former.get(tp)
         count = counts[self._owner[tp]]
         if former is not None and tp.topic in self._subscribed[former] and count > counts[former] + 1:
@@ -185,7 +187,7 @@ class General:
         self._put(tp, taker)
 
     def _is_balanced(self) -> bool:
-        """Whether no member could get a partition from one that has at least two more."""
+        """Whether no member can get a partition from a member with at least two more."""
         if self._uneven is None or not self._is_uneven(self._uneven):
             self._uneven = next(filter(self._is_uneven, self._movable), None)
         return self._uneven is None
@@ -196,7 +198,7 @@ class General:
 
 
 class Movements:
-    """The partitions that were moved, and between which members."""
+    """The partitions that were moved, by the pair of members (origin, present owner)."""
 
     __slots__ = ("_by_topic", "_pairs")
 
@@ -205,7 +207,7 @@ class Movements:
         self._by_topic: dict[str, dict[tuple[str, str], PartitionSet]] = {}
 
     def add(self, tp: TopicPartition, owner: str, taker: str) -> None:
-        """`tp` is moved from `owner` to `taker`; what it was before counts as its origin."""
+        """Note that `tp` moves from `owner` to `taker`. If it has moved before, its first owner stays the origin."""
         pair = self._pairs.pop(tp, None)
         topic = self._by_topic.setdefault(tp.topic, {})
         if pair is not None:
@@ -218,13 +220,13 @@ class Movements:
             topic.setdefault((owner, taker), PartitionSet()).add(tp)
 
     def instead_of(self, tp: TopicPartition, owner: str, taker: str) -> TopicPartition:
-        """The partition to move from `owner` to `taker`: one of the same topic that was moved the other way, if there is one."""
+        """The partition to move from `owner` to `taker`: a partition of the same topic that has moved the other way, otherwise `tp`."""
         source, _ = self._pairs.get(tp, (owner, taker))
         moved_back = self._by_topic.get(tp.topic, {}).get((taker, source))
         return tp if moved_back is None else moved_back.first()
 
 
 def _imbalance(shares: Iterable[Collection[TopicPartition]]) -> int:
-    """The sum, over all pairs of members, of the difference of their numbers of partitions."""
+    """The sum, over all pairs of members, of the difference between their numbers of partitions."""
     counts = sorted(map(len, shares))
     return sum(count * (2 * place - len(counts) + 1) for place, count in enumerate(counts))

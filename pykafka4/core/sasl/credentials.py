@@ -1,6 +1,6 @@
-"""Credentials. Rule: `repr` and errors hide user name and password, and they are pickled nowhere.
+"""Checks and keeps a user name and a password. Invariant: no `repr`, no error and no pickle shows either.
 
-What is invalid is a ConfigError that names the value and its type, never the value itself.
+An invalid user name or password raises ConfigError, which says which of the two it is, and its type, but not the value.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ __all__ = ["SaslCredentials", "text_of"]
 
 
 def text_of(value: object, what: str) -> str:
-    """`value` as a plain str if it is text that UTF-8 can encode, and not empty. Otherwise ConfigError, which calls it `what`."""
+    """`value` as a plain str. Raises ConfigError, which calls the value `what`, if it is empty or no text that UTF-8 can encode."""
     if not isinstance(value, str):
         raise ConfigError(f"{what} must be a str, not {type(value).__name__}")
-    text = str.__str__(value)  # of a subclass, whatever its methods return
+    text = str.__str__(value)  # a subclass of str may have methods that return another text
     if not text:
         raise ConfigError(f"{what} is empty; check where it is read from")
-    if any("\ud800" <= character <= "\udfff" for character in text):  # looked for here, as the error of `encode` would hold the value
+    if any("\ud800" <= character <= "\udfff" for character in text):  # `encode` would raise an error that holds the value
         raise ConfigError(f"{what} has a lone surrogate, which UTF-8 cannot encode; decode it as UTF-8 where it is read")
     return text
 
@@ -36,9 +36,9 @@ def _password(value: str) -> str:
 
 @attrs.frozen
 class SaslCredentials(Secret):
-    """User name and password, for PLAIN and SCRAM. `is_token`: those of a delegation token."""
+    """User name and password for PLAIN and SCRAM. `is_token`: they are the id and the secret of a delegation token."""
 
     username: str = attrs.field(converter=_username, repr=hidden)
     password: str = attrs.field(converter=_password, repr=hidden)
     is_token: bool = attrs.field(default=False, repr=False)
-    salted: Salted = attrs.field(factory=Salted, init=False, repr=False, eq=False)  # here, so that all connections share it
+    salted: Salted = attrs.field(factory=Salted, init=False, repr=False, eq=False)  # all connections share the derived keys

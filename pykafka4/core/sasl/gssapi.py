@@ -1,7 +1,9 @@
-"""GSSAPI (RFC 4752): Kerberos. Rule: complete only after the broker has proved that it has the service's key; no security layer is chosen.
+"""Authenticates a client by GSSAPI with Kerberos (RFC 4752).
 
-A broker sends three messages: its token, which is the proof; the security layers that it offers; and an empty one. The context is that of a
-Kerberos library (`net/kerberos.py`). It may need a KDC for the client's token, so that is made before the exchange begins.
+Invariant: the exchange completes only after the broker has proved that it has the service's key; the client chooses no security layer.
+
+A broker sends three messages: its token, which is the proof; the security layers that it offers; an empty message. The context comes from a
+Kerberos library (`net/kerberos.py`). The library may need a KDC for the client's token, so the token is made before the exchange begins.
 """
 
 from __future__ import annotations
@@ -12,35 +14,35 @@ from pykafka4.core.sasl.mechanism import Exchange, failed
 
 __all__ = ["Context", "Gssapi"]
 
-NO_LAYER: Final = 1  # of the bits for layers: messages are neither signed nor encrypted by GSSAPI; 2 and 4 are signed and encrypted
-OFFER: Final = 4  # bytes: the layers, and the longest message of a layer
+NO_LAYER: Final = 1  # the bit for messages that GSSAPI neither signs nor encrypts; 2 stands for signed, 4 for encrypted messages
+OFFER: Final = 4  # bytes of the offer: the bits of the layers, and the length of the longest message
 ODD: Final = "the broker does not speak GSSAPI as in RFC 4752: check the program that listens there"
 
 
 class Context(Protocol):
-    """The security context with one broker. What it refuses is an AuthenticationError."""
+    """The security context with one broker. A call that the context refuses raises AuthenticationError."""
 
     def step(self, token: bytes) -> tuple[bytes, bool]:
-        """Take the broker's token. What the library answers (usually nothing), and whether both sides have now proved who they are."""
+        """Take the broker's token. Returns the library's answer (usually empty), and whether both sides have proved their identities."""
 
     def unwrap(self, message: bytes) -> bytes:
         """The content of a message that the broker has signed."""
 
     def wrap(self, content: bytes) -> bytes:
-        """A signed message."""
+        """A signed message with `content`."""
 
 
 class Gssapi(Exchange):
-    """GSSAPI with Kerberos 5."""
+    """One exchange of GSSAPI with Kerberos 5."""
 
     name = "GSSAPI"
 
     def __init__(self, context: Context, token: bytes, service: str) -> None:
-        """`token`: the first one of `context`. `service`: the broker's principal, for messages."""
+        """`token` is the client's token, from `context`. `service` is the broker's principal, for messages."""
         super().__init__()
         self._context, self._token, self._service = context, token, service
-        self._is_proved = False  # whether the broker has proved who it is
-        self._has_chosen = False  # whether the security layer is agreed upon
+        self._is_proved = False  # the broker has proved its identity
+        self._has_chosen = False  # the client has chosen a security layer
 
     def slow(self, challenge: bytes) -> bool:
         return True  # the library may pass its work on to another process (gssproxy)
@@ -64,9 +66,10 @@ class Gssapi(Exchange):
         return answer
 
     def _choose(self, message: bytes) -> bytes:
-        """The answer to the offer: no layer, and no other identity than the ticket's.
+        """The answer to the offer of layers: no layer, and no other identity than the ticket has.
 
-        The longest message is to be 0 without a layer (RFC 4752, section 3.1). Java says 65,536 all the same, so it is not looked at.
+        Without a layer the length of the longest message should be 0 (RFC 4752, section 3.1). Java sends 65,536 all the same, so the length
+        is not checked.
         """
         offer = self._context.unwrap(message)
         if len(offer) != OFFER:

@@ -1,7 +1,9 @@
-"""Mechanism. Rule: only DONE is success, a broker's message leads there or to AuthenticationError, and no message repeats a secret.
+"""Declares the interface of mechanisms, and keeps the state of an exchange.
 
-An error is made outside of an `except` block whose exception would hold what was received: `from None` hides a context, but keeps it.
-A mechanism serves one exchange: each connection, and each renewed authentication on it, makes a new one.
+Invariant: only DONE is success, each message of a broker leads to the next state or to AuthenticationError, and no error repeats a secret.
+
+An error is made outside of an `except` block whose exception may hold a secret: `from None` hides a context, but keeps it. A mechanism
+serves one exchange: each connection, and each renewed authentication on a connection, makes a new one.
 """
 
 from __future__ import annotations
@@ -22,30 +24,30 @@ OUT_OF_ORDER: Final = BY_NAME["ILLEGAL_SASL_STATE"]
 
 
 class Mechanism(Protocol):
-    """One exchange with one broker. Errors are the reason alone; who catches them adds the address and the mechanism."""
+    """One exchange with one broker. An error has only the reason: the connection adds the address and the mechanism."""
 
     @property
     def name(self) -> str:
-        """As in SaslHandshake."""
+        """The name of the mechanism in SaslHandshake."""
 
     def first(self) -> bytes:
         """The client's first message."""
 
     def slow(self, challenge: bytes) -> bool:
-        """Whether `next` with this message takes long: then call it off the loop. No two calls may overlap."""
+        """Whether `next` with this message takes long: then the call must not run on the loop. No two calls may overlap."""
 
     def next(self, challenge: bytes) -> bytes | None:
-        """The answer to the broker's message; None: complete, and the broker has proved what it had to."""
+        """The answer to the broker's message; None if the exchange is complete, with the broker's proof if the mechanism has one."""
 
     def refused(self, message: str | None) -> AuthenticationError:
         """The error for a broker that answered with an error code, and `message`, instead of a challenge."""
 
     def secrets(self) -> tuple[str, ...]:
-        """The secrets of this exchange: no message repeats them."""
+        """The secrets of this exchange, which no error message may repeat."""
 
     @property
     def username(self) -> str:
-        """The SASL user name, which messages do not show; empty: there is none."""
+        """The SASL user name, which messages do not show; empty if there is none."""
 
 
 class Step(Enum):
@@ -75,7 +77,7 @@ TABLE = Transitions[Step](
 
 
 def failed(reason: str) -> AuthenticationError:
-    """The error with this reason."""
+    """The error SASL_AUTHENTICATION_FAILED with this reason."""
     return _error(FAILED, reason)
 
 
@@ -86,7 +88,7 @@ def _error(code: ErrorCode, reason: str) -> AuthenticationError:
 
 
 class Exchange(ABC):
-    """The states of a mechanism. Its messages are in `_opening` and `_answer`."""
+    """The common base of mechanisms: states and limits. A mechanism adds its messages, `_opening` and `_answer`."""
 
     name: str
     longest: ClassVar[int] = 8 * 1024  # bytes of a broker's message
@@ -96,7 +98,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def _opening(self) -> bytes:
-        """The first message."""
+        """The client's first message."""
 
     @abstractmethod
     def _answer(self, challenge: bytes) -> bytes | None:
@@ -111,11 +113,11 @@ class Exchange(ABC):
 
     @abstractmethod
     def _advice(self) -> str:
-        """What to check after the broker has refused."""
+        """The part of the error message that says what to check after the broker has refused."""
 
     @property
     def step(self) -> Step:
-        """The state."""
+        """The state of the exchange."""
         return self._step
 
     def first(self) -> bytes:

@@ -1,6 +1,8 @@
-"""OAuthBearer (RFC 7628, KIP-255, KIP-342). Rule: the token is in the first message only, and what it may contain cannot end its field.
+"""Authenticates a client by OAUTHBEARER (RFC 7628, KIP-255, KIP-342), and checks its token.
 
-A broker that refuses the token says why as JSON, gets one byte, and then reports the failure: the reason is kept for that error.
+Invariant: only the first message has the token, and no character that a token or an extension may have ends its field.
+
+A broker that refuses the token sends the reason as JSON, gets one byte, and then reports the failure. The reason is kept for that error.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from pykafka4.options.secret import Secret, hidden
 
 __all__ = ["LONGEST_TOKEN", "OAuthBearer", "Token", "token_of"]
 
-LONGEST_TOKEN: Final = 256 * 1024  # characters; a broker reads at most 512 KiB (sasl.server.max.receive.size)
-REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05  # parts of a token's life, as in Java (sasl.login.refresh.window.*)
-MILLISECONDS: Final = 1e11  # seconds after the year 5000, milliseconds before 1974
+LONGEST_TOKEN: Final = 256 * 1024  # characters; a broker reads at most 512 KiB by default (sasl.server.max.receive.size)
+REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05  # parts of a token's remaining life, as in Java (sasl.login.refresh.window.*)
+MILLISECONDS: Final = 1e11  # a larger time is in milliseconds: 1e11 s after 1970 is after the year 5000, 1e11 ms is in 1973
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
-NAME: Final = re.compile(r"[A-Za-z]+")  # these two as in Java (OAuthBearerClientInitialResponse)
+NAME: Final = re.compile(r"[A-Za-z]+")  # NAME and VALUE of an extension are as in Java (OAuthBearerClientInitialResponse)
 VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
-RESERVED: Final = "auth"  # names the token itself
+RESERVED: Final = "auth"  # the name of the token's field
 END: Final = "\x01"
 SHAPES: Final = "a str, a Token, or a tuple (token, expires at[, principal[, extensions]])"
 
@@ -78,7 +80,10 @@ def _names(extensions: Mapping[str, str]) -> str:
 
 @attrs.frozen
 class Token(Secret):
-    """A bearer token. `expires_at` is in seconds since 1970 (None: unknown, it is not refreshed in time); `principal` is for messages."""
+    """A bearer token. `expires_at` is in seconds since 1970 (None: unknown, so the token is not refreshed before it expires).
+
+    `principal` is for messages. Invalid values raise ConfigError.
+    """
 
     value: str = attrs.field(converter=_value, repr=hidden)
     expires_at: float | None = attrs.field(converter=_expiry, default=None)
@@ -86,14 +91,14 @@ class Token(Secret):
     extensions: Mapping[str, str] = attrs.field(converter=_extensions, default=None, hash=False, repr=_names)
 
     def refresh_at(self, now: float, jitter: float) -> float:
-        """When to ask for the next one: after 80 to 85 % of what is left of its life at `now`. `jitter`: random, from 0 to 1."""
+        """The time to get the next token: after 80 to 85 % of the life that is left at `now`. `jitter` is random, from 0 to 1."""
         if self.expires_at is None:
             return INFINITY
         return now + (self.expires_at - now) * (REFRESH_FACTOR + REFRESH_JITTER * jitter)
 
 
 def token_of(returned: object, now: float, source: str = "the OAuth token callable") -> Token:
-    """What `source` returned, checked: see SHAPES. ConfigError if it is something else, or the token has expired at `now`."""
+    """The token that `source` returned in one of the SHAPES. Raises ConfigError for another object, and for a token expired at `now`."""
     if isinstance(returned, Token):
         token = returned
     elif isinstance(returned, str):
@@ -112,7 +117,7 @@ def token_of(returned: object, now: float, source: str = "the OAuth token callab
 
 
 class OAuthBearer(Exchange):
-    """OAUTHBEARER: one message, which the broker accepts with an empty one or refuses with JSON."""
+    """One exchange of OAUTHBEARER: one message, which the broker accepts with an empty message or refuses with JSON."""
 
     name = "OAUTHBEARER"
     longest = 64 * 1024
@@ -120,7 +125,7 @@ class OAuthBearer(Exchange):
     def __init__(self, token: Token) -> None:
         super().__init__()
         self._token = token
-        self._reason: str | None = None  # the broker's, once it has refused the token
+        self._reason: str | None = None  # the broker's reason for a refusal
 
     def _opening(self) -> bytes:
         fields = [f"auth=Bearer {self._token.value}", *(f"{name}={value}" for name, value in self._token.extensions.items())]
@@ -135,7 +140,7 @@ class OAuthBearer(Exchange):
         return END.encode()
 
     def _read(self, challenge: bytes) -> str:
-        """The reason in the broker's JSON, or that there is none."""
+        """The reason in the broker's JSON; `without a status` if it has none."""
         try:
             found: Any = json.loads(challenge)
         except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Plain (RFC 4616). Rule: the password goes over the wire as it is, so the caller warns where there is no TLS."""
+"""Authenticates a client by PLAIN (RFC 4616), which sends the password itself: without TLS, the caller has to warn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Plain"]
 
 
 class Plain(Exchange):
-    """PLAIN: one message, which the broker accepts with an empty one."""
+    """One exchange of PLAIN: one message, which the broker accepts with an empty message."""
 
     name = "PLAIN"
 

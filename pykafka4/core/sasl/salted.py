@@ -1,7 +1,7 @@
-"""Salted. Rule: it keeps keys, never the password, and a key is derived once for each salt: each derivation takes milliseconds of CPU.
+"""Derives the keys of SCRAM from a password and a salt. Invariant: keys are kept and never shown, the password is not kept.
 
-A user has the same salt and iterations at every broker, so reconnecting costs nothing. Whoever has the keys can authenticate as the user:
-nothing here shows them.
+A derivation takes milliseconds of CPU. A user has the same salt and iterations at every broker, so only the first connection needs one.
+Keys are secret, because they suffice to authenticate as the user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykafka4.options.secret import Secret
 
 __all__ = ["MOST_KEYS", "Keys", "Salted"]
 
-MOST_KEYS: Final = 16  # a user has a salt per mechanism; a peer that invents salts must not fill the memory
+MOST_KEYS: Final = 16  # a user has one salt for each mechanism; a peer that makes up new salts must not fill the memory
 _Source: TypeAlias = tuple[str, bytes, int]
 
 
@@ -29,7 +29,7 @@ class Keys(Secret):
 
 
 class Salted:
-    """The keys of one password, by algorithm, salt and iterations. Threads may derive at once: the dict is replaced, never changed."""
+    """The keys of one password, by algorithm, salt and iterations. Threads may derive at once: they replace the dict, never change it."""
 
     __slots__ = ("_keys",)
 
@@ -40,11 +40,11 @@ class Salted:
         return f"<Salted: {len(self._keys)} keys>"
 
     def find(self, algorithm: str, salt: bytes, iterations: int) -> Keys | None:
-        """The keys, if they are derived."""
+        """The keys, if they have been derived."""
         return self._keys.get((algorithm, salt, iterations))
 
     def derive(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> Keys:
-        """The keys; slow when `find` does not have them. ValueError if the system's OpenSSL rejects the parameters (FIPS has minima)."""
+        """The keys; slow if `find` does not have them. Raises ValueError if OpenSSL rejects the parameters (FIPS mode has minima)."""
         if (known := self.find(algorithm, salt, iterations)) is not None:
             return known
         salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)

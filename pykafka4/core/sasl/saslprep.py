@@ -1,11 +1,11 @@
-"""SASLprep (RFC 4013). Rule: no mechanism applies it, because Kafka does not; a refused client is told what it would change.
+"""Prepares a text by SASLprep (RFC 4013), only for error messages: no mechanism applies SASLprep, because Kafka does not.
 
 RFC 5802 prepares user names and passwords. Kafka (`ScramFormatter.normalize`) and Redpanda use them as UTF-8, both to store a credential
-and to check it: a client that turns the password "\u2168" (one character, the Roman number nine) into "IX" would be refused. A server that
-follows the RFC to the letter refuses the other form, so the error names the reason, never the text.
+and to check it: they would refuse a client that turns the password "\u2168" (one character, the Roman number nine) into "IX". A server that
+follows the RFC to the letter refuses the other form. So the error of a refused client says that SASLprep matters, but never shows the text.
 
-Based on `stringprep` of the standard library, which has all the tables. PyPI has no package for this alone: `scramp` has a SASLprep inside
-of a whole SCRAM client, and requires `asn1crypto` (1.2 MB).
+The tables are those of `stringprep` in the standard library. PyPI has no package for SASLprep alone: `scramp` has one inside a whole SCRAM
+client, and requires `asn1crypto` (1.2 MB).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PROHIBITED: Final = (  # RFC 4013, sections 2.3 and 2.5
 
 
 class Prohibited(ValueError):
-    """SASLprep has no form of a text. The message is what the text has."""
+    """SASLprep prohibits a text. The message names the kind of prohibited character, or the other reason."""
 
 
 def difference(text: str) -> str:
-    """What SASLprep makes of `text`, as the end of a sentence about it; empty if it leaves the text as it is."""
+    """The effect of SASLprep on `text`, as the end of a sentence about the text; empty if SASLprep does not change it."""
     try:
         return "" if saslprep(text) == text else "has characters that SASLprep changes: a server that applies it needs the prepared form"
     except Prohibited as error:
@@ -43,7 +43,7 @@ def difference(text: str) -> str:
 
 
 def saslprep(text: str) -> str:
-    """`text`, prepared. Prohibited if something in it is, or nothing remains of it."""
+    """`text` in prepared form. Raises Prohibited for a prohibited character, or if nothing of the text remains."""
     if text.isascii() and text.isprintable():
         return text
     spaced = ("" if stringprep.in_table_b1(c) else " " if stringprep.in_table_c12(c) else c for c in text)

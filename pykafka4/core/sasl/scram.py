@@ -1,8 +1,10 @@
-"""Scram (RFC 5802, RFC 7677). Rule: complete only after the broker has proved that it knows the password's keys, for our nonce.
+"""Authenticates a client by SCRAM (RFC 5802, RFC 7677).
 
-What a broker sends is bounded before work is done for it: length, salt, and iterations, which decide how long the client computes.
-User name and password are used as UTF-8, as Kafka does, without SASLprep (the reason is in `saslprep`); a refusal says where that
-matters. Without channel binding ("n"): Kafka has none.
+Invariant: the exchange completes only after the broker has proved, for the client's nonce, that it knows the password's keys.
+
+A broker's message is checked before it costs work: length, salt, and iterations, which decide how long the client computes. User name and
+password are used as UTF-8, as in Kafka, without SASLprep (the reason is in `saslprep`); the error of a refusal says if that matters. The
+client uses no channel binding ("n"), because Kafka has none.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from pykafka4.errors import AuthenticationError
 __all__ = ["ALGORITHMS", "FEWEST_ITERATIONS", "LONGEST_SALT", "MOST_ITERATIONS", "SHORTEST_NONCE", "Scram"]
 
 ALGORITHMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-FEWEST_ITERATIONS: Final = 4_096  # RFC 7677, section 4, and Kafka's own minimum: with fewer, guessing passwords is cheap
+FEWEST_ITERATIONS: Final = 4_096  # RFC 7677, section 4, and Kafka's own minimum: with fewer, a password is cheap to guess
 MOST_ITERATIONS: Final = 1_000_000  # about half a second of CPU; Kafka stores at most 16,384
-LONGEST_SALT: Final = 1_024  # bytes; Kafka's has 26, Redpanda's 130
+LONGEST_SALT: Final = 1_024  # bytes; Kafka's salt has 26, Redpanda's 130
 SHORTEST_NONCE: Final = 15  # bytes, as in the example of RFC 7677; the client uses more
 
-TOKEN: Final = ",tokenauth=true"  # an extension of Kafka's (KIP-48): the name is that of a delegation token
+TOKEN: Final = ",tokenauth=true"  # Kafka's extension (KIP-48): the user name is the id of a delegation token
 HEADER: Final = "n,,"  # no channel binding, no other identity
 FIELD: Final = re.compile(r"([A-Za-z]+)=([^\0]+)", re.DOTALL)
 NONCE: Final = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
@@ -48,18 +50,18 @@ class Challenge:
 
 
 class Scram(Exchange):
-    """SCRAM-SHA-256 or SCRAM-SHA-512."""
+    """One exchange of SCRAM-SHA-256 or SCRAM-SHA-512."""
 
     def __init__(self, name: str, credentials: SaslCredentials, nonce: bytes) -> None:
-        """`nonce`: 24 or more bytes from `secrets`, new for each exchange."""
+        """`nonce` has 24 or more bytes from `secrets`, new for each exchange."""
         super().__init__()
         if len(nonce) < SHORTEST_NONCE:
             raise ValueError(f"a nonce of {len(nonce)} bytes can be guessed: pass at least {SHORTEST_NONCE}")
         self.name, self._algorithm, self._credentials = name, ALGORITHMS[name], credentials
         self._nonce = binascii.b2a_base64(nonce, newline=False).decode().rstrip("=")
-        self._bare = ""  # the first message without its header, as it is signed
-        self._sent: tuple[str, ...] = ()  # what only the two sides know
-        self._expected: bytes | None = None  # the broker's signature, once our proof is sent
+        self._bare = ""  # the first message without its header, in the form that is signed
+        self._sent: tuple[str, ...] = ()  # values of this exchange that only the two sides know
+        self._expected: bytes | None = None  # the signature that the broker has to send, once the client's proof is sent
 
     def slow(self, challenge: bytes) -> bool:
         if self.step is not Step.WAITING or self._expected is not None or len(challenge) > self.longest:
@@ -100,7 +102,7 @@ class Scram(Exchange):
         return Challenge(text, nonce, _checked_salt(salt), _checked_iterations(iterations))
 
     def _fields(self, message: bytes) -> tuple[str, list[tuple[str, str]]]:
-        """The message as text, and its fields in their order. An error that the broker reports is raised."""
+        """The message as text, and its fields in their order. Raises AuthenticationError for an error that the broker reports."""
         text = _decoded(message)
         found = [FIELD.fullmatch(part) for part in text.split(",")] if text else []
         fields = [(match[1], match[2]) for match in found if match is not None]
@@ -130,7 +132,7 @@ class Scram(Exchange):
         try:
             return self._credentials.salted.derive(self._algorithm, self._credentials.password.encode(), found.salt, found.iterations)
         except ValueError:
-            pass  # raised below, without its context
+            pass  # the error is raised below, without this exception as its context: its frames have the password
         raise failed("OpenSSL rejects the salt or the number of iterations (in FIPS mode); store the credential again with more of both")
 
     def _verify(self, message: bytes, expected: bytes) -> None:

@@ -1,6 +1,6 @@
-"""Pushes a client's metrics to brokers (KIP-714). Rule: brokers that do not offer it get no request, and no push delays anything else.
+"""Pushes a client's metrics to brokers (KIP-714). Invariant: only brokers that offer it get requests, and no push delays other requests.
 
 Modules; each line imports only from lines below it:
-    machine  asks for the metrics that brokers want, and pushes them at their interval
+    machine  requests the list of wanted metrics from a broker, and pushes these at the broker's interval
     otlp     metrics as bytes of OpenTelemetry's protocol
 """

@@ -1,7 +1,8 @@
-"""Pushes metrics. Invariant: at most one request is under way, and none goes to a broker that does not offer it.
+"""Pushes the metrics of one client. Invariant: at most one request is in flight, and only to a broker that offers KIP-714.
 
-Asks a broker which metrics it wants, then pushes them at the broker's interval, to the same broker while it is connected. The first push
-comes after 0.5 to 1.5 intervals, so that clients which start together do not push together. Source: KIP-714, `ClientTelemetryReporter`.
+The machine asks a broker which metrics it wants, then pushes these metrics at the broker's interval, to the same broker while it is
+connected. The first push comes after 0.5 to 1.5 intervals, so that clients which start together do not push together. Source: KIP-714,
+`ClientTelemetryReporter`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ __all__ = ["Figures", "Subscription", "Telemetry", "TelemetryState"]
 
 log = get_log("pykafka4.telemetry")
 
-GET_SUBSCRIPTIONS: Final = 71  # its message is declared only when a broker offers it
-RETRY_S: Final = 300.0  # after a request without a useful response; Java's default
-LEAST_S: Final = 0.1  # between two pushes, whatever a broker says
-NOBODY: Final = UUID(int=0)  # asks the broker to assign an id
+GET_SUBSCRIPTIONS: Final = 71  # the API key as a number: the message is imported only when a broker offers it
+RETRY_S: Final = 300.0  # from a request for subscriptions without a useful response to the next; Java's default
+LEAST_S: Final = 0.1  # the shortest interval between pushes, whatever a broker says
+NOBODY: Final = UUID(int=0)  # the id with which a client asks the broker to assign one
 
 
 class TelemetryState(Enum):
@@ -60,7 +61,7 @@ TABLE = Transitions[S](
 
 
 class Reaction(Enum):
-    """What follows an error."""
+    """The reaction to an error."""
 
     ASK = "ask at once for the metrics that are wanted"
     NEXT = "go on at the next interval"
@@ -80,7 +81,7 @@ REACTIONS: Final = {  # others: NEXT
 
 @attrs.frozen
 class Subscription:
-    """The metrics that the cluster wants. `prefixes` are of names; an empty prefix stands for all. `delta`: sums since the last push."""
+    """The metrics that the cluster wants, by `prefixes` of names (an empty one: all). `delta`: sums count since the last push."""
 
     instance: UUID
     id: int
@@ -96,10 +97,10 @@ class Subscription:
 
 
 class Figures(Protocol):
-    """The values to push."""
+    """The figures of a client, which become metrics."""
 
     def encode(self, subscription: Subscription) -> bytes:
-        """The wanted metrics of this moment, as OpenTelemetry's `MetricsData`; empty if there is none. Loop thread."""
+        """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if there are none. Called on the loop."""
 
 
 @attrs.define(eq=False)
@@ -119,28 +120,28 @@ class _Pushed(Request):
 
 
 class Telemetry:
-    """The pushes of one producer or consumer. `wanted`, for any thread: whether brokers want metrics, and so a last push."""
+    """The machine that pushes the metrics of one producer or consumer. Any thread may read `wanted`."""
 
     def __init__(self, config: ClientConfig, network: Network, random: Random, figures: Figures) -> None:
         self.state = S.WAITING
-        self.subscription: Subscription | None = None  # None: to be asked for
+        self.subscription: Subscription | None = None  # None: a broker has to be asked
         self._config, self._network, self._figures = config, network, figures
         self._instance = NOBODY
-        self._first = random.uniform(0.5, 1.5)
+        self._first = random.uniform(0.5, 1.5)  # intervals until the first push
         self._due = -INFINITY
         self._node: int | None = None
-        self._seen = -1  # the network's changes, when a broker was last looked for
-        self._packs = True  # until brokers refuse a codec
-        self._ended: Callable[[], None] | None = None  # after the last push
+        self._seen = -1  # the count of the network's changes at the last search for a broker
+        self._packs = True  # False once brokers have refused a codec
+        self._ended: Callable[[], None] | None = None  # to be called after the last push
         self._outbox = Outbox()
 
     @property
     def wanted(self) -> bool:
-        """Whether a last push is due when the client is closed."""
+        """Whether brokers want metrics, so that the client pushes once more when it is closed."""
         return self.state in (S.WAITING, S.PUSHING) and self.subscription is not None
 
     def poll(self, now: float) -> Effects:
-        """Ask, or push, if that is due and a broker takes it."""
+        """Request the subscription, or push, if either is due and a broker takes it."""
         if self.state is S.WAITING and now >= self._due and self._find_broker():
             if self.subscription is None:
                 self._ask(now)
@@ -151,7 +152,7 @@ class Telemetry:
         return self._outbox.effects(INFINITY) if self._outbox.requests else NOTHING
 
     def _find_broker(self) -> bool:
-        """Whether a broker that takes metrics is connected. Without one, looks again when the connections have changed."""
+        """Whether a broker that takes metrics is connected. Without one, the next search waits until the connections have changed."""
         if self._node is not None and self._network.is_connected(self._node):
             return True
         if self._seen == self._network.changes:
@@ -160,7 +161,7 @@ class Telemetry:
         return self._node is not None
 
     def _ask(self, now: float) -> None:
-        from pykafka4.wire.protocol.messages_telemetry import GetTelemetrySubscriptionsRequest  # here: few brokers take metrics
+        from pykafka4.wire.protocol.messages_telemetry import GetTelemetrySubscriptionsRequest  # imported here: few brokers take metrics
 
         assert self._node is not None
         self.state = TABLE.move(self.state, S.ASKING)
@@ -168,7 +169,7 @@ class Telemetry:
         self._outbox.send(_Asked(self._node, message, self._deadline(now), machine=self))
 
     def _push(self, now: float, subscription: Subscription, *, terminating: bool) -> None:
-        """Push what is wanted. Nothing is sent if there is nothing, or more than brokers take, except for the end."""
+        """Push the wanted metrics. If there are none, or more than brokers take, only a terminating push is sent, without metrics."""
         from pykafka4.wire.protocol.messages_telemetry import PushTelemetryRequest
 
         assert self._node is not None
@@ -198,7 +199,7 @@ class Telemetry:
         return now + self._config.request_timeout_ms / 1000
 
     def subscribed(self, now: float, outcome: Outcome) -> None:
-        """GetTelemetrySubscriptions has its outcome."""
+        """Take the subscription from the outcome of GetTelemetrySubscriptions."""
         if self.state is S.ENDED or self._failed(now, outcome, RETRY_S):
             return
         assert not isinstance(outcome, Failed)
@@ -216,14 +217,14 @@ class Telemetry:
         )
         self._due = now + interval * self._first
         self._first = 1.0
-        if not found.requested_metrics:  # the cluster may want some later
+        if not found.requested_metrics:  # none now: ask again after the interval, as the cluster may want some later
             self.subscription = None
 
     def _codec(self, accepted: list[int]) -> int:
         return next((codec for codec in accepted if 0 <= codec <= 4), 0) if self._packs else 0
 
     def pushed(self, now: float, outcome: Outcome) -> None:
-        """PushTelemetry has its outcome."""
+        """Set the time of the next push by the outcome of PushTelemetry, or end."""
         if self.state is S.ENDED or self.subscription is None:
             self._tell_end()
             return
@@ -234,7 +235,7 @@ class Telemetry:
             self._finish(now)
 
     def _failed(self, now: float, outcome: Outcome, seconds: float) -> bool:
-        """Whether there is no useful response; the state is WAITING then, or ENDED. `seconds`: until the next attempt."""
+        """Whether there is no useful response; then the next attempt comes after `seconds`. The state becomes WAITING or ENDED."""
         if isinstance(outcome, Failed):
             name = getattr(outcome.reason, "code", None)
             reaction = Reaction.NEXT if outcome.passing else Reaction.STOP
@@ -249,14 +250,14 @@ class Telemetry:
         self._due = now + seconds
         if reaction is Reaction.ASK:
             self._packs = self._packs and name != "UNSUPPORTED_COMPRESSION_TYPE"
-            if self.subscription is not None:  # a broker that answers the question with this error is not asked again at once
+            if self.subscription is not None:  # only after a push: the request for subscriptions is not repeated at once
                 self.subscription, self._due = None, now
         return True
 
     def end(self, now: float, ended: Callable[[], None]) -> None:
-        """Push once more if brokers want metrics, behind a push that is in flight. No other push follows.
+        """Push once more if brokers want metrics, after a push that is in flight. No other push follows.
 
-        `ended` is called when the last push has an outcome, or at once if there is none.
+        `ended` is called when the last push has an outcome, or at once if there is no last push.
         """
         self._ended = ended
         if self.state is not S.PUSHING:
@@ -277,10 +278,10 @@ class Telemetry:
             ended()
 
     def crash(self, reason: Any) -> tuple[Callable[[], None], ...]:
-        """Nobody waits, except for a close."""
+        """End a close that waits for the last push; nobody else waits for this machine."""
         self._tell_end()
         return ()
 
     def gone(self) -> None:
-        """The client is closed."""
+        """Send nothing more: the client is closed."""
         self.state = S.ENDED

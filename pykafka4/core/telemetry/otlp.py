@@ -1,4 +1,4 @@
-"""Encodes metrics in OpenTelemetry's protocol, version 1. Rule: numbers of fields are those of the published .proto files.
+"""Encodes metrics in OpenTelemetry's protocol, version 1. Invariant: field numbers are the numbers in the published .proto files.
 
 Protocol buffers are simple enough to be written by hand: a field is a varint of number and kind, then its value; a message is a field of
 bytes. Source: opentelemetry-proto 1.x, `metrics.proto`, `common.proto`, `resource.proto`.
@@ -17,13 +17,13 @@ from pykafka4.wire.protocol.emitted import uvarint
 __all__ = ["DELTA", "TOTAL", "Gauge", "Sum", "encode"]
 
 VARINT, FIXED64, BYTES = 0, 1, 2  # kinds of fields
-DELTA, TOTAL = 1, 2  # aggregation temporality: since the last push, or since the start
+DELTA, TOTAL = 1, 2  # aggregation temporality of a sum: since the last push, or since the start
 TRUE: Final = 1
 
 
 @attrs.frozen
 class Gauge:
-    """A value of this moment."""
+    """A metric with a present value."""
 
     name: str
     value: float
@@ -32,7 +32,7 @@ class Gauge:
 
 @attrs.frozen
 class Sum:
-    """A value that grows; since when says the start of the whole. `temporality` is DELTA or TOTAL."""
+    """A metric that only grows, counted from `start_ns` of `encode`. `temporality` is DELTA or TOTAL."""
 
     name: str
     value: float
@@ -41,7 +41,7 @@ class Sum:
 
 
 def encode(metrics: Iterable[Gauge | Sum], resource: Mapping[str, str], start_ns: int, now_ns: int) -> bytes:
-    """A `MetricsData` message. Times are nanoseconds since 1970; `start_ns` is where sums begin."""
+    """A `MetricsData` message. Times are nanoseconds since 1970; sums count from `start_ns`."""
     points = [_metric(metric, start_ns, now_ns) for metric in metrics]
     scope = _text(1, "pykafka4")
     scoped = _bytes(1, scope) + b"".join(_bytes(2, point) for point in points)
@@ -57,7 +57,7 @@ def _metric(metric: Gauge | Sum, start_ns: int, now_ns: int) -> bytes:
 
 
 def _attributes(field: int, attributes: Mapping[str, str]) -> bytes:
-    """Fields `KeyValue`, each with an `AnyValue` of text."""
+    """The fields `KeyValue` of `attributes`, each with an `AnyValue` of text."""
     return b"".join(_bytes(field, _text(1, name) + _bytes(2, _text(1, value))) for name, value in attributes.items())
 
 
