@@ -1,9 +1,8 @@
-"""The command line: `pykafka4 …`, also as `python -m pykafka4 …`.
+"""Has the commands of `pykafka4`, also `python -m pykafka4`. Invariants:
 
-Rules:
 * Standard output has the result, as a table or as JSON; errors and notes go to standard error.
-* What destroys something, or moves offsets, needs `--execute`.
-* Names from a cluster are shown without control characters, which could change a terminal.
+* A command that destroys something, or moves offsets, needs `--execute`.
+* No name from a cluster is shown with its control characters, which could change a terminal.
 
 Modules; each line imports only from lines below it:
     main        the table of commands; exit codes
@@ -24,15 +23,15 @@ Modules; each line imports only from lines below it:
     kafka       Java and the jars for it
     transactions  the commands about transactions and producers
     replicas    the commands that move replicas and elect leaders
-    partitions  partitions that a command is about
+    partitions  the partitions that a command names
     offsets     the commands that change groups and offsets
     live        the member that rewinds a running group
-    status      why nothing flows, seen from outside
+    status      finds the reason why nothing flows, from outside
     watch       the status page of a running client, in the terminal
-    arguments   texts of the command line as values
+    arguments   converts texts of the command line to values
     frame       imports commands when they are run; options of all commands
     completion  completes commands and names in shells
-    invocation  which cluster: options, variables, profiles; clients for commands; exit codes
+    invocation  the cluster of a command: options, variables, profiles; clients for commands; exit codes
     profiles    names for clusters, in a file of the user
     streams     standard streams that are closed, full, or without a reader
     listing     the options --json and --execute, and lists

@@ -1,4 +1,4 @@
-"""`acls`: access control lists. Rule: what would be deleted is shown first; what is added can be shown and removed again."""
+"""Lists, adds and removes access control lists: `acls`. `remove` shows the ACLs first, and takes the same options as `add`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["acls"]
 F = TypeVar("F", bound=Callable[..., Any])
 Named = tuple[str, str | None]  # a type of resource, and a name
 COLUMNS: Final = ("principal", "permission", "operation", "resource_type", "resource_name", "pattern", "host")
-NAMES: Final = ("principal", "right", "operation", "on", "name", "pattern", "host")  # of the table, which has to fit 80 columns
+NAMES: Final = ("principal", "right", "operation", "on", "name", "pattern", "host")  # heads of the table, which has to fit 80 columns
 CLUSTER: Final[Named] = ("cluster", "kafka-cluster")
-# The options of resources; types as `Acl` has them.
+# From options to types of resources in an `Acl`.
 TYPES: Final = {
     "topics": "topic",
     "groups": "group",
@@ -28,7 +28,7 @@ TYPES: Final = {
     "delegation_tokens": "delegation-token",
     "user_principals": "user",
 }
-# What kafka-acls makes of --producer and --consumer: the operations on each type of resource.
+# The operations on each type of resource for --producer and --consumer, as in kafka-acls.
 PRODUCER: Final = {"topic": ("WRITE", "DESCRIBE", "CREATE"), "transactional-id": ("WRITE", "DESCRIBE")}
 CONSUMER: Final = {"topic": ("READ", "DESCRIBE"), "group": ("READ",)}
 
@@ -43,7 +43,7 @@ def acls() -> None:
 
 
 def resource_options(command: F) -> F:
-    """The options that name resources."""
+    """Add the options that name resources to a command."""
     for option in reversed(
         (
             click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; '*' stands for all. Can be repeated."),
@@ -59,7 +59,7 @@ def resource_options(command: F) -> F:
 
 
 def rights_options(command: F) -> F:
-    """The options that say who may do what."""
+    """Add the options that name principals, operations and hosts to a command."""
     for option in reversed(
         (
             click.option("--allow-principal", "allow", multiple=True, metavar="PRINCIPAL", help="Who may: User:alice. Can be repeated."),
@@ -77,13 +77,13 @@ def rights_options(command: F) -> F:
 
 
 def named(options: dict[str, Any]) -> list[Named]:
-    """The resources of a command."""
+    """The resources that the options name."""
     found: list[Named] = [(kind, name) for option, kind in TYPES.items() for name in options[option]]
     return found + ([CLUSTER] if options["cluster"] else [])
 
 
 def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[tuple[str, Named]]:
-    """Each operation with its resource. Raises click.UsageError if a shortcut has nothing to work on."""
+    """Yield each operation with its resource. Raises click.UsageError for options that do not go together."""
     shortcuts = [row for row, given in ((PRODUCER, options["producer"]), (CONSUMER, options["consumer"])) if given]
     if options["idempotent"] and not options["producer"]:
         raise click.UsageError("--idempotent goes with --producer")
@@ -105,7 +105,7 @@ def operations(options: dict[str, Any], resources: Iterable[Named]) -> Iterator[
 
 
 def wanted(options: dict[str, Any]) -> list[Acl]:
-    """The ACLs that a command names."""
+    """The ACLs that the options name."""
     who = [(principal, "ALLOW") for principal in options["allow"]] + [(principal, "DENY") for principal in options["deny"]]
     resources = named(options)
     if not who or not resources:
@@ -124,7 +124,7 @@ def wanted(options: dict[str, Any]) -> list[Acl]:
 
 
 def kind_pattern(kind: str, pattern: str) -> str:
-    """The cluster has one name, which is no prefix."""
+    """The pattern for a kind of resource: the cluster has one name, which is no prefix."""
     return "LITERAL" if kind == "cluster" else pattern
 
 

@@ -1,4 +1,4 @@
-"""Arguments of commands. Rule: a text that is not understood ends the command as wrong usage, with what would be right."""
+"""Converts texts of the command line to values. Invariant: a text in another form ends the command as wrong usage, with the right form."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["Goal", "duration", "goal_options", "instant", "is_given", "settings_
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-DIGITS: Final = 12  # of milliseconds since 1970, at least
+DIGITS: Final = 12  # a number with fewer digits is no time in milliseconds since 1970
 SHORT: Final = re.compile(r"(\d{1,9})([smhdw])")
 ISO: Final = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d+)?S)?)?")
 
 
 def targets(texts: Iterable[str]) -> list[str | TopicPartition]:
-    """`orders`, or `orders:0,1` as for Kafka's tools."""
+    """Parse topics and partitions: `orders`, or `orders:0,1` as for Kafka's tools."""
     found: list[str | TopicPartition] = []
     for text in texts:
         topic, colon, numbers = text.partition(":")
@@ -46,7 +46,7 @@ def targets(texts: Iterable[str]) -> list[str | TopicPartition]:
 
 
 def settings_of(texts: Iterable[str], option: str) -> dict[str, str]:
-    """`retention.ms=3600000`; a secret is read from a file: `ssl.keystore.password=@password.txt`."""
+    """Parse settings: `retention.ms=3600000`, or `ssl.keystore.password=@password.txt` for a value in a file."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -64,7 +64,7 @@ def settings_of(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def duration(text: str) -> timedelta:
-    """`90s`, `15m`, `2h`, `1d`, or ISO 8601 as for Kafka's tools: `PT1H30M`."""
+    """Parse a duration: `90s`, `15m`, `2h`, `1d`, or ISO 8601 as for Kafka's tools: `PT1H30M`."""
     try:
         found = _duration(text)
         as_goal(found, None)
@@ -84,9 +84,9 @@ def _duration(text: str) -> timedelta:
 
 
 def instant(text: str) -> datetime:
-    """An ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970.
+    """Parse an ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970.
 
-    A small number is a mistake (seconds, or `20260131`) that would move to the first offsets.
+    A small number is refused: seconds, or `20260131`, would be a time in 1970, and move to the first offsets.
     """
     try:
         if text.isascii() and text.isdigit():
@@ -106,12 +106,12 @@ def instant(text: str) -> datetime:
 
 
 def is_given(value: object) -> bool:
-    """Whether an option is in the command: 0 is a value."""
+    """Whether the command line has an option with this value: 0 is a value, an absent flag is False."""
     return value is not None and value is not False
 
 
 class Goal:
-    """Where offsets are to be moved, from the options of a command: exactly one of them."""
+    """The goal of a command that moves offsets: exactly one of its options."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         given = {name: value for name, value in options.items() if is_given(value)}
@@ -123,7 +123,7 @@ class Goal:
 
     @property
     def is_file(self) -> bool:
-        """Whether the offsets are in a file, which says of which partitions."""
+        """Whether the offsets come from a file, which also names the partitions."""
         return self.name == "from_file"
 
     def options(self, group: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Goal:
         if self.name == "from_file":
             path = Path(value)
             try:
-                text = path.read_bytes().decode("utf-8-sig")  # with its line ends, as an id may contain some
+                text = path.read_bytes().decode("utf-8-sig")  # bytes, to keep line ends: a group id may contain some
             except (OSError, UnicodeDecodeError) as error:
                 raise click.BadParameter(f"{value}: cannot be read: {error}", param_hint="--from-file") from None
             return from_text(text, group, value)
@@ -159,6 +159,6 @@ GOALS: Final = [
 
 
 def goal_options(command: click.Command) -> click.Command:
-    """Add the options that say where offsets are to be moved."""
+    """Add the options of GOALS to a command."""
     command.params += GOALS
     return command

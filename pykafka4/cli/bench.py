@@ -1,5 +1,5 @@
-"""`pykafka4 bench`: how fast the user's own cluster is with this client. Invariant: the topic of the bench is its own, and is deleted, also
-after Ctrl-C; each record counts as produced when the cluster has acknowledged it.
+"""Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench makes a topic of its own, and deletes it, also
+after Ctrl-C; a record counts as produced when the cluster has acknowledged it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from pykafka4.errors import KafkaError
 __all__ = ["bench"]
 
 RECORDS: Final = 1_000_000
-VALUES: Final = 1_000  # different ones, so that a codec has the work that real values give it
-SAMPLE: Final = 100  # at full speed, the latency of each so many records is measured
+VALUES: Final = 1_000  # different values, which give a codec as much work as real ones
+SAMPLE: Final = 100  # at full speed, one in so many records has its latency measured
 MARK: Final = b"pykafka4"
-STAMPED: Final = len(MARK) + 8  # bytes of a value that say when it was sent
-WARM_UP_S: Final = 1.0  # of the latency phase: the first records wait for connections
-STUCK_S: Final = 60.0
+STAMPED: Final = len(MARK) + 8  # bytes of a value with the time of its `send`
+WARM_UP_S: Final = 1.0  # at the start of the latency phase, records wait for connections, and do not count
+STUCK_S: Final = 60.0  # a phase that waits so long for a record fails
 SHOWN: Final = ("p50", "p99", "p99.9")
 
 
 @attrs.frozen
 class Load:
-    """What is sent."""
+    """The records of a bench, and the options of its producers."""
 
     topic: str
     records: int | None
@@ -49,14 +49,14 @@ class Load:
     options: dict[str, Any]  # of the producer
 
     def values(self) -> list[bytes]:
-        """Random letters, as kafka-producer-perf-test sends them."""
+        """Values of random letters, as in kafka-producer-perf-test; the same in each bench."""
         letters = random.Random(0)
         return ["".join(letters.choices(string.ascii_uppercase, k=self.size)).encode() for _ in range(VALUES)]
 
 
 @attrs.frozen
 class Figures:
-    """What a phase has found. Latencies are in seconds, of a sample."""
+    """The figures of a phase. Latencies are in seconds, sorted, and of a sample of the records."""
 
     phase: str
     records: int
@@ -66,13 +66,13 @@ class Figures:
     latencies: Sequence[float] = ()
 
     def quantile(self, part: float) -> float | None:
-        """In milliseconds."""
+        """A quantile of the latencies, in milliseconds; None without latencies."""
         if not self.latencies:
             return None
         return 1000 * self.latencies[min(len(self.latencies) - 1, int(part * len(self.latencies)))]
 
     def json(self) -> dict[str, Any]:
-        """One line for programs."""
+        """The figures as an object for JSON."""
         rate = self.records / self.seconds
         return {
             "phase": self.phase,
@@ -90,19 +90,19 @@ def _rounded(value: float | None) -> float | None:
 
 
 class Clock:
-    """Measures a phase: wall time, and CPU of this process."""
+    """A clock for one phase: wall time, and CPU time of this process."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     def figures(self, phase: str, records: int, size: int, latencies: Sequence[float] = ()) -> Figures:
-        """What has been found since the start."""
+        """The figures since the clock was made."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
         return Figures(phase, records, size, wall, cpu, sorted(latencies))
 
 
 class Bar:
-    """The progress of a phase, on a terminal only."""
+    """The bar with the progress of a phase, on a terminal only."""
 
     def __init__(self, phase: str, total: float | None) -> None:
         screen = Console(stderr=True)
@@ -111,7 +111,7 @@ class Bar:
         self._task = self._progress.add_task(phase, total=total, shown="")
 
     def show(self, done: float, records: int, seconds: float, size: int) -> None:
-        """So much of the total is done."""
+        """Show `done` of the total, and the rates of the records so far."""
         rate = records / max(seconds, 1e-9)
         self._progress.update(self._task, completed=done, shown=f"{records:,} records  {rate:,.0f}/s  {rate * size / 1e6:,.1f} MB/s")
 
@@ -220,22 +220,22 @@ def _with(unit: str, value: float | None, digits: int) -> str | None:
 
 
 class Acks:
-    """Seconds until records were acknowledged. A record that failed ends the bench."""
+    """The seconds from `send` to the acknowledgement, for a sample of records."""
 
     def __init__(self) -> None:
         self.latencies: list[float] = []
 
     def sent(self) -> Any:
-        """A callback for a record that is sent now."""
+        """The callback for a record that is sent now."""
         begin = time.perf_counter()
         return lambda delivery: self.latencies.append(time.perf_counter() - begin)
 
 
 def _produce(invocation: Invocation, load: Load) -> Figures:
-    """As fast as it goes."""
+    """Measure producing at full speed. Raises KafkaError if a record failed."""
     values, acks = load.values(), Acks()
     with invocation.producer(**load.options) as producer, Bar("produce", load.records or load.seconds) as bar:
-        producer.send(load.topic, values[0]).result(STUCK_S)  # connects
+        producer.send(load.topic, values[0]).result(STUCK_S)  # the phase is without the time to connect
         clock, begin, sent = Clock(), time.perf_counter(), 0
         while True:
             passed = time.perf_counter() - begin
@@ -258,7 +258,7 @@ def _produce(invocation: Invocation, load: Load) -> Figures:
 
 
 def _consume(invocation: Invocation, load: Load, records: int) -> Figures:
-    """All that was produced, from the beginning."""
+    """Measure consuming of all produced records, from the beginning."""
     with invocation.consumer(auto_offset_reset="earliest", group_id=None) as consumer, Bar("consume", records) as bar:
         consumer.subscribe([load.topic])
         clock = Clock()
@@ -276,7 +276,7 @@ def _consume(invocation: Invocation, load: Load, records: int) -> Figures:
 
 
 class Reader(threading.Thread):
-    """Reads what is sent, and notes when it was sent and how old it is."""
+    """The thread that reads the paced records, and notes the time of each `send` and the seconds until its arrival."""
 
     def __init__(self, invocation: Invocation, topic: str) -> None:
         super().__init__(name="pykafka4-bench-reader", daemon=True)
@@ -287,7 +287,7 @@ class Reader(threading.Thread):
         self._consumer.subscribe([topic])
 
     def run(self) -> None:
-        """Until `done`."""
+        """Read until `done` is set."""
         try:
             with self._consumer as consumer:
                 while not self.done.is_set():
@@ -298,7 +298,7 @@ class Reader(threading.Thread):
             self.error = error
 
     def since(self, begin: float) -> list[float]:
-        """Latencies of the records that were sent since then. Raises the error that ended the thread."""
+        """The latencies of the records that were sent since `begin`. Raises the error that ended the thread."""
         if self.error is not None:
             raise self.error
         return [seconds for sent, seconds in self.found if sent >= begin]
@@ -316,7 +316,7 @@ def _stamp(value: bytes | None) -> float | None:
 
 
 def _paced(invocation: Invocation, load: Load, rate: int, seconds: float) -> Iterator[Figures]:
-    """`rate` records a second: until the acknowledgement, and until a consumer has the record."""
+    """Measure `rate` records a second: the time to the acknowledgement, and the time to a consumer."""
     filling, acks, reader = b"x" * (load.size - STAMPED), Acks(), Reader(invocation, load.topic)
     reader.start()
     try:
@@ -330,7 +330,7 @@ def _paced(invocation: Invocation, load: Load, rate: int, seconds: float) -> Ite
                 bar.show(now - begin, sent, now - begin, load.size)
                 time.sleep(max(0.0, begin + sent / rate - time.perf_counter()))
             producer.flush()
-            ended = attrs.evolve(clock.figures("ack", sent, load.size, acks.latencies), cpu=None)  # it is that of waiting
+            ended = attrs.evolve(clock.figures("ack", sent, load.size, acks.latencies), cpu=None)  # mostly the CPU time of waiting
         limit = time.perf_counter() + STUCK_S
         while len(found := reader.since(warm)) < measured:
             if time.perf_counter() > limit:

@@ -1,4 +1,4 @@
-"""`cluster`: brokers, the quorum, features, log directories. Rule: nothing is changed without `--execute`."""
+"""Shows brokers, the quorum, features and log directories, and changes features: `cluster`. Nothing is changed without `--execute`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def quorum(invocation: Invocation, json_: bool) -> int:
 
 
 def _texts(_: Any, __: Any, value: Any) -> Any:
-    """Ids as JSON has them."""
+    """Convert ids to texts for JSON."""
     return value if isinstance(value, (int, str, tuple, type(None))) or attrs.has(type(value)) else str(value)
 
 

@@ -1,5 +1,6 @@
-"""Completion in shells. Rule: names of topics and groups are completed if an option before them, a variable or a profile names the cluster,
-and if it answers within a second; whatever fails completes nothing and shows nothing.
+"""Completes commands and names in shells. Names of topics and groups come from the cluster that an option, a variable or a profile names.
+
+Invariant: a failure, or a cluster that does not answer within a second, completes nothing and shows nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPLETE", "NAMES", "completion"]
 
-COMPLETE: Final = "_PYKAFKA4_COMPLETE"  # the variable with which a shell asks for completions
+COMPLETE: Final = "_PYKAFKA4_COMPLETE"  # shells set this variable to get completions
 ANSWER_S: Final = 1.0
 
-# Bash divides words at colons, also `localhost:9092`: so the line up to the cursor is passed on, and divided here.
+# Bash divides words at colons, also in `localhost:9092`, so its words are of no use: the script passes the line up to the cursor, and
+# `Bash` divides it.
 BASH_SCRIPT: Final = """\
 %(complete_func)s() {
     local kind value
@@ -71,18 +73,18 @@ def completion(shell: str) -> int:
 
 
 class TopicName(click.types.StringParamType):
-    """A text that is completed with the cluster's topics."""
+    """The type of an argument that shells complete with the cluster's topics."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """See click."""
         return [CompletionItem(name) for name in self._names(ctx.ensure_object(Invocation)) if name.startswith(incomplete)]
 
     def _names(self, invocation: Invocation) -> list[str]:
-        logging.disable()  # standard error is the line that the user is typing
+        logging.disable()  # a log line would appear in the line that the user types
         try:
             with invocation.admin() as admin:
                 return self._look(admin)
-        except Exception:  # any: there is nobody to tell
+        except Exception:  # of any kind: the user is typing, and can be shown no error
             return []
         finally:
             logging.disable(logging.NOTSET)
@@ -92,10 +94,10 @@ class TopicName(click.types.StringParamType):
 
 
 class GroupName(TopicName):
-    """A text that is completed with the cluster's groups."""
+    """The type of an argument that shells complete with the cluster's groups."""
 
     def _look(self, admin: AdminClient) -> list[str]:
         return [group.group_id for group in admin.list_groups(timeout=ANSWER_S)]
 
 
-NAMES: Final = {"topic": TopicName(), "topics": TopicName(), "group": GroupName(), "groups": GroupName()}  # by the name of a parameter
+NAMES: Final = {"topic": TopicName(), "topics": TopicName(), "group": GroupName(), "groups": GroupName()}  # keys are names of parameters

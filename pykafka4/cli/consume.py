@@ -1,4 +1,4 @@
-"""`consume`: writes the records of topics to standard output. Rule: a group commits only what has been written."""
+"""Writes the records of topics to standard output: `consume`. Invariant: a group commits only written records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pykafka4.consumer.reading.forms import ListForm
 
 __all__ = ["consume"]
 
-MOST: Final = 2_000  # records in a list: more do not fit into caches
+MOST: Final = 2_000  # records in a list; a longer list does not fit into the CPU's caches
 
 
 @click.command(
@@ -55,7 +55,8 @@ def consume(
 ) -> int:
     """Write records to standard output, by default the value of each as a line, and end where the topics end now.
 
-    Without --group nothing is committed. Lists of records of one partition are in order. Deleted records are told, and the exit code is 1.
+    Without --group nothing is committed. Lists of records of one partition are in order. Deleted records are reported, and the exit code is
+    1.
     """
     wanted = {"json": forms["json_"], "hex": forms["hex_"], "raw": forms["raw"]}
     form = form_of(wanted, forms["template"], forms["key_separator"], forms["null"])
@@ -72,14 +73,14 @@ def consume(
 
 @attrs.frozen
 class Writing:
-    """What is written of the records that are read."""
+    """The writing of records: the wanted ones, in a form, up to a limit."""
 
     chosen: Chosen
     form: Form
     limit: int | None
 
     def run(self, lists: ListForm, reading: Reading, meter: Meter) -> None:
-        """Write, and only then ask for more: that is what makes the records before finished."""
+        """Write each list before the request for the next one, which makes its records finished, so that the group commits them."""
         write, left = standard_output(), float("inf") if self.limit is None else self.limit
         if left == 0:
             return
@@ -97,7 +98,7 @@ class Writing:
 
 
 def _cut(found: Records, records: Records, left: int) -> tuple[Records, Records]:
-    """The first ones of `found`, and the part of `records` behind them."""
+    """The first `left` records of `found`, and the part of `records` behind them, which the group has to read again."""
     last = found[left - 1]
     at = next(number for number, record in enumerate(records) if record is last)
     return found[:left], records[at + 1 :]

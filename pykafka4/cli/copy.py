@@ -1,4 +1,5 @@
-"""`copy`: copies topics as whole batches, without decompression. Rule: a group commits only what the destination has acknowledged."""
+"""Copies topics as whole batches, without decompression: `copy`. Invariant: a group commits only records that the destination has
+acknowledged."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from pykafka4.producer.raw import RawDelivery
 
 __all__ = ["copy"]
 
-BATCHES: Final = 500  # in a list
+BATCHES: Final = 500  # at most, in a list
 ANSWER_S: Final = 60.0
 
 
@@ -64,7 +65,7 @@ def copy(
 
 @attrs.frozen
 class Copying:
-    """Copies what is read."""
+    """The copying from the session of a consumer to a producer."""
 
     session: ConsumerSession
     destination: Producer
@@ -72,7 +73,7 @@ class Copying:
     commits: bool
 
     def check(self, topics: tuple[str, ...], timeout: float) -> None:
-        """Raises KafkaError if a topic to write to has fewer partitions: its batches would have no place."""
+        """Raise KafkaError if a topic to write to has fewer partitions: some batches would have no place."""
         for topic in topics:
             target = self.topic or topic
             count, room = len(self.session.runtime.partitions_of(topic, timeout)), len(self.destination.partitions_for(target, timeout))
@@ -82,12 +83,12 @@ class Copying:
                 )
 
     def run(self, reading: Reading, meter: Meter) -> None:
-        """Copy all. Before a commit, and at the end, everything is acknowledged."""
+        """Copy all batches. Before a commit, and at the end, each sent batch is acknowledged."""
         waiting: deque[RawDelivery] = deque()
         for batches in reading.lists(self.session.raw_form(None), BATCHES):
             for batch in batches:
                 waiting.append(self.destination.send_raw(self.topic or batch.topic, batch))
-            while waiting and (self.commits or waiting[0].done()):
+            while waiting and (self.commits or waiting[0].done()):  # without a group, batches of several lists are in flight
                 waiting.popleft().result()
             if batches and self.commits:
                 self.session.commits.commit(None, ANSWER_S)

@@ -1,7 +1,7 @@
-"""The frame around commands: a group that imports a command when it is run, and the options that every command has.
+"""Imports a command when it runs, and adds the options of the connection to all commands.
 
-Rule: options of the connection may stand before or after a command's name. Each command has them, beside its own, and they go to the one
-`Invocation` of the context; a command's own option of the same name wins.
+These options may stand before or after a command's name. Each command has them, and they fill the one `Invocation` of the context; an
+option of the command with the same name takes the place of one of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALONE: Final = frozenset({"completion", "watch", "cluster up", "cluster down", "
 
 
 class Seconds(click.FloatRange):
-    """A number of seconds, which `nan` and `inf` are not."""
+    """A number of seconds; `nan` and `inf` are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """See click."""
@@ -36,7 +36,7 @@ class Seconds(click.FloatRange):
         return found
 
     def _describe_range(self) -> str:
-        """See click: limits that are there for typing errors only would fill the help."""
+        """See click. The help leaves out upper limits, which only catch typing errors."""
         return "more than 0" if self.min_open else f"at least {self.min:g}"
 
 
@@ -63,7 +63,7 @@ class Frame(click.Group):
         return found
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """See click; with the name that may have been meant."""
+        """See click. The error for an unknown command names a similar one."""
         near = difflib.get_close_matches(args[0], self._rows, n=1)
         if args[0] not in self._rows and near and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
@@ -95,11 +95,11 @@ def _program(name: str, main: Callable[[list[str]], int], text: str) -> click.Co
 
 
 class ConnectionOption(click.Option):
-    """An option that goes to the `Invocation`."""
+    """An option whose value goes to the `Invocation`."""
 
 
 def connection_options() -> list[click.Option]:
-    """A new option each, as click keeps them in the command."""
+    """Make the options of the connection, new ones for each command: `_connect` changes them."""
     return [
         _option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to begin with: host:port,host:port,…"),
         _option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, as Kafka's tools have it."),
@@ -124,14 +124,14 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def _connect(command: click.Command, path: str) -> None:
-    """Add the options to a command and those below it."""
+    """Add the options of the connection to a command and to its subcommands."""
     if path in ALONE or any(isinstance(param, ConnectionOption) for param in command.params):
         return
     is_group = isinstance(command, click.Group)
     taken = {name for param in command.params for name in param.opts}
     for option in connection_options():
         option.opts = [name for name in option.opts if name not in taken]
-        option.hidden = is_group  # the help of each command below it has them
+        option.hidden = is_group  # the help of each subcommand has them
         if option.opts:
             command.params.append(option)
     for param in command.params:
@@ -141,7 +141,7 @@ def _connect(command: click.Command, path: str) -> None:
             param.type = NAMES[param.name]
     if isinstance(command, click.Group):
         for name, each in command.commands.items():
-            each.short_help = each.get_short_help_str(LONGEST)  # the list of commands folds it: click would cut it off
+            each.short_help = each.get_short_help_str(LONGEST)  # click would cut the line off; with LONGEST the list folds it
             _connect(each, f"{path} {name}")
 
 

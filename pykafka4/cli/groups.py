@@ -1,4 +1,4 @@
-"""`groups`: the commands that look at groups. Rule: an error of one group is shown beside the others, and makes the exit code 1."""
+"""Shows groups: `groups list`, `describe`, `lag`, `export`. The error of one group hides no other group, and makes the exit code 1."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Lags = Mapping[str, "GroupLag | KafkaError"]
 def groups() -> None:
     """Consumer groups: look at them, move their offsets, delete them.
 
-    Nothing is changed without --execute. Groups of both protocols are meant, classic ones and those of KIP-848.
+    Nothing is changed without --execute. The commands know groups of both protocols, classic and consumer (KIP-848).
     """
 
 
@@ -43,7 +43,7 @@ groups_argument = click.argument("group", nargs=-1)
 
 
 def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all_: bool) -> tuple[list[str], int]:
-    """The groups that a command is about, and the exit code of looking for them."""
+    """The groups that a command names, and the exit code of the look-up."""
     wanted = list(dict.fromkeys(names))
     if bool(wanted) == all_:
         raise click.UsageError("give the ids of groups, or --all")
@@ -104,7 +104,7 @@ def describe(invocation: Invocation, group: tuple[str, ...], all_: bool, json_: 
 
 
 def described(group: GroupLag) -> RenderableType:
-    """A group as a page."""
+    """A page about one group."""
     it = group.description
     lines = [
         f"group        {plain(it.group_id)}",
@@ -156,20 +156,20 @@ def lag(invocation: Invocation, group: tuple[str, ...], all_: bool, seconds: flo
 def watch(
     look: Callable[[], tuple[Lags, int]], seconds: float, out: Console, json_: bool, wait: Callable[[float], object] = time.sleep
 ) -> int:
-    """Show what `look` returns every `seconds`, until Ctrl-C. What fails is shown, and looked at again."""
+    """Show the result of `look` every `seconds`, until Ctrl-C. An error is shown, and the next look may succeed."""
     with Live(console=out, auto_refresh=False) if out.is_terminal and not json_ else nullcontext() as live:
         try:
             while True:
                 try:
                     found, _ = look()
-                except ConfigError:  # it would fail for ever
+                except ConfigError:  # each look would fail
                     raise
                 except KafkaError as error:
                     found = {"": error}
                 if json_:
                     print_json(*lags_json(found))
                 elif live is not None:
-                    live.update(lag_table(found, time.strftime("%H:%M:%S"), out.height), refresh=True)  # the screen has no more
+                    live.update(lag_table(found, time.strftime("%H:%M:%S"), out.height), refresh=True)  # at most a screen of rows
                 else:
                     out.print(lag_table(found))
                 wait(seconds)
@@ -178,17 +178,17 @@ def watch(
 
 
 def lags_json(found: Lags) -> list[dict[str, Any]]:
-    """An object for each group."""
+    """The objects for JSON, one for each group."""
     return [{"group_id": name, **error_json(one)} if isinstance(one, KafkaError) else lag_json(one) for name, one in found.items()]
 
 
 def errors_of(found: Lags) -> dict[str, KafkaError]:
-    """The groups that are not known."""
+    """The errors of groups."""
     return {name: one for name, one in found.items() if isinstance(one, KafkaError)}
 
 
 def failed_partitions(found: Lags) -> int:
-    """The exit code that follows from partitions whose end is not known; the table has their errors."""
+    """FAILED if the end of a partition is unknown, else DONE; the table shows the errors."""
     rows = [row for one in found.values() if isinstance(one, GroupLag) for row in one.partitions]
     return FAILED if any(row.error is not None for row in rows) else DONE
 
@@ -213,7 +213,7 @@ def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: 
     for name in (name for name, one in good.items() if not one):
         note(f"group {name} has committed no offsets")
     code = max(code, complain_of({name: one for name, one in found.items() if isinstance(one, KafkaError)}))
-    if output.name != "-" and not any(good.values()):  # which may have those of an earlier export
+    if output.name != "-" and not any(good.values()):  # the file may have the offsets of an earlier export
         return complain(f"there are no offsets to write, so {output.name} is left as it is")
     text = to_csv(good, named=len(names) > 1) if format_ == "csv" else to_json(good)
     if output.isatty() and (safe := "\n".join(map(escaped, text.split("\n")))) != text:

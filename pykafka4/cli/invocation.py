@@ -1,4 +1,4 @@
-"""Which cluster a command is about, and exit codes. Rule: a command returns the code of the worst that happened.
+"""Finds the cluster of a command, makes its clients, and shows its errors. A command returns the code of its worst error.
 
 Invariant: one place names the cluster. If the command line has servers, --config or --profile, the three variables do not count: so
 PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
@@ -43,13 +43,13 @@ __all__ = [
 ]
 
 DONE, FAILED, USAGE = 0, 1, 2
-INTERRUPTED: Final = 130  # as shells report it
+INTERRUPTED: Final = 130  # as shells report SIGINT
 VARIABLES: Final = {"bootstrap": "PYKAFKA4_BOOTSTRAP", "config": "PYKAFKA4_CONFIG", "profile": "PYKAFKA4_PROFILE"}
 SERVERS: Final = "bootstrap.servers"
-# Other users of the machine can read a command line, and the shell keeps it.
+# Properties that -X refuses: other users of the machine can read a command line, and the shell keeps it.
 SECRET_NAME: Final = re.compile(r"password|passphrase|secret|jaas|pem$|(private|keystore)[._]key$", re.IGNORECASE)
 WAYS_OUT: Final = {"UNKNOWN_TOPIC_OR_PARTITION": "; `pykafka4 topics list` shows the topics that there are and that you may describe"}
-SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # of a proxy, for example
+SECRET_VALUE: Final = re.compile(r"://[^/@]*:[^/@]*@")  # a URL with a password, such as a proxy's
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -57,9 +57,10 @@ T = TypeVar("T")
 
 @attrs.define
 class Invocation:
-    """Which cluster, and how long to wait for it. The frame fills it from the options before and after the command's name.
+    """The cluster of a command, and the time-out of its calls. The frame fills it from the options before and after the command's name.
 
-    `admin` and the other clients take `options` of their class, which win. They raise click.UsageError, ConfigError and OSError.
+    `admin`, `client`, `producer` and `consumer` take `options` of their class, which replace all others. They raise click.UsageError,
+    ConfigError and OSError.
     """
 
     bootstrap: str | None = None
@@ -68,10 +69,10 @@ class Invocation:
     properties: dict[str, str] = attrs.field(factory=dict)
     timeout: float | None = None
     is_json: bool = False
-    prefix: str = "--"  # of the options that name the cluster, for errors
+    prefix: str = "--"  # begins the options that name the cluster, for errors
 
     def add_properties(self, texts: Iterable[str]) -> None:
-        """Options of the form `name=value`; the last one wins. Raises click.BadParameter without the text, which may be a password."""
+        """Add properties of the form `name=value`; the last one of a name counts. Raises click.BadParameter without the value."""
         for text in texts:
             name, equals, value = map(str.strip, text.partition("="))
             if not equals or not name:
@@ -84,35 +85,35 @@ class Invocation:
             self.properties[name] = value
 
     def admin(self, **options: Any) -> AdminClient:
-        """An admin client for the command."""
-        from pykafka4.admin import AdminClient  # imported here and below: the help needs none of them
+        """Make an admin client for the command."""
+        from pykafka4.admin import AdminClient  # imported here and below: the help needs no client
         from pykafka4.options.config import ClientConfig
 
         return self.make(AdminClient.from_properties, ClientConfig, options)
 
     def client(self, **options: Any) -> Client:
-        """A client that producers and consumers can share."""
+        """Make a client that producers and consumers can share."""
         from pykafka4.client.client import Client
         from pykafka4.options.config import ClientConfig
 
         return self.make(Client.from_properties, ClientConfig, options)
 
     def producer(self, **options: Any) -> Producer:
-        """A producer; `-X` and files may have its options."""
+        """Make a producer; `-X` and files may have its options."""
         from pykafka4.options.config import ProducerConfig
         from pykafka4.producer import Producer
 
         return self.make(Producer.from_properties, ProducerConfig, options)
 
     def consumer(self, **options: Any) -> Consumer[Any, Any]:
-        """A consumer; `-X` and files may have its options."""
+        """Make a consumer; `-X` and files may have its options."""
         from pykafka4.consumer import Consumer
         from pykafka4.options.config import ConsumerConfig
 
         return self.make(Consumer.from_properties, ConsumerConfig, options)
 
     def make(self, make: Callable[..., T], kind: type[ClientConfig], options: Mapping[str, Any]) -> T:
-        """The result of `make(properties, **options)`, where `kind` is the class of its options."""
+        """Call `make(properties, **options)` with the properties of the cluster; `kind` is the class of its options."""
         from pykafka4.options.from_properties import translate
 
         place = self._place()
@@ -129,7 +130,7 @@ class Invocation:
             raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{place['profile']}]", 1)) from None
 
     def _place(self) -> dict[str, str]:
-        """What names the cluster: of the command line, else of the environment, else the default profile."""
+        """The place that names the cluster: the command line, else the environment, else the default profile."""
         given = {name: value for name in VARIABLES if (value := getattr(self, name)) is not None}
         if SERVERS in self.properties:
             given.setdefault("bootstrap", self.properties[SERVERS])
@@ -158,7 +159,7 @@ class Invocation:
 
 
 def of_kind(kind: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties without the ones for other clients, such as `compression.type` for one that produces nothing."""
+    """`properties` without properties of other kinds of clients: a profile may have `compression.type`, which a consumer would refuse."""
     from pykafka4.options.config import ConsumerConfig, ProducerConfig
 
     others = [other for other in (ProducerConfig, ConsumerConfig) if other is not kind]
@@ -181,22 +182,22 @@ def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
 
 
 def note(text: str) -> None:
-    """A line beside the result."""
+    """Write a line beside the result, to standard error."""
     try:
         sys.stderr.write(f"{escaped(text)}\n")
-    except OSError:  # nobody reads it, or after SIGHUP there is no terminal: the exit code tells
+    except OSError:  # no reader, or no terminal after SIGHUP: the exit code still tells
         lose(sys.stderr)
 
 
 def complain(error: BaseException | str) -> int:
-    """Show an error; returns the exit code."""
+    """Show an error; return the exit code."""
     for line in (f"error: {_text(error)}", *getattr(error, "__notes__", ())):
         note(line)
     return FAILED
 
 
 def _text(error: BaseException | str) -> str:
-    """An error's text, with a way out where one is known."""
+    """An error's text, with the way out if WAYS_OUT has one."""
     if isinstance(error, OSError) and not isinstance(error, KafkaError):
         return explained(error)
     text = str(error)
@@ -204,14 +205,14 @@ def _text(error: BaseException | str) -> str:
 
 
 def complain_of(errors: Mapping[Any, KafkaError]) -> int:
-    """Show several; returns the exit code."""
-    for error in {str(error): error for error in errors.values()}.values():  # all may have the same
+    """Show several errors, equal ones once; return the exit code."""
+    for error in {str(error): error for error in errors.values()}.values():
         complain(error)
     return FAILED if errors else DONE
 
 
 def outcomes(change: Callable[[], Any], keys: Iterable[K]) -> dict[K, Any]:
-    """What became of each of `keys` in a change by an admin client: its result, or its KafkaError."""
+    """Carry out a change by an admin client, and return the outcome of each of `keys`: its result, or its KafkaError."""
     kept = list(keys)
     if not kept:
         return {}

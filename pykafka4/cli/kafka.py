@@ -1,6 +1,6 @@
-"""Kafka for `pykafka4 cluster up`: Java, and the jars of a broker. Rule: an error about what is missing names the way out.
+"""Finds Java and the jars of a broker for `pykafka4 cluster up`. Each error about a missing part names the way out.
 
-The jars are in a folder that the user names, or Maven fetches them once. A fetched folder has its name only when it is complete.
+The jars are in a folder that the user names, or Maven fetches them once. Invariant: a fetched folder gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import click
 __all__ = ["VERSION", "cache", "fetch", "fetched", "java", "jars_of"]
 
 VERSION: Final = "4.4.0"
-JAVA: Final = 17  # what Kafka 4 needs
-FETCH_S: Final = 900.0  # a cold Maven repository behind a slow line
-LINES: Final = 10  # the last ones of Maven's output have the error
+JAVA: Final = 17  # the least version for brokers of Kafka 4
+FETCH_S: Final = 900.0  # enough for an empty Maven repository behind a slow line
+LINES: Final = 10  # an error shows the last lines of Maven's output, which have its reason
 DOWNLOADED: Final = re.compile(r"Downloaded from \S+ \S*/(\S+\.jar) ")
 POM: Final = """\
 <project>
@@ -56,13 +56,13 @@ WAYS: Final = (
 
 
 def cache() -> Path:
-    """The folder for what is fetched, and for data of local clusters: `$PYKAFKA4_CACHE`, else `~/.cache/pykafka4`."""
+    """The folder for fetched jars, and for data of local clusters: `$PYKAFKA4_CACHE`, else `~/.cache/pykafka4`."""
     chosen = os.environ.get("PYKAFKA4_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "pykafka4"
 
 
 def java() -> str:
-    """The program, of `$JAVA_HOME` or of the path. Raises click.ClickException if there is none, or an old one."""
+    """Find the program of Java in `$JAVA_HOME` or the path. Raises click.ClickException if there is none, or it is too old."""
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     install = f"Kafka needs Java {JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk)"
@@ -78,7 +78,7 @@ def java() -> str:
 
 
 def jars_of(folder: Path) -> Path:
-    """The folder with the jars of an unpacked Kafka. Raises click.BadParameter."""
+    """Find the jars in the folder of an unpacked Kafka. Raises click.BadParameter."""
     for place in (folder / "libs", folder):
         if any(place.glob("kafka-server*.jar")) and any(place.glob("kafka_2.*.jar")):
             return place
@@ -88,7 +88,7 @@ def jars_of(folder: Path) -> Path:
 
 
 def fetched(version: str) -> Path | None:
-    """The folder with the jars that were fetched before."""
+    """The folder with the jars of an earlier fetch; None without one."""
     folder = _folder(version)
     return folder if folder.is_dir() else None
 
@@ -118,7 +118,7 @@ def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
 def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) -> None:
     said, limit = deque[str](maxlen=LINES), time.monotonic() + FETCH_S
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        end = threading.Timer(FETCH_S, process.kill)
+        end = threading.Timer(FETCH_S, process.kill)  # the loop below waits for lines without a limit
         end.start()
         try:
             for line in process.stdout or ():
@@ -126,7 +126,7 @@ def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) 
                     tell(found[1])
                 elif line.strip():
                     said.append(line.rstrip())
-        except BaseException:  # Ctrl-C, too
+        except BaseException:  # Ctrl-C, too: the end of the `with` block waits for Maven
             process.kill()
             raise
         finally:

@@ -1,4 +1,4 @@
-"""The options `--json` and `--execute`, and lists. Rule: a list is a table, or one JSON object a line."""
+"""Defines the options `--json` and `--execute`, and prints lists: as a table, or as one JSON object a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ execute_option = click.option("--execute", is_flag=True, help="Execute the plan.
 
 
 def print_rows(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], json_: bool, names: Sequence[str] = ()) -> None:
-    """Rows on standard output; in a table only these columns, under `names` if they have others."""
+    """Print rows on standard output. A table has only `columns`, under `names` if given; JSON has the whole rows."""
     chosen = tuple(columns)
     if json_:
         print_json(*map(dict, rows))

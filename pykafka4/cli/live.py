@@ -1,4 +1,4 @@
-"""`groups rewind --live`: a member that joins for a moment. Rule: it subscribes to nothing, so no partition moves to it."""
+"""Rewinds a running group for `groups rewind --live`: a member joins for a moment. It subscribes to no topic, so it gets no partition."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ POLL_S: Final = 0.1
 
 @attrs.frozen
 class Absent:
-    """An assignor that the group uses and this program does not have: it joins with its name, and never leads."""
+    """The stand-in for an assignor that the group uses and this program lacks: a member can only join with a name that all members have."""
 
     name: str
     cooperative: bool = False
 
     def assign(self, members: Collection[Any], topics: Mapping[str, Any]) -> Never:
-        """Only if all other members are gone in that moment."""
+        """Raise KafkaError. The group calls it only if all other members are gone at that moment, so that this one leads."""
         raise KafkaError(f"the member that rewinds the group cannot assign partitions by {self.name!r}; repeat the command")
 
 
 def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
-    """Why a plan cannot be carried out by the members."""
+    """The error for a plan that the members cannot carry out; None if they can."""
     found = plan.description
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
@@ -52,7 +52,7 @@ def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
 
 
 def rewind_live(invocation: Invocation, plan: OffsetPlan) -> None:
-    """Have the members carry out `plan`; returns when its offsets are committed."""
+    """Have the members carry out `plan`; return when its offsets are committed."""
     assert plan.description is not None
     seconds = api_timeout(invocation.timeout)
     assignor = plan.description.assignor or ""

@@ -1,6 +1,6 @@
-"""`pykafka4 cluster up`, `down` and `status`: a Kafka of this machine, for development.
+"""Starts, ends and shows a Kafka on this machine, for development: `pykafka4 cluster up`, `down` and `status`.
 
-Invariant: `down` ends only a process whose command line names the cluster's folder; brokers that do not come up are ended by `up` itself.
+Invariant: `down` ends only a process whose command line names the cluster's folder; `up` itself ends brokers that do not come up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["down", "status", "up"]
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 9092
-CONTROLLER: Final = 100  # so far from a broker's port is that of its controller
+CONTROLLER: Final = 100  # added to a broker's port for its controller's port
 READY_S, STOP_S, FORMAT_S = 120.0, 15.0, 120.0
 HEAP: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")  # quick to start
 LOG_SETTINGS: Final = """\
@@ -50,7 +50,7 @@ def _as_java_reads(text: str) -> str:
 
 
 def _command_line(pid: int) -> str:
-    """Of a running process; empty if it has ended. Small images of Linux have no `ps`, macOS has no /proc."""
+    """The command line of a running process; empty if it has ended. Small images of Linux have no `ps`, macOS has no /proc."""
     if Path("/proc/self/cmdline").exists():
         try:
             return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")  # a zombie's is empty
@@ -70,16 +70,16 @@ class Broker:
 
     @property
     def config(self) -> Path:
-        """Its settings."""
+        """The file with its settings."""
         return self.folder / "server.properties"
 
     @property
     def log(self) -> Path:
-        """What it says."""
+        """The file with its output."""
         return self.folder / "server.log"
 
     def pid(self) -> int | None:
-        """Its process, if that runs: by the command line, as the number may be that of another process by now."""
+        """The id of its process, if that runs. The command line tells: another process may have the id by now."""
         try:
             pid = int((self.folder / "pid").read_text())
         except (OSError, ValueError):
@@ -87,7 +87,7 @@ class Broker:
         return pid if str(self.config) in _command_line(pid) else None
 
     def settings(self, voters: str, brokers: int) -> str:
-        """As `server.properties` has them."""
+        """The text of `server.properties`."""
         replicas, least = min(3, brokers), max(1, min(3, brokers) - 1)
         found = {
             "process.roles": "broker,controller",
@@ -109,19 +109,19 @@ class Broker:
 
 @attrs.frozen
 class Local:
-    """The cluster in a folder."""
+    """The cluster whose brokers are in a folder."""
 
     folder: Path
 
     def brokers(self) -> list[Broker]:
-        """Those that were set up; none before the first `up`."""
+        """The brokers that were set up; none before the first `up`."""
         found = []
         for place in sorted(self.folder.glob("broker-*"), key=lambda path: int(path.name.partition("-")[2])):
             found.append(Broker(int(place.name.partition("-")[2]), int((place / "port").read_text()), place))
         return found
 
     def make(self, port: int, brokers: int) -> list[Broker]:
-        """The brokers, whose data stay where they are; their number cannot change, as it is that of the quorum."""
+        """Set the brokers up, without a change to their data. Their number cannot change: each has a vote in the quorum."""
         found = [Broker(number, port + number - 1, self.folder / f"broker-{number}") for number in range(1, brokers + 1)]
         have = self.brokers()
         if have and len(have) != brokers:
@@ -141,12 +141,13 @@ class Local:
         """The cluster's id, the same for all brokers and for ever."""
         path = self.folder / "cluster-id"
         if not path.exists():
-            path.write_text("p" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22])  # no leading dash, which is an option
+            # A leading dash would be an option of the tool that formats the folders.
+            path.write_text("p" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22])
         return path.read_text()
 
     @property
     def bootstrap(self) -> str:
-        """For `--bootstrap`."""
+        """The brokers' addresses, for `--bootstrap`."""
         return ",".join(f"localhost:{each.port}" for each in self.brokers())
 
     def running(self) -> list[Broker]:
@@ -154,7 +155,7 @@ class Local:
         return [each for each in self.brokers() if each.pid() is not None]
 
     def start(self, brokers: Sequence[Broker], jars: Path) -> None:
-        """Format what is new, start processes that outlive this one, and wait until all brokers are in the cluster. Raises KafkaError."""
+        """Format new brokers, start processes that outlive this one, and wait until all brokers are in the cluster. Raises KafkaError."""
         command = [java(), *HEAP, f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}", "-cp", f"{jars}{os.sep}*"]
         for each in brokers:
             if not (each.folder / "data" / "meta.properties").exists():
@@ -165,7 +166,7 @@ class Local:
 
     def _wait(self, brokers: Sequence[Broker]) -> None:
         limit = time.monotonic() + READY_S
-        for each in brokers:  # before a client, which would log that nobody listens
+        for each in brokers:  # before the client below: it would log each refused connection
             while not _listens(each.port):
                 self._check(brokers, limit)
                 time.sleep(0.1)
@@ -182,7 +183,7 @@ class Local:
             raise KafkaError(f"the brokers are not up after {READY_S:.0f} s; see {brokers[0].log}")
 
     def stop(self) -> list[Broker]:
-        """End the brokers; returns those that ran. One that does not end in time is killed: its log is recovered at the next start."""
+        """End the brokers; return those that ran. A broker that does not end in time is killed, and recovers its log at the next start."""
         found = self.running()
         for number, seconds in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
             for each in found:
@@ -208,13 +209,14 @@ def _launch(command: Sequence[str], broker: Broker) -> None:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=broker.folder, start_new_session=True,
         )  # fmt: skip  # a session of its own: Ctrl-C in this terminal does not end it
     (broker.folder / "pid").write_text(str(process.pid))
-    while not _command_line(process.pid) and process.poll() is None:  # until its program is loaded, it has none
+    # Until the program is loaded, the process has no command line, and `pid` would take it for ended.
+    while not _command_line(process.pid) and process.poll() is None:
         time.sleep(0.01)
-    process.returncode = 0  # it outlives this process: without, Python warns that nobody waits for it
+    process.returncode = 0  # the process outlives this one: otherwise Python warns that nobody waits for it
 
 
 def _ended(broker: Broker) -> KafkaError:
-    """With the last lines of its log."""
+    """The error for a broker that has ended, with the last lines of its log."""
     error = KafkaError(f"broker {broker.id} has ended; the end of {broker.log}:")
     for line in broker.log.read_text(errors="replace").strip().splitlines()[-8:]:
         error.add_note(line)
@@ -238,7 +240,7 @@ def _check_port(port: int) -> None:
 
 @contextmanager
 def _busy(text: str) -> Iterator[Callable[[str], object]]:
-    """A line on the terminal while something takes long. The function that the block gets shows a text behind the line."""
+    """Show a line on the terminal during the `with` block, which gets a function that shows more text behind the line."""
     screen = Console(stderr=True, highlight=False)
     if not screen.is_terminal:
         yield lambda _: None

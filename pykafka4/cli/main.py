@@ -1,5 +1,5 @@
-"""The command line's commands, and how it ends. Rule: exit code 0 if all that was asked for is done, 1 if some was refused or failed, 2 for
-wrong usage, 130 after Ctrl-C. A reader that closes the pipe has what it wanted: 0, unless the command failed.
+"""Runs the command of a command line. The exit code is 0 if all of it is done, 1 if a part was refused or failed, 2 for wrong usage, and
+130 after Ctrl-C. A reader that closes the pipe has read enough: 0, unless the command failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["COMMANDS", "run"]
 
 PROGRAM: Final = "pykafka4"
 
-# The order of the help: records, the cluster, what runs, programs of their own.
+# In the order of the help: records, the cluster, running clients, programs of their own.
 COMMANDS: Final[dict[str, Row]] = {
     "produce": ("pykafka4.cli.produce", "produce", "Send lines, files or JSON to a topic."),
     "consume": ("pykafka4.cli.consume", "consume", "Write the records of topics to standard output."),
@@ -78,12 +78,13 @@ cli = Frame(
         click.Option(["--json"], is_flag=True, expose_value=False, callback=_keep_json, help="JSON instead of tables, one object a line."),
     ],
 )
-next(param for param in cli.params if param.name == "timeout").envvar = "PYKAFKA4_TIMEOUT"  # only here: below it would win over this option
+# Only this option has the variable: a command's own --timeout would take it, too, and replace the value given before the command's name.
+next(param for param in cli.params if param.name == "timeout").envvar = "PYKAFKA4_TIMEOUT"
 cli = click.version_option(package_name="pykafka4", prog_name=PROGRAM)(cli)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; returns the exit code."""
+    """Run a command; return the exit code."""
     if COMPLETE in os.environ:
         return shell_complete(cli, {"obj": Invocation()}, PROGRAM, COMPLETE, os.environ[COMPLETE])
     code = DONE
@@ -103,7 +104,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _outcome(arguments: Sequence[str]) -> int:
-    """The exit code of a command; what it refuses is shown."""
+    """Run a command, and show the error that ends it; return the exit code."""
     try:
         return _invoke(arguments)
     except click.ClickException as error:
@@ -120,7 +121,7 @@ def _outcome(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    """Not `click.Command.main`, which ends a closed pipe with code 1."""
+    """Run a command without `click.Command.main`, which ends a closed pipe with code 1."""
     try:
         with cli.make_context(PROGRAM, list(arguments), obj=Invocation()) as context:
             code: Any = cli.invoke(context)
@@ -131,7 +132,7 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 def _failed(error: KafkaError, arguments: Sequence[str]) -> int:
     code = complain(error)
-    if "--json" in arguments:  # a program that reads the result gets an object in any case
+    if "--json" in arguments:  # a program that reads the result gets an object also for an error
         from pykafka4.cli.show import error_json, print_json
 
         try:

@@ -1,4 +1,5 @@
-"""The commands that change groups. Rule: without `--execute` they show what would be done, and whether it would be refused."""
+"""Changes groups and their offsets: `groups rewind`, `create`, `delete`, `delete-offsets`. Without `--execute` a command shows its plan,
+and whether it would be refused."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def rewind(
 
 
 def _obstacle(plan: OffsetPlan) -> KafkaError | None:
-    """Why the plan cannot be carried out."""
+    """The error for a plan that cannot be carried out; None if it can."""
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
     if plan.description is not None and plan.description.is_active:
@@ -73,14 +74,14 @@ def _obstacle(plan: OffsetPlan) -> KafkaError | None:
 
 
 def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaError | None, execute: bool, json_: bool) -> int:
-    """Commit a plan unless something is in the way; show it, and what became of it."""
+    """Commit a plan unless there is an obstacle; show the plan and the outcomes; return the exit code."""
     executed, error, errors = execute and obstacle is None, obstacle, dict[TopicPartition, KafkaError]()
     if executed:
         try:
             commit()
         except PartialFailure as failure:  # the other offsets are committed
             error, errors = failure, failure.errors
-    if json_ and obstacle is not None:  # it is that of each partition
+    if json_ and obstacle is not None:  # the error of each partition
         print_json(*plan_json(plan, dict.fromkeys((row.partition for row in plan), obstacle), executed))
         if not plan.rows:
             print_json({"group_id": plan.group_id, **error_json(obstacle)})
@@ -156,7 +157,7 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
 
 
 def _deletion(found: GroupDescription | KafkaError) -> KafkaError | None:
-    """Why a group cannot be deleted."""
+    """The error for a group that cannot be deleted; None if it can."""
     if isinstance(found, KafkaError):
         return found
     if found.is_active:
@@ -213,7 +214,7 @@ def _place(item: str | TopicPartition) -> tuple[str, int | None]:
 
 
 def _in_use(found: GroupDescription | KafkaError, stored: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-    """Which offsets cannot be deleted: those of topics that members have; all if these are no consumers."""
+    """An error for each offset that cannot be deleted: members have its topic, or the members are no consumers."""
     if isinstance(found, KafkaError) or not found.is_active:
         return {}
     topics = {tp.topic for member in found.members for tp in (*member.partitions, *(member.target or ()))}

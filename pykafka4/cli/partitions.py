@@ -1,4 +1,4 @@
-"""Partitions that a command is about. Rule: a topic or partition that does not exist is an error beside the others."""
+"""Finds the partitions that a command names. A topic or partition that does not exist has an error beside the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["find_partitions"]
 def find_partitions(
     admin: AdminClient, items: Iterable[str | TopicPartition], timeout: float | None
 ) -> tuple[dict[TopicPartition, PartitionDescription], dict[str | TopicPartition, KafkaError]]:
-    """The partitions of whole topics and single ones, in order; and the errors of those that are not found."""
+    """Look up whole topics and single partitions; return the partitions in order, and the errors of items that brokers do not know."""
     wanted = list(dict.fromkeys(items))
     topics = admin.describe_topics(list(dict.fromkeys(item if isinstance(item, str) else item.topic for item in wanted)), timeout=timeout)
     errors: dict[str | TopicPartition, KafkaError] = {str(name): topic for name, topic in topics.items() if isinstance(topic, KafkaError)}

@@ -1,4 +1,4 @@
-"""`produce`: sends lines, files or JSON to a topic. Rule: the exit code is 0 only if every record is acknowledged."""
+"""Sends lines, files or JSON to a topic: `produce`. Invariant: the exit code is 0 only if every record is acknowledged."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ DEFAULTS: Final = {
     "max_block_ms": 180_000,  # longer than delivery_timeout_ms: a full buffer is no error of a line
     "batch_size": 500_000,  # a request holds two; brokers take a quarter less CPU than for batches of 256 KiB
 }
-TRANSACTION_MS: Final = 900_000  # the longest that brokers allow by default
+TRANSACTION_MS: Final = 900_000  # the longest time-out that brokers allow by default
 LOOKUP_S: Final = 60.0
-SLICE_S: Final = 0.1  # of a limited rate
+SLICE_S: Final = 0.1  # a limited rate sends a slice of records at a time
 
 
 @click.command(
@@ -70,7 +70,7 @@ def produce(
 ) -> int:
     """Send each line of the files, or of standard input, to a topic.
 
-    The exit code is 0 only if every record is acknowledged. Lines that fail are told with their numbers, the others are sent.
+    The exit code is 0 only if every record is acknowledged. Lines that fail are reported by their numbers; the others are sent.
     """
     sources, (send, split) = files or (STDIN,), sending(check_topic(topic), **how)
     decided: dict[str, Any] = {} if codec is None else {"compression_type": codec}
@@ -105,7 +105,7 @@ def sending(
     null: bool,
     partition: int | None,
 ) -> tuple[Send, Split]:
-    """How items are sent, and how input is divided into items. Raises click.UsageError for options that do not go together."""
+    """The function that sends items, and the function that splits input. Raises click.UsageError for options that do not go together."""
     split = FORMATS[format_] or by_separator(literal(delimiter, "--delimiter"))
     if format_ == "json":
         if key_separator is not None or key is not None or headers or null or partition is not None:
@@ -121,7 +121,7 @@ def _header(name: str, equals: str, value: str) -> tuple[str, bytes | None]:
 
 
 def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
-    """The same blocks, at most `rate` items a second. What was not used of a second is not made up for later."""
+    """Yield the same blocks, at most `rate` items a second. A pause of the input is not made up for with a burst."""
     if rate is None:
         yield from blocks
         return
@@ -135,14 +135,14 @@ def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
 
 @attrs.frozen
 class Run:
-    """One run of the command."""
+    """One run of the command, with the outcomes of its records."""
 
     send: Send
     outcomes: Outcomes
     meter: Meter
 
     def each(self, producer: Producer, input_: Iterator[Block], most_failures: int) -> None:
-        """Send all until so many records have failed, and return when each record has its outcome."""
+        """Send all, or stop after `most_failures`; return when each record has its outcome."""
         try:
             for block in input_:
                 self.send(producer, block, self.outcomes)
@@ -152,12 +152,12 @@ class Run:
                     self.meter.complain(f"stopped behind {block.name_of(len(block.items) - 1)}: the rest of the input was not sent")
                     break
         finally:
-            if not isinstance(sys.exception(), KeyboardInterrupt):  # then the end of the producer waits, but not for long
+            if not isinstance(sys.exception(), KeyboardInterrupt):  # after Ctrl-C only the close of the producer waits, a short time
                 producer.flush()
             self.outcomes.settle()
 
     def in_transaction(self, producer: Producer, input_: Iterator[Block]) -> None:
-        """Send all in one transaction, which is aborted if a record fails."""
+        """Send all in one transaction, and abort it if a record fails."""
         producer.init_transactions()
         try:
             with producer.transaction():
@@ -169,7 +169,7 @@ class Run:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Around the life of the producer: tells how many records were not delivered, also if it ends with an error or Ctrl-C."""
+        """Enclose the life of the producer, and report the records without an acknowledgement, also after an error or Ctrl-C."""
         outcomes = self.outcomes
         try:
             yield
@@ -181,4 +181,4 @@ class Run:
 
 
 class _Undone(Exception):
-    """A record failed."""
+    """Raised to abort the transaction after a failed record."""

@@ -1,4 +1,4 @@
-"""Profiles: names for clusters, in one file of the user. Rule: an error names the file and the profile, and shows no value of it."""
+"""Reads profiles, which name clusters, from a file of the user. Invariant: an error names file and profile, but shows no value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 __all__ = ["DEFAULT", "profile", "profiles", "profiles_file"]
 
-DEFAULT: Final = "default"  # the one that is taken if nothing names a cluster
+DEFAULT: Final = "default"  # the profile for commands that name no cluster
 
 
 def profiles_file() -> Path:
@@ -22,7 +22,7 @@ def profiles_file() -> Path:
 
 def profiles() -> dict[str, dict[str, str]]:
     """The properties of each profile; none without a file. Raises click.UsageError."""
-    import tomllib  # imported here: most commands are told where the cluster is
+    import tomllib  # imported here: most command lines name the cluster themselves
 
     path = profiles_file()
     try:
@@ -49,7 +49,7 @@ def profile(name: str) -> dict[str, str]:
 
 
 def _flat(path: Path, place: str, content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """TOML takes `sasl.mechanism = …` as tables in one another."""
+    """The properties of a profile. TOML reads `sasl.mechanism = …` as a table in a table, so dots join the names again."""
     for key, value in content.items():
         if isinstance(value, dict):
             yield from _flat(path, place, value, f"{prefix}{key}.")

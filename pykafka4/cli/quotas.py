@@ -1,4 +1,4 @@
-"""`quotas`: limits of users, client ids and addresses. Rule: only the quotas that are named are changed."""
+"""Lists, sets and removes quotas of users, client ids and addresses: `quotas`. A change leaves all quotas alone that it does not name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["quotas"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS: Final = ("user", "client_id", "ip", "quota", "rate")
-KINDS: Final = {"user": "user", "client_id": "client", "ip": "ip"}  # fields, and how options begin
+KINDS: Final = {"user": "user", "client_id": "client", "ip": "ip"}  # from fields to the beginnings of options for defaults
 
 
 @click.group(short_help="Limits of users, client ids and addresses: list, set, remove.")
@@ -31,7 +31,7 @@ def quotas() -> None:
 
 
 def entity_options(command: F) -> F:
-    """The options that say whom a quota is for."""
+    """Add the options that name an entity to a command."""
     for option in reversed(
         (
             click.option("--user", metavar="NAME", help="A user."),
@@ -47,7 +47,7 @@ def entity_options(command: F) -> F:
 
 
 def given(options: dict[str, Any]) -> dict[str, str | QuotaScope]:
-    """The fields of an entity or a filter."""
+    """The fields of an entity or a filter, from the options."""
     found: dict[str, str | QuotaScope] = {field: options[field] for field in KINDS if options[field] is not None}
     for field, begin in KINDS.items():
         if options[f"{begin}_defaults"]:
@@ -60,7 +60,7 @@ def given(options: dict[str, Any]) -> dict[str, str | QuotaScope]:
 
 
 def entity(options: dict[str, Any]) -> QuotaEntity:
-    """Whom a quota is for."""
+    """The entity that the options name. Raises click.UsageError if they name none."""
     found = given(options)
     if not found:
         raise click.UsageError("no entity is named: give --user, --client-id, both, or --ip; --user-defaults, … for all others")

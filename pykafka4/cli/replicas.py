@@ -1,4 +1,4 @@
-"""`cluster reassign` and `cluster elect-leaders`. Rule: without `--execute` they show what would be done."""
+"""Moves replicas and elects leaders: `cluster reassign` and `cluster elect-leaders`. Without `--execute` a command shows its plan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["elect_leaders", "reassign"]
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
 LOOK_S: Final = 0.5
-SETTLING: Final = 10  # looks until brokers must know of the end of a move
+SETTLING: Final = 10  # looks, LOOK_S apart, in which brokers must learn of the end of a move
 Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
@@ -90,7 +90,7 @@ def _of_file(name: str) -> Targets:
 
 
 def _to_cancel(admin: AdminClient, items: Iterable[str | TopicPartition], timeout: float | None) -> tuple[Targets, dict[Any, KafkaError]]:
-    """The moves of these topics and partitions; an error for one without a move."""
+    """The moves of these topics and partitions, and an error for each item without a move."""
     under_way = admin.list_reassignments(timeout=timeout)
     found: Targets = {}
     errors: dict[Any, KafkaError] = {}
@@ -104,7 +104,7 @@ def _to_cancel(admin: AdminClient, items: Iterable[str | TopicPartition], timeou
 
 @attrs.frozen
 class Planned:
-    """A move, or the cancellation of one: replicas now and then, and the bytes that will be copied, None if not known."""
+    """A move, or its cancellation (`new` is None): replicas before and after, and the bytes to copy, None if unknown."""
 
     partition: TopicPartition
     current: tuple[int, ...]
@@ -117,14 +117,14 @@ class Planned:
         return [node for node in self.new or () if node not in self.current]
 
     def cells(self) -> tuple[object, ...]:
-        """In a table."""
+        """The cells of the move in a table."""
         new = None if self.new is None else _nodes(self.new)
         return *self.partition, _nodes(self.current), new, _nodes(self.adding), _size(self.bytes)
 
 
 @attrs.frozen(kw_only=True)
 class Wanting:
-    """The flags of a command."""
+    """The flags of `reassign`."""
 
     wait: bool
     execute: bool
@@ -151,7 +151,7 @@ def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, erro
 
 
 def _unplaced(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """An error for each move to a broker that there is not: the controller would refuse it."""
+    """An error for each move to an unknown broker, which the controller would refuse."""
     nodes = sorted(one.id for one in admin.describe_cluster(timeout=timeout).brokers)
     return {
         row.partition: KafkaError(f"{row.partition}: the cluster has no broker {_nodes(strange)}; its brokers are {_nodes(nodes)}")
@@ -167,7 +167,7 @@ def _planned(tp: TopicPartition, part: PartitionDescription, new: tuple[int, ...
 
 
 def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription], timeout: float | None) -> dict[TopicPartition, int]:
-    """The bytes of the largest replica of each partition, as far as brokers tell."""
+    """The bytes of the largest replica of each partition; without an entry if no broker tells."""
     nodes = sorted({node for part in parts.values() for node in part.replicas})
     found: dict[TopicPartition, int] = {}
     for directories in admin.describe_log_dirs(nodes, timeout).values() if nodes else ():
@@ -224,7 +224,7 @@ def _move_cells(one: ReassignmentProgress) -> tuple[object, ...]:
 
 
 def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """Wait for the end of moves; returns an error for each that ended another way, because somebody changed or cancelled it."""
+    """Wait for the end of moves; return an error for each move that another command changed or cancelled."""
     totals = {row.partition: row.bytes or 0 for row in plan}
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     try:
@@ -244,7 +244,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
 
 
 def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """An error for each partition that is not where it was moved to. Brokers know of the end of a move a moment later."""
+    """An error for each partition that is not on its new brokers. Looks again for a while: brokers learn of the end of a move later."""
     errors: dict[Any, KafkaError] = {}
     for _ in range(SETTLING):
         parts, missing = find_partitions(admin, [row.partition for row in plan], timeout)

@@ -1,4 +1,5 @@
-"""`settings`: get, set and unset settings of topics, brokers, groups and client metrics. Rule: all settings that are not named stay."""
+"""Gets, sets and unsets settings of topics, brokers, groups and client metrics: `settings`. A change leaves all settings alone that it does
+not name."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LISTS: Final[Mapping[str, Callable[..., Append | Subtract]]] = {"+": Append, "-"
 
 
 class ResourceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no arguments there
-    """`topic:orders`, `broker:1`; `broker` alone stands for all brokers."""
+    """The type of an argument such as `topic:orders` or `broker:1`; `broker` alone stands for all brokers."""
 
     name = "resource"
 
@@ -41,7 +42,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers 
 
 
 def written(resource: Resource) -> str:
-    """As on the command line."""
+    """A resource in its form on the command line."""
     kind, name = resource
     return kind if name is ANY_BROKER else f"{kind}:{name}"
 

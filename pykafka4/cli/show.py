@@ -1,4 +1,4 @@
-"""Tables and JSON. Rule: what a cluster's users chose, such as a client id, is shown without control characters."""
+"""Shows results as tables and as JSON. Invariant: no text from a cluster, such as a client id, is shown with its control characters."""
 
 from __future__ import annotations
 
@@ -25,46 +25,48 @@ __all__ = [
     *("plan_json", "plan_table", "print_json", "table"),
 ]
 
-WIDE: Final = 10**9  # columns: what is no terminal gets whole lines
+WIDE: Final = 10**9  # columns; output to a pipe or file has whole lines
 NOTHING: Final = "-"
 
 
 class Screen(Console):
-    """rich's console, which would end the process when a pipe is closed."""
+    """rich's console without its end of the process when a pipe is closed."""
 
     def on_broken_pipe(self) -> None:
         """See rich."""
-        raise  # the BrokenPipeError in hand: the frame ends the command
+        raise  # the BrokenPipeError in hand, which ends the command in `main`
 
 
 def console() -> Console:
-    """Where results go. A program that reads them gets whole lines without colours, even if the environment asks for colours."""
+    """A console for results. A pipe or file gets whole lines without colours, even if the environment asks for colours."""
     if sys.stdout.isatty():
         return Screen(markup=False, highlight=False, emoji=False)
     return Screen(markup=False, highlight=False, emoji=False, force_terminal=False, color_system=None, width=WIDE)
 
 
 def plain(value: object) -> str:
-    """A value in a cell or message."""
+    """A value as text for a cell or message, without control characters."""
     if value is None or value == "":
         return NOTHING
     return escaped(str(value))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """A table; a row with an error in it is marked."""
+    """Make a table; a row with an error in a cell is red."""
     kept = list(rows)
     failed = frozenset(number for number, row in enumerate(kept) if any(isinstance(cell, KafkaError) for cell in row))
     return Table(columns, [list(map(plain, row)) for row in kept], failed, plain(title) if title else "")
 
 
 def at_time(milliseconds: int | None) -> str | None:
-    """A time of a broker, in UTC."""
+    """A broker's time as text, in UTC."""
     return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def as_json(value: object) -> str:
-    """One document. What a terminal may take for a command, or standard output cannot write, is escaped: for a program it is the same."""
+    """One document. Escapes stand for control characters, and for characters that standard output cannot write: JSON readers see no
+    difference.
+    """
     text = json.dumps(value, ensure_ascii=False)
     encoding = sys.stdout.encoding or "ascii"
     if text.isprintable() and _fits(text, encoding):
@@ -73,7 +75,7 @@ def as_json(value: object) -> str:
 
 
 def print_json(*values: object) -> None:
-    """One document a line, on standard output."""
+    """Write one document a line to standard output."""
     for value in values:
         click.echo(as_json(value))
 
@@ -95,7 +97,7 @@ def error_json(error: KafkaError) -> dict[str, Any]:
 
 
 def group_json(group: GroupListing | GroupDescription) -> dict[str, Any]:
-    """A group of a list, or with its members."""
+    """A group, with its members if it is a description."""
     found = {field.name: getattr(group, field.name) for field in attrs.fields(type(group))}
     if isinstance(group, GroupDescription):
         found["members"] = [_member_json(member) for member in group.members]
@@ -115,7 +117,7 @@ def _tp_json(tp: TopicPartition) -> dict[str, Any]:
 
 
 def member_table(group: GroupDescription) -> Table:
-    """Its members."""
+    """The members of a group as a table."""
     rows = [
         (m.member_id, m.client_id, m.host, m.instance_id, len(m.partitions), _shares(m) if m.is_readable else "in a format of its own")
         for m in group.members
@@ -124,7 +126,7 @@ def member_table(group: GroupDescription) -> Table:
 
 
 def _shares(member: MemberDescription) -> str:
-    """`orders:0,1 payments:3`, as options of commands take it."""
+    """The partitions of a member in the form of the option --topic: `orders:0,1 payments:3`."""
     topics: dict[str, list[str]] = {}
     for tp in member.partitions:
         topics.setdefault(tp.topic, []).append(str(tp.partition))
@@ -135,7 +137,7 @@ def _shares(member: MemberDescription) -> str:
 
 
 def lag_table(groups: Mapping[str, GroupLag | KafkaError], title: str = "", most: int | None = None) -> Table:
-    """The partitions of groups, an error in place of those that are not known. `most`: so many rows."""
+    """The partitions of groups as a table, or the error of a group. `most` limits the rows."""
     rows = (row for name, found in groups.items() for row in _lag_rows(name, found))
     return table(("group", "topic", "partition", "committed", "end", "lag", "owner", "host"), islice(rows, most), title)
 
@@ -171,7 +173,7 @@ def _partition_json(row: PartitionLag) -> dict[str, Any]:
 
 
 def plan_table(plan: OffsetPlan, errors: Mapping[TopicPartition, KafkaError]) -> Table:
-    """What would be committed, and the `errors` of what could not."""
+    """The offsets of a plan as a table, with the `errors` of partitions that failed."""
     rows = [(*r.partition, r.current, r.new, short_name(errors[r.partition]) if r.partition in errors else r.note) for r in plan]
     return table(("topic", "partition", "current", "new", "note"), rows)
 

@@ -1,4 +1,4 @@
-"""`status`: why is nothing flowing, seen from outside. Rule: exit code 0 only if nothing is wrong and everything was looked at in time."""
+"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding is wrong; a lack of time is a wrong one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["status"]
 
 DEFAULT_S: Final = 30.0
 MARK_WIDTH, STEP_WIDTH = 3, 11
-LEAST_WIDTH: Final = 20  # of the text: a narrower terminal folds the lines itself
+LEAST_WIDTH: Final = 20  # columns for the text; a narrower terminal folds the lines itself
 MARKS: Final = {Outcome.FINE: "✓", Outcome.NOTICE: "!", Outcome.WRONG: "✗", Outcome.UNSEEN: "?"}
-WORDS: Final = {Outcome.FINE: "ok", Outcome.NOTICE: "!", Outcome.WRONG: "XX", Outcome.UNSEEN: "?"}  # where output has no such signs
+WORDS: Final = {Outcome.FINE: "ok", Outcome.NOTICE: "!", Outcome.WRONG: "XX", Outcome.UNSEEN: "?"}  # if the encoding lacks the signs
 STYLES: Final = {Outcome.FINE: "green", Outcome.NOTICE: "yellow", Outcome.WRONG: "bold red", Outcome.UNSEEN: "dim"}
 
 
@@ -48,14 +48,14 @@ def status(invocation: Invocation, topics: tuple[str, ...], groups: tuple[str, .
 
     Causes come first. Nothing is changed. It ends within --timeout, 30 seconds by default. Exit code 1: something is wrong.
     """
-    logging.getLogger("pykafka4").addHandler(logging.NullHandler())  # what the client would log is in the findings
+    logging.getLogger("pykafka4").addHandler(logging.NullHandler())  # the findings have the errors that the client would log
     limit = DEFAULT_S if invocation.timeout is None else invocation.timeout
     found = diagnose(invocation.make(_merged, ClientConfig, {}), topics=topics, groups=groups, timeout=limit)
     return _as_lines(found) if json_ else _as_page(found, console())
 
 
 def _merged(source: Properties, **given: Any) -> dict[str, Any]:
-    """All options of a client."""
+    """All options of a client, from its properties and `given`."""
     return {**translate(ClientConfig, source, given).options, **given}
 
 
@@ -72,7 +72,7 @@ def _code(finding: Finding) -> int:
 
 
 def _as_page(findings: Iterable[Finding], out: Console) -> int:
-    """Each finding as soon as it is there."""
+    """Show each finding as soon as it is known; return the exit code."""
     wrong = 0
     with out.status("looking …") if out.is_terminal else out:
         for same in _alike(findings):
@@ -85,13 +85,13 @@ def _as_page(findings: Iterable[Finding], out: Console) -> int:
 
 
 def _alike(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
-    """Those that are fine for the same reason are one row, and so are the steps that were not carried out."""
+    """Group the findings into rows: steps that are fine for the same reason, and steps that were not carried out."""
     for _, group in groupby(findings, lambda one: (one.step, one.what) if one.outcome is Outcome.FINE else one.what == NOT_LOOKED or one):
         yield list(group)
 
 
 def _lines(same: list[Finding], out: Console) -> Iterator[Text]:
-    """The mark, the step, and beside them the text, folded; a pipe gets whole lines."""
+    """The mark, the step, and beside them the folded text; a pipe gets whole lines."""
     first, (marks, arrow) = same[0], (MARKS, "→ ") if _has_signs() else (WORDS, "-> ")
     is_late = first.what == NOT_LOOKED
     text = Text(f"not looked at: {', '.join(one.step for one in same)}", style="dim") if is_late else _text(same, arrow)

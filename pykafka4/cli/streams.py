@@ -1,7 +1,8 @@
-"""The three standard streams. Invariant: output that no reader can get is an error, never a silence: `consume` commits what it has written.
+"""Guards the three standard streams. Invariant: a write that reaches no reader raises an error, because `consume` commits written records.
 
-A stream that the caller closed (`>&-`, `<&-`) has an open descriptor in its place, which else the first socket would get. Reading closed
-standard input and writing closed standard output fail there, as they do in other programs. Closed standard error swallows its lines.
+A stream that the caller closed (`>&-`, `<&-`) gets an open descriptor in its place: otherwise the first socket would get its number.
+Reading closed standard input and writing closed standard output fail there, as they do in other programs. Closed standard error swallows
+its lines.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ __all__ = ["STDIN", "STDOUT", "explained", "fill_closed", "lose", "named"]
 STDIN: Final = "standard input"
 STDOUT: Final = "standard output"
 MODES: Final = (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
-# Of a write without a file's name: to a command's only output.
+# Errors of a write. Without a file's name they are about standard output, a command's only output.
 OUTPUT_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 CLOSED: Final = "closed by the program that started this one; give a file, a pipe or /dev/null"
 
 
 def fill_closed() -> None:
-    """Open /dev/null for each closed stream, in this order: each gets the descriptor that its name stands for."""
+    """Open /dev/null for each closed stream. `open` takes the lowest free number, so in this order each stream gets its own number."""
     for name, mode, access in MODES:
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode, encoding="utf-8"))
 
 
 def lose(stream: TextIO) -> None:
-    """Drop the buffer of a stream that cannot be written: at its end the interpreter would try again, and change the exit code."""
+    """Drop the buffer of a stream that cannot be written: the interpreter would write it again at exit, fail, and change the exit code."""
     with contextlib.suppress(OSError, ValueError):  # a stream of a test has no descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -40,17 +41,17 @@ def lose(stream: TextIO) -> None:
 
 @contextlib.contextmanager
 def named(thing: str) -> Iterator[None]:
-    """A `with` block in which an OSError without a file's name gets this one."""
+    """Give an OSError of the `with` block the name `thing`, if it has no file's name."""
     try:
         yield
     except OSError as error:
-        if error.errno is not None:  # an error of the operating system
+        if error.errno is not None:  # other errors have a text of their own
             error.filename = error.filename or thing
         raise
 
 
 def explained(error: OSError) -> str:
-    """The error's text without its number, and with the thing that it is about."""
+    """The error's text without its number, behind the name of the file or stream."""
     if error.strerror is None:
         return str(error)
     thing = error.filename or (STDOUT if error.errno in OUTPUT_ERRORS else "")

@@ -1,4 +1,4 @@
-"""Tables. Rule: nothing is cut. In a table that is wider than the terminal texts are folded; if numbers leave no room, whole lines are."""
+"""Prints tables. Invariant: nothing is cut off. If a table is too wide, its texts are folded, or its lines if numbers leave no room."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ NUMBERS: Final = {"partition", "committed", "end", "lag", "current", "new", "mem
     *("broker", "node", "port", "level", "lowest", "highest", "size", "free", "volume"),  # of the cluster
     *("producer", "sequence"),  # of transactions
 }
-LEAST: Final = 5  # columns of the terminal that each text gets
+LEAST: Final = 5  # columns of the terminal; a folded text has at least so many
 GAP: Final = "  "
 HEADING, FAILED = Style(bold=True), Style(color="red")
 
 
 @attrs.frozen
 class Table:
-    """Columns without lines between them, which other tools can cut. `failed` are the numbers of rows that have an error.
+    """A table of columns without lines between them, for tools such as `cut`. `failed` has the numbers of rows with an error.
 
-    `rich` has tables, too: they measure and wrap each cell several times, which takes minutes for the partitions of many groups.
+    The tables of `rich` measure and wrap each cell several times, which takes minutes for the partitions of many groups.
     """
 
     columns: Sequence[str]
@@ -51,7 +51,7 @@ class Table:
                 yield from (Segment(line, style), Segment.line())
 
     def _widths(self, rows: Iterable[Sequence[str]], limit: int) -> list[int]:
-        """How wide each column is: the widest texts give way, unless numbers leave them no room."""
+        """The width of each column: the widest texts give way, unless numbers leave texts no room."""
         found = [max(map(cell_len, cells)) for cells in zip(*rows)]
         texts = [index for index, column in enumerate(self.columns) if column not in NUMBERS]
         room = limit - len(GAP) * (len(found) - 1)

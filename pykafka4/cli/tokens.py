@@ -1,4 +1,4 @@
-"""`tokens`: delegation tokens. Rule: only `create` shows a secret; a token is named by its id."""
+"""Lists, creates, renews and expires delegation tokens: `tokens`. Only `create` shows a secret; commands name a token by its id."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def renew(invocation: Invocation, token_id: str, period: float | None) -> int:
 @execute_option
 @click.pass_obj
 def expire(invocation: Invocation, token_id: str, execute: bool) -> int:
-    """Have a token expire at once. Who is logged in with it stays so."""
+    """Have a token expire at once. Open connections stay logged in with it."""
     with invocation.admin() as admin:
         token = _named(admin, token_id, invocation.timeout)
         if execute:
@@ -91,7 +91,7 @@ def _named(admin: AdminClient, token_id: str, timeout: float | None) -> Delegati
 
 
 def _row(token: DelegationToken, json_: bool) -> dict[str, Any]:
-    """Times as milliseconds for programs."""
+    """A token as a row: times are texts in a table, and milliseconds in JSON."""
     times = {name: getattr(token, f"{name}_ms") for name in TIMES}
     if json_:
         return {"token_id": token.token_id, "owner": token.owner, "requester": token.requester, "renewers": token.renewers, **times}

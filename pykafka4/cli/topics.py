@@ -1,4 +1,4 @@
-"""`topics`: list, describe, create, extend and delete them. Rule: a deletion shows a plan first, and needs `--execute`."""
+"""Lists, describes, creates, extends and deletes topics: `topics`. A deletion shows its plan first, and needs `--execute`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def topics() -> None:
     """Topics: list, describe, create, add partitions, delete.
 
-    Their settings are those of `settings get topic:NAME`, their records those of `consume`.
+    `settings get topic:NAME` shows settings of a topic, `consume` its records.
     """
 
 
@@ -101,7 +101,7 @@ def describe(invocation: Invocation, topic: tuple[str, ...], under_replicated: b
 
 
 def _named(text: str) -> str | UUID:
-    """An id has the length and form of no usual name."""
+    """A text as an id if it has the form of one, which no usual name has; otherwise as a name."""
     return UUID(text) if ID.fullmatch(text) else text
 
 
@@ -180,7 +180,7 @@ def create(
 
 
 def _placed(texts: Iterable[str]) -> list[list[int]]:
-    """`1,2`: the brokers of a partition."""
+    """Parse the brokers of partitions: `1,2`."""
     if wrong := [text for text in texts if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text)]:
         raise click.BadParameter(f"{wrong[0]!r}: must be the numbers of brokers, such as 1,2,3", param_hint="--replicas")
     return [list(map(int, text.split(","))) for text in texts]
@@ -255,7 +255,7 @@ def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_:
 
 
 def _records(admin: AdminClient, found: Descriptions, timeout: float | None) -> dict[str | UUID, int | None]:
-    """How many offsets each topic has; None if a partition does not tell."""
+    """The number of offsets of each topic; None if a partition has no first or last offset."""
     known = {key: one for key, one in found.items() if isinstance(one, TopicDescription)}
     tps = [TopicPartition(one.name, part.partition) for one in known.values() for part in one.partitions]
     ends = admin.list_offsets(dict.fromkeys(tps, LATEST), timeout=timeout) if tps else {}

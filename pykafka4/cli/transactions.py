@@ -1,4 +1,5 @@
-"""`transactions`: transactional ids, producers of partitions, hanging transactions. Rule: nothing is changed without `--execute`."""
+"""Shows transactional ids and producers of partitions, and aborts hanging transactions: `transactions`. Nothing is changed without
+`--execute`."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["transactions"]
 
-LONGEST_S: Final = 900.0  # `transaction.max.timeout.ms` of brokers by default
+LONGEST_S: Final = 900.0  # the brokers' default of `transaction.max.timeout.ms`
 age_option = click.option(
     "--older-than",
     type=click.FloatRange(0),
@@ -206,7 +207,7 @@ Examples:
 @as_json_option
 @click.pass_obj
 def abort(invocation: Invocation, partition: str, producer_id: int | None, older_than: float, execute: bool, json_: bool) -> int:
-    """Abort the hanging transactions in a partition. Refused for one that its coordinator knows: that would end half of it."""
+    """Abort the hanging transactions in a partition. A transaction that its coordinator knows is refused: only a part of it would end."""
     tp = _partition(partition)
     with invocation.admin() as admin:
         some = admin.find_hanging_transactions([tp.topic], older_than=older_than, timeout=invocation.timeout)

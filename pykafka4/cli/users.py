@@ -1,4 +1,5 @@
-"""`users`: users that log in with SCRAM. Rule: a password comes from a prompt, a file or standard input, never from the command line."""
+"""Lists and deletes users that log in with SCRAM, and sets their passwords: `users`. Invariant: a password comes from a prompt, a file or
+standard input, never from the command line."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def list_(invocation: Invocation, user: tuple[str, ...], json_: bool) -> int:
 )
 @click.pass_obj
 def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterations: int, password_file: IO[str] | None) -> int:
-    """Set the password of a user, new or known. On a terminal it is asked for."""
+    """Set the password of a user, new or known. On a terminal the command asks for it."""
     if password_file is not None:
         with named(STDIN if password_file.name in (0, "<stdin>") else password_file.name):
             password = password_file.readline().rstrip("\r\n")
@@ -71,7 +72,7 @@ def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterati
 @as_json_option
 @click.pass_obj
 def delete(invocation: Invocation, user: tuple[str, ...], mechanisms: tuple[str, ...], execute: bool, json_: bool) -> int:
-    """Delete users, or their passwords of a mechanism. Who is logged in stays so."""
+    """Delete users, or their passwords for a mechanism. Open connections stay logged in."""
     with invocation.admin() as admin:
         found = admin.describe_users(user, timeout=invocation.timeout)
         gone = {name: one if isinstance(one, KafkaError) else _of(one, mechanisms) for name, one in found.items()}
@@ -89,7 +90,7 @@ def _of(credentials: tuple[ScramCredential, ...], mechanisms: tuple[str, ...]) -
 
 
 def _print(found: dict[str, tuple[ScramCredential, ...] | KafkaError], json_: bool) -> int:
-    """A line for each credential; errors beside them. Returns the exit code."""
+    """Print a line for each credential, and the errors; return the exit code."""
     errors = {name: one for name, one in found.items() if isinstance(one, KafkaError)}
     rows = [
         {"user": name, "mechanism": one.mechanism, "iterations": one.iterations}

@@ -1,4 +1,5 @@
-"""`pykafka4 watch`: the status page of a running client in the terminal. Rule: what a page says is shown without control characters."""
+"""Shows the status page of a running client in the terminal: `pykafka4 watch`. Invariant: no text of a page is shown with its control
+characters."""
 
 from __future__ import annotations
 
@@ -24,19 +25,19 @@ __all__ = ["watch"]
 
 ANSWER_S: Final = 20.0
 EVERY_S: Final = 1.0
-MOST_BYTES: Final = 1 << 23
-LINES_AROUND: Final = 14  # of the headline, rates, counts and titles
-LEAST_NAME: Final = 24  # columns
+MOST_BYTES: Final = 1 << 23  # of a page
+LINES_AROUND: Final = 14  # lines above and below the partitions: headline, rates, counts and titles
+LEAST_NAME: Final = 24  # columns for the name of a partition
 STYLES: Final = {"ok": "green", "warning": "yellow", "trouble": "bold red"}
 BARS: Final = " ▁▂▃▄▅▆▇█"
 BAD: Final = ("offline", "stopped")
-HIDDEN: Final = ("queued_bytes", "leader", "last_error", "reason")  # columns that a narrow terminal has no room for
+HIDDEN: Final = ("queued_bytes", "leader", "last_error", "reason")  # columns without room on a narrow terminal
 TEXTS: Final = ("name", "state", "last_error")
 NAMES: Final = {"name": "partition", "since_s": "for", "oldest_s": "oldest", "in_flight": "in flight", "fetched_from": "from"}
 
 
 class NoPage(OSError):
-    """The page does not answer."""
+    """There is no page to show: the process does not respond, or serves none."""
 
 
 @click.command(
@@ -78,14 +79,15 @@ def watch(url: str | None, pid: int | None, words: str, once: bool, is_json: boo
 
 
 class Page:
-    """The figures at a URL."""
+    """The status page at a URL."""
 
     def __init__(self, url: str, words: str) -> None:
         self._url, self._words = url.rstrip("/"), words
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has another loopback address
+        # Not through a proxy of the environment: there, 127.0.0.1 is another machine.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read(self, most: int) -> dict[str, Any]:
-        """The figures now, with so many partitions. Raises NoPage."""
+        """Fetch the present figures, with up to `most` partitions. Raises NoPage."""
         query = urllib.parse.urlencode({"most": most, "filter": self._words})
         try:
             with self._opener.open(f"{self._url}/status.json?{query}", timeout=ANSWER_S) as answer:
@@ -143,7 +145,7 @@ def _print_json(page: Page, once: bool) -> int:
 
 
 def _live(page: Page, screen: Console) -> int:
-    """Until Ctrl-C, or until the page has gone; the last picture stays."""
+    """Show the page until Ctrl-C, or until it is gone; the last picture stays."""
     most = max(3, screen.size.height - LINES_AROUND)
     picture = _picture(page.read(most), screen, most)
     with Live(picture, console=screen, auto_refresh=False, screen=False, vertical_overflow="crop") as live:
@@ -217,7 +219,7 @@ def _partitions(partitions: dict[str, Any], width: int, most: int) -> Renderable
 
 
 def _end(name: str, room: int) -> str:
-    """The end of a partition's name, which has the number."""
+    """The end of a partition's name that fits into `room`: it has the number."""
     return name if len(name) <= room else f"…{name[1 - room :]}"
 
 

@@ -1,10 +1,10 @@
-"""Records in and out of the command line. Rule: work is done for lists of records, as calls per record would take longer than Kafka does.
+"""Reads and writes records for commands. Functions take lists of records: a call for each record would take longer than Kafka does.
 
 Modules; each line imports only from lines below it:
     clients    consumers and producers with the options of a command
-    reading    the lists of records that a command reads: to an end, without end, or as a member of a group
-    extents    which records a command reads: its options
-    destination  the cluster and the topic that `copy` writes to
+    reading    lists of records for a command: to an end, without end, or as a member of a group
+    extents    the options that choose the records for a command
+    destination  the options for the cluster and the topic that `copy` writes to
     outcomes   the outcome of each input, by its number
     inputs     blocks of input from files and standard input
     sending    sends blocks of input
@@ -12,8 +12,8 @@ Modules; each line imports only from lines below it:
     template   the template of `--format`
     json_text  records as lines of JSON, and back
     dump       records as a dump for people
-    filters    which records of a list are wanted
-    places     `--from` and `--until`
+    filters    the options that filter records
+    places     the values of `--from` and `--until`
     progress   bytes, rate and time left on a terminal
     output     standard output as bytes
 """

@@ -1,4 +1,4 @@
-"""Consumers and producers with the options of a command. Rule: options of the command win over all others, its defaults over none."""
+"""Makes consumers and producers with the options of a command. Options of the command replace all others; its defaults replace none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pykafka4.options.config import ConsumerConfig, ProducerConfig
 from pykafka4.options.from_properties import Properties, create
 
-if TYPE_CHECKING:  # a command needs one of them, and each takes time to import
+if TYPE_CHECKING:  # a command needs one of these classes, and each takes time to import
     from pykafka4.cli.invocation import Invocation
     from pykafka4.consumer.session import ConsumerSession
     from pykafka4.producer import Producer
@@ -17,7 +17,7 @@ __all__ = ["consumer_session", "producer"]
 
 
 def consumer_session(invocation: Invocation, defaults: Mapping[str, Any], **decided: Any) -> ConsumerSession:
-    """A consumer without a handle, as the command polls lists of its own forms. Raises what `Invocation.consumer` raises."""
+    """Make a consumer without a handle: the command polls lists in its own forms. Raises as `Invocation.consumer`."""
     from pykafka4.consumer.session import ConsumerSession
 
     def with_options(**options: Any) -> ConsumerSession:
@@ -30,7 +30,7 @@ def consumer_session(invocation: Invocation, defaults: Mapping[str, Any], **deci
 
 
 def producer(invocation: Invocation, defaults: Mapping[str, Any], **decided: Any) -> Producer:
-    """A producer. Raises what `Invocation.producer` raises."""
+    """Make a producer. Raises as `Invocation.producer`."""
     from pykafka4.producer import Producer
 
     def with_options(**options: Any) -> Producer:

@@ -1,4 +1,4 @@
-"""The cluster and the topic that `copy` writes to. Rule: another cluster gets no option of the client that reads."""
+"""Finds the cluster and the topic that `copy` writes to. Invariant: another cluster gets no option of the client that reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX: Final = "--to-"
 
 @attrs.frozen
 class Destination:
-    """The options of the client that writes, and the name of the topic, if that is another one."""
+    """The options of the client that writes, and the topic; None if it has the same name."""
 
     bootstrap: str | None
     config: str | None
@@ -51,7 +51,7 @@ def _properties(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -
 
 
 def destination_options(command: Callable[..., int]) -> Callable[..., int]:
-    """The options that say where a command writes, which gets them as `destination`."""
+    """Add the options of a destination to a command, which gets a `Destination`."""
     options = (
         click.option("--to-bootstrap", metavar="SERVERS", help="Brokers of the cluster to write to. Without a cluster: the same one."),
         click.option("--to-config", metavar="FILE", help="A .properties file for the cluster to write to."),

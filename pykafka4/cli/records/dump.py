@@ -1,4 +1,4 @@
-"""Records as a dump for people: where a record is, then its key, headers and value in hexadecimal digits and letters."""
+"""Writes records as a dump for people: topic, partition and offset, then key, headers and value in hexadecimal digits and letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def dump_form(records: list[Record[Any, Any]]) -> bytes:
-    """A paragraph for each record."""
+    """Make a paragraph for each record."""
     return "".join(f"{line}\n" for record in records for line in _paragraph(record)).encode()
 
 

@@ -1,4 +1,4 @@
-"""Which records a command reads. Invariant: options that do not go together are refused before anything is read."""
+"""Adds the options that choose the records for a command. Invariant: options that do not go together are refused before the first read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESETS: Final = {FIRST: "earliest", LAST: "latest"}
 
 @attrs.frozen
 class Extent:
-    """What is to be read. `group` None: without a group, and all of `start` and `until` is possible."""
+    """The records to read. Without a `group`, `start` and `until` may be any places."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
@@ -28,7 +28,7 @@ class Extent:
     group: str | None
 
     def check(self) -> None:
-        """Raises click.UsageError for options that do not go together."""
+        """Raise click.UsageError for options that do not go together."""
         if self.follow and self.until is not None:
             raise click.UsageError("--follow has no end: leave out --until")
         if self.start == LAST and not self.follow:
@@ -43,7 +43,7 @@ class Extent:
 
 
 def extent_options(*, done: str, group: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """The options that say what a command reads, which gets them as `extent`. `done` (such as "read") and `group` are for the help."""
+    """Add the options of an extent to a command, which gets an `Extent`. `done`, such as "read", and `group` are texts for the help."""
     places = "earliest (default), latest, -100 (the last of each partition), an offset, -1h, a time."
     options = (
         click.argument("topics", nargs=-1, required=True, metavar="TOPIC…"),

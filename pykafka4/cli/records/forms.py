@@ -1,4 +1,4 @@
-"""The forms in which `consume` writes records. Rule: a form makes the bytes of a whole list."""
+"""Chooses the form in which `consume` writes records. A form makes the bytes of a whole list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RAW: Final = "%s"
 
 
 def form_of(wanted: Mapping[str, bool], template: str | None, separator: str | None, null: bool) -> Form:
-    """The one form that the options name: `json`, `hex`, `raw`, a template, or values and perhaps keys as lines."""
+    """The form that the options name: `json`, `hex`, `raw`, a template, or lines of values and perhaps keys. Raises click.UsageError."""
     named = [name for name, is_wanted in wanted.items() if is_wanted]
     options = [f"--{name}" for name in named] + ["--format"] * (template is not None) + ["--key-separator"] * (separator is not None)
     if len(options) > 1:

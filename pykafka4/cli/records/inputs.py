@@ -1,6 +1,6 @@
-"""Blocks of input. Rule: an item is numbered as an editor numbers lines, from 1 in each file, so that a failure can be told by its number.
+"""Reads input as blocks of items. Items have numbers as lines in an editor, from 1 in each file, by which failures are reported.
 
-A block has what one read of a file returns, so what a person types is sent at once.
+A block has the items of one read of a file, so a line that a person types is sent at once.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from pykafka4.cli.streams import named
 __all__ = ["STDIN", "Block", "CutOff", "Split", "blocks", "by_lengths", "by_separator", "size_of", "whole"]
 
 STDIN: Final = "-"
-CHUNK: Final = 1 << 18  # larger blocks do not fit into caches
+CHUNK: Final = 1 << 18  # bytes; a larger block does not fit into the CPU's caches
 LENGTH: Final = struct.Struct(">i")
 NULL_LENGTH: Final = -1
 
 
 class CutOff(OSError):
-    """The input ends in the middle of an item, or what should be a length is none."""
+    """The input ends in the middle of an item, or an item has an impossible length."""
 
 
 Items = Sequence[bytes | None]
-Split = Callable[[Iterator[bytes]], Iterator[tuple[Items, int]]]  # from chunks to items, and the bytes that they were read from
+Split = Callable[[Iterator[bytes]], Iterator[tuple[Items, int]]]  # from chunks to items, with the number of their bytes
 
 
 @attrs.frozen
 class Block:
-    """Items of an input, of which the first has the number `first`. `size`: how many bytes they took."""
+    """Items of an input. `first` is the number of the first item, `size` the bytes of all, with separators."""
 
     source: str
     first: int
@@ -42,19 +42,19 @@ class Block:
     size: int
 
     def name_of(self, index: int) -> str:
-        """`line 7`, or `orders.txt line 7`."""
+        """The name of an item for messages: `line 7`, or `orders.txt line 7`."""
         where = f"line {self.first + index}"
         return where if self.source == STDIN else f"{self.source} {where}"
 
     def parts(self, count: int) -> Iterator[Block]:
-        """The same in blocks of up to `count` items."""
+        """Divide the block into blocks of up to `count` items."""
         for at in range(0, len(self.items), count):
             items = self.items[at : at + count]
             yield Block(self.source, self.first + at, items, self.size * len(items) // len(self.items))
 
 
 def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
-    """The items of each source in turn; `-` is standard input. Raises OSError, and CutOff for a length without its bytes."""
+    """Read the items of each source in turn; `-` is standard input. Raises OSError, and CutOff for an incomplete item."""
     for source in sources:
         first = 1
         with named(STANDARD_INPUT if source == STDIN else source), _opened(source) as file:
@@ -68,7 +68,7 @@ def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
 
 
 def size_of(sources: Sequence[str]) -> int | None:
-    """The bytes of all sources; None if one has no size that is known."""
+    """The bytes of all sources; None if one is no file, so that its size is unknown."""
     paths = [Path(source) for source in sources]
     return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
 
@@ -88,7 +88,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def by_separator(separator: bytes) -> Split:
-    """What stands between separators; behind the last one there is an item if it is not empty."""
+    """Split input at a separator. The text behind the last separator is an item if it is not empty."""
 
     def split(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
         rest: list[bytes] = []
@@ -106,13 +106,13 @@ def by_separator(separator: bytes) -> Split:
 
 
 def whole(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
-    """All of a file is one item."""
+    """Take all of a file as one item."""
     data = b"".join(chunks)
     yield [data], len(data)
 
 
 def by_lengths(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
-    """Each item behind its length of four bytes, the most significant first; the length -1 is a null."""
+    """Split input by lengths: each item follows its length in four bytes, the most significant first; the length -1 is a null."""
     data = b""
     for chunk in chunks:
         data += chunk

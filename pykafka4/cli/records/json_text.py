@@ -1,4 +1,4 @@
-"""Records as lines of JSON, and back. Rule: a line that `consume` writes makes `produce` send the same bytes.
+"""Converts records to lines of JSON, and back. Invariant: a line that `consume` writes makes `produce` send the same bytes.
 
 Bytes that are not UTF-8 are base64 in a field with another name: `key_base64`, `value_base64`, and `value_base64` in a header.
 """
@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from json.encoder import encode_basestring, encode_basestring_ascii  # C functions, where there are some
+from json.encoder import encode_basestring, encode_basestring_ascii  # C functions, if the interpreter has them
 from typing import Any, Final
 
 import attrs
@@ -23,7 +23,7 @@ BASE64: Final = "_base64"
 
 
 class NotSendable(ValueError):
-    """A line that is no record; the text says what is wrong with it."""
+    """A line that is no record; the text gives the reason."""
 
 
 @attrs.frozen
@@ -41,7 +41,7 @@ class Row:
 
 
 def json_form(records: list[Record[Any, Any]]) -> bytes:
-    """One object a line: topic, partition, offset, timestamp (milliseconds since 1970), key, headers, value."""
+    """Make one object a line: topic, partition, offset, timestamp (milliseconds since 1970), key, headers, value."""
     return "".join(map(_line, records)).encode()
 
 
@@ -59,7 +59,7 @@ def _header(header: tuple[str, bytes | None]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As JSON. What a terminal may take for a command is escaped: for a program it is the same."""
+    """A text as JSON, with escapes for characters that a terminal may take for commands: JSON readers see no difference."""
     return encode_basestring(text) if text.isprintable() else encode_basestring_ascii(text)
 
 
@@ -76,10 +76,10 @@ def _field(name: str, data: bytes | None) -> str:
 
 
 def read_row(line: bytes) -> Row:
-    """The record of a line. Raises NotSendable."""
+    """Parse the record of a line. Raises NotSendable."""
     try:
         found = json.loads(line)
-    except json.JSONDecodeError as error:  # its own text begins with the line of the line
+    except json.JSONDecodeError as error:  # its own text counts lines, of which there is one
         raise NotSendable(f"is not JSON: {error.msg} at character {error.pos + 1}") from None
     except (ValueError, RecursionError) as error:  # RecursionError: thousands of brackets
         raise NotSendable(f"is not JSON: {error}") from None
@@ -93,7 +93,7 @@ def read_row(line: bytes) -> Row:
 
 
 def _data(found: Mapping[str, Any], name: str) -> bytes | None:
-    """A text is sent as it is, another value as JSON."""
+    """The bytes of a field: a text as it is, any other value as JSON."""
     if (encoded := found.get(name + BASE64)) is not None:
         try:
             return base64.b64decode(encoded, validate=True)

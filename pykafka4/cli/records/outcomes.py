@@ -1,4 +1,4 @@
-"""The outcome of each input. Rule: an input without an outcome is kept, and each failure is told once, by the number of its line."""
+"""Collects the outcomes of inputs. Invariant: an input is kept until its outcome, and a failure is reported once, by its line number."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pykafka4.wire.records.hot import Delivery
 
 __all__ = ["MOST_FAILURES", "Outcomes"]
 
-MOST_FAILURES = 1_000  # then reading stops: all that follow would probably fail, too
+MOST_FAILURES = 1_000  # then the command stops: all later records would probably fail, too
 
 
 class Outcomes:
     """The deliveries that wait for an outcome, and the failures so far."""
 
     def __init__(self, tell: Callable[[str], object], most_told: int = 20) -> None:
-        """`tell` is called with a text for each of the first `most_told` failures."""
-        self.sent = self.failed = self.lost = 0  # accepted; without success; of those accepted
+        """`tell` gets a text for each of the first `most_told` failures."""
+        self.sent = self.failed = self.lost = 0  # accepted records; records without success; accepted records without success
         self._tell, self._most_told = tell, most_told
         self._waiting: deque[tuple[Block, int, Sequence[Delivery]]] = deque()
 
     def add(self, block: Block, index: int, deliveries: Sequence[Delivery]) -> None:
-        """The items of `block` from this index on were accepted."""
+        """Note that the producer accepted the items of `block` from this index on."""
         if deliveries:
             self.sent += len(deliveries)
             self._waiting.append((block, index, deliveries))
 
     def fail(self, block: Block, index: int, error: object) -> None:
-        """An item was not delivered."""
+        """Count and report an item that was not delivered."""
         self.failed += 1
         if self.failed <= self._most_told:
             self._tell(f"{block.name_of(index)}: {error}")
@@ -38,9 +38,10 @@ class Outcomes:
             self._tell("more lines failed, which are counted at the end")
 
     def settle(self) -> None:
-        """Drop what has its outcome."""
+        """Drop the deliveries that have their outcome, and report failures."""
         waiting = self._waiting
-        while waiting and all(map(Delivery.done, reversed(waiting[0][2]))):  # the last one is seldom done first
+        # From the end: the last delivery is seldom done first, so a look at a block that is not done ends at once.
+        while waiting and all(map(Delivery.done, reversed(waiting[0][2]))):
             block, index, deliveries = waiting.popleft()
             errors = [*map(Delivery.exception, deliveries, repeat(0))]
             if errors.count(None) == len(errors):
@@ -52,5 +53,5 @@ class Outcomes:
 
     @property
     def open(self) -> int:
-        """How many items have no outcome yet."""
+        """The number of items without an outcome."""
         return sum(len(deliveries) for _, _, deliveries in self._waiting)

@@ -1,4 +1,4 @@
-"""Standard output as bytes. Rule: what `write` has returned from is with the operating system, so a commit may follow it."""
+"""Writes bytes to standard output. Invariant: when `write` returns, the operating system has the bytes, so that a commit may follow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Write = Callable[[bytes], object]
 
 
 def standard_output() -> Write:
-    """Writes bytes to standard output at once. Raises OSError, BrokenPipeError among them, if they cannot be written."""
+    """A function that writes bytes to standard output at once. It raises OSError, such as BrokenPipeError, if it cannot."""
     sys.stdout.flush()
     try:
         number = sys.stdout.buffer.fileno()
-    except (OSError, AttributeError):  # of a test, or replaced by the program
+    except (OSError, AttributeError):  # a test or a program has replaced standard output
         return _Replaced().write
     return _Descriptor(number).write
 
@@ -26,7 +26,7 @@ class _Descriptor:
         self._number = number
 
     def write(self, data: bytes) -> None:
-        """All of it: the system may take a part at a time."""
+        """Write all of `data`: the system may take a part at a time."""
         written = os.write(self._number, data) if data else 0
         if written < len(data):
             rest = memoryview(data)[written:]
@@ -36,7 +36,7 @@ class _Descriptor:
 
 class _Replaced:
     def write(self, data: bytes) -> None:
-        """To whatever stands for standard output."""
+        """Write to the object in place of standard output."""
         out = getattr(sys.stdout, "buffer", None)
         sys.stdout.write(data.decode(errors="backslashreplace")) if out is None else out.write(data)
         sys.stdout.flush()

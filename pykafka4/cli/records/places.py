@@ -1,4 +1,4 @@
-"""`--from` and `--until`: one end of a read in each partition. Rule: an end becomes offsets before the first record is read."""
+"""Parses `--from` and `--until`, the ends of a read in each partition. Each end becomes offsets before the first record is read."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["FIRST", "LAST", "Place", "PlaceType", "spans", "timestamps"]
 WORDS: Final = {"earliest": EARLIEST, "beginning": EARLIEST, "latest": LATEST, "end": LATEST, "now": LATEST}
 UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 AGO: Final = re.compile(r"-(\d{1,9})(ms|[smhdw])")
-LEAST_MS_DIGITS: Final = 12  # a number with as many digits is a time, as no partition has so many records
+LEAST_MS_DIGITS: Final = 12  # a number with so many digits is a time in milliseconds: no partition has so many records
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FORMS: Final = "earliest, latest, now, an offset, -100 (so many before the end), -1h, 2026-01-31T12:00:00 or milliseconds since 1970"
 
 
 @attrs.frozen
 class Place:
-    """A place in each partition: that of a time (`timestamp`, of ListOffsets), an `offset`, or so many records before the `end`."""
+    """A place in each partition: a time (`timestamp`, as in ListOffsets), an `offset`, or a number of records before the end."""
 
     timestamp: int | None = None
     offset: int | None = None
     before_end: int | None = None
 
     def offset_in(self, found: Mapping[int, int | None]) -> int:
-        """The offset in a partition with these look-ups, which lies inside of its log."""
+        """The offset in a partition, inside of its log. `found` has the partition's offsets by timestamp."""
         first, end = found[EARLIEST] or 0, found[LATEST] or 0
         if self.before_end is not None:
             return max(first, end - self.before_end)
@@ -46,7 +46,7 @@ FIRST, LAST = Place(EARLIEST), Place(LATEST)
 
 
 class PlaceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no arguments there
-    """The option's value as a `Place`."""
+    """The type of an option whose value is a `Place`."""
 
     name = "place"
 
@@ -81,7 +81,7 @@ def _before(text: str) -> Place | None:
 
 
 def timestamps(*places: Place) -> Collection[int]:
-    """The look-ups that each partition needs for these places."""
+    """The timestamps to look up in each partition for these places."""
     return {EARLIEST, LATEST, *(place.timestamp for place in places if place.timestamp is not None)}
 
 

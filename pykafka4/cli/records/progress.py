@@ -1,4 +1,4 @@
-"""Progress on a terminal: bytes, records a second, time left. Rule: what takes less than a second shows none, and does not import rich."""
+"""Shows progress on a terminal: bytes, records a second, time left. A run of less than a second shows none, and does not import rich."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pykafka4.errors.words import escaped
 
 __all__ = ["Meter"]
 
-PATIENCE_S: Final = 1.0  # before anything is shown
+PATIENCE_S: Final = 1.0  # until the bar appears
 REDRAW_S: Final = 0.2
-FIGURES, LEAST_NAME = 72, 8  # columns
+FIGURES, LEAST_NAME = 72, 8  # columns for the bar with its figures, and at least for the name
 
 
 class Meter:
-    """Counts records and bytes. It shows them on standard error, if that is a terminal to which nothing else is written."""
+    """The counter of records and bytes, with a bar on standard error if that is a terminal and `shows` is true."""
 
     def __init__(self, what: str, total: int | None, *, shows: bool) -> None:
-        """`total`: of the steps that `advance` is told; None if it is not known."""
+        """`total` is the sum of the steps that `advance` will get; None if it is unknown."""
         self.records = self.bytes = 0
         self._what, self._total, self._done = what, total, 0
         self._began = time.monotonic()
@@ -28,7 +28,7 @@ class Meter:
         self._bars: Any = None
 
     def advance(self, records: int, size: int, steps: int) -> None:
-        """So much was done."""
+        """Count records, bytes and steps, and redraw the bar."""
         self.records += records
         self.bytes += size
         self._done += steps
@@ -53,7 +53,7 @@ class Meter:
         self._bars.update(self._bars.task_ids[0], completed=self._done, figures=figures, refresh=True)
 
     def _name(self, width: int) -> str:
-        """As much of the name as leaves room for the figures."""
+        """The name, cut off if it leaves no room for the figures."""
         room = max(LEAST_NAME, width - FIGURES)
         return self._what if len(self._what) <= room else f"{self._what[: room - 1]}…"
 

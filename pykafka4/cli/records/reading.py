@@ -1,6 +1,7 @@
-"""What a command reads, as lists in any form of a poll. Rule: the next list is asked for when the one before is written, or acknowledged.
+"""Reads records for a command, as lists in any form of a poll. Invariant: the command requests a list only when the list before is written
+or acknowledged.
 
-A member of a group thus commits only what is written: records count as finished with the next poll, or with `close` outside of an error.
+So a member of a group commits only such records: they are finished with the next poll, or with a `close` without an error.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "opened"]
 
 T = TypeVar("T")
-TICK_S: Final = 0.5  # without records: for the progress
-CLOSE_S: Final = 10.0  # for the last commit, and to leave the group
+TICK_S: Final = 0.5  # a poll without records ends after this, to redraw the progress
+CLOSE_S: Final = 10.0  # for the last commit, and for leaving the group
 LOOKUP_S: Final = 60.0
 DEFAULTS: Final = {"isolation_level": "read_committed"}
 
 
 class Reading:
-    """Records of a session, list by list."""
+    """The base of readings, which return the records of a session list by list."""
 
     total: int | None = None  # offsets to read, if that is known
 
     def lists(self, form: Form[T], most: int | None) -> Iterator[T]:
-        """Up to `most` records each; an empty list when nothing has come for a while."""
+        """Yield lists of up to `most` records; an empty list if none came for a while."""
         while not self.has_ended():
             yield self.poll(form, most)
 
@@ -55,24 +56,24 @@ class Reading:
         raise NotImplementedError
 
     def give_back(self, rest: Sequence[Record[Any, Any]]) -> None:
-        """The last records of the last list are not wanted: a group reads them again."""
+        """Hand back the last records of the last list, which were not written: a group reads them again."""
 
     @property
     def losses(self) -> Collection[object]:
-        """What could not be read, as texts."""
+        """The ranges that could not be read; each has a text for a message."""
         return ()
 
 
 @contextlib.contextmanager
 def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[tuple[ConsumerSession, Reading]]:
-    """A `with` block with a session and what it reads. Of a group, the last list is finished if the block ends without an error."""
+    """Enclose a session and its reading. A group finishes the last list if the block ends without an error."""
     extent.check()
     options: dict[str, Any] = {**decided}
     if extent.group is not None:
         options |= {"group_id": extent.group}
     elif not extent.follow:
         options |= {"auto_offset_reset": "none"}
-    options.setdefault("auto_offset_reset", RESETS.get(extent.start or FIRST, "earliest"))  # also of a log that was truncated
+    options.setdefault("auto_offset_reset", RESETS.get(extent.start or FIRST, "earliest"))  # also for a truncated log
     session, failed = consumer_session(invocation, DEFAULTS, **options), True
     try:
         yield session, _reading(session, extent, invocation.timeout or LOOKUP_S)
@@ -93,7 +94,7 @@ def _reading(session: ConsumerSession, extent: Extent, timeout: float) -> Readin
 
 
 class Span(Reading):
-    """From one place to another one, without a group."""
+    """A reading from one place to another, without a group."""
 
     def __init__(self, session: ConsumerSession, chosen: Selection, start: Place, until: Place, timeout: float) -> None:
         self._reading = BoundedRead(session, bounded.Extent(chosen), "warn", Silence(), timeout)
@@ -116,7 +117,7 @@ class Span(Reading):
 
 
 class Tail(Reading):
-    """From one place on in the partitions that there are, without an end and without a group."""
+    """A reading from one place on in the present partitions, without an end and without a group."""
 
     def __init__(self, session: ConsumerSession, chosen: Selection, start: Place, timeout: float) -> None:
         self._session = session
@@ -131,7 +132,7 @@ class Tail(Reading):
 
 
 class Member(Tail):
-    """All partitions of topics, later ones too, or those of a member of a group, without end."""
+    """A reading without end: of all partitions of topics, later ones too, or of the partitions of a group's member."""
 
     def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:
         self._session = session
@@ -145,7 +146,7 @@ class Member(Tail):
 
 
 class MemberToEnd(Member):
-    """The same up to the ends that the logs have when the member gets its partitions."""
+    """A member's reading up to the ends that the logs have when the member gets its partitions."""
 
     def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:
         super().__init__(session, topics)

@@ -1,4 +1,4 @@
-"""Sends blocks of input. Rule: each item of a block is accepted or told as a failure; an item that is refused does not stop the others."""
+"""Sends blocks of input. Invariant: each item is accepted, or reported as a failure; a refused item does not stop the others."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from pykafka4.wire.records.hot import Delivery
 __all__ = ["Send", "send_plain", "send_rows"]
 
 Send = Callable[[Producer, Block, Outcomes], None]
-REFUSALS = (RecordTooLarge, BufferFull, ValueError, NotSendable)  # of one record; another error ends the command
+REFUSALS = (RecordTooLarge, BufferFull, ValueError, NotSendable)  # errors of one record; any other error ends the command
 
 
 @attrs.frozen
 class Plain:
-    """Items are values, or keys and values."""
+    """A function that sends items which are values, or keys and values."""
 
     topic: str
     separator: bytes | None  # between key and value
-    key: bytes | None  # of each item without a key of its own
-    null: bool  # whether what is empty is a null
-    more: dict[str, Any]  # arguments of `send_many`
+    key: bytes | None  # for items without a key of their own
+    null: bool  # whether an empty key or value is a null
+    more: dict[str, Any]  # other arguments of `send_many`
 
     def __call__(self, producer: Producer, block: Block, outcomes: Outcomes) -> None:
         """Send all of `block`."""
@@ -38,7 +38,7 @@ class Plain:
             how = self.more if keys is None else {**self.more, "keys": keys[at:] if at else keys}
             try:
                 deliveries = producer.send_many(self.topic, values[at:] if at else values, **how)
-            except BaseException as error:  # of any kind: the records before it were accepted
+            except BaseException as error:  # of any kind: the records before the error are accepted, and need their outcomes
                 accepted: list[Delivery] = getattr(error, "accepted", [])
                 outcomes.add(block, at, accepted)
                 if not isinstance(error, REFUSALS):
@@ -67,12 +67,12 @@ class Plain:
 
 
 def send_plain(topic: str, separator: bytes | None, key: bytes | None, null: bool, **more: Any) -> Send:
-    """Sends values, with `key` or what stands before the separator as the key. `more`: arguments of `send_many`."""
+    """Make a function that sends values. The key is `key`, or the text before the separator. `more`: arguments of `send_many`."""
     return Plain(topic, separator, key, null, more)
 
 
 def send_rows(topic: str) -> Send:
-    """Sends lines of JSON."""
+    """Make a function that sends lines of JSON."""
 
     def send(producer: Producer, block: Block, outcomes: Outcomes) -> None:
         first, sent = 0, list[Delivery]()
@@ -84,7 +84,7 @@ def send_rows(topic: str) -> Send:
                     outcomes.add(block, first, sent)
                     first, sent = index + 1, []
                     outcomes.fail(block, index, error)
-        finally:  # also if another error, or Ctrl-C, ends the command
+        finally:  # another error, or Ctrl-C, ends the command: the sent records still need their outcomes
             outcomes.add(block, first, sent)
 
     return send

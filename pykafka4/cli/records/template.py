@@ -1,7 +1,7 @@
-r"""The template of `--format`, with kcat's tokens. Rule: a record costs one `%`, and its parts are found in C.
+r"""Compiles the template of `--format`, with kcat's tokens, to a form: one `%` makes a record's line, and C code gets its parts.
 
-`%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%K` its length, `%s` value, `%S` its length,
-`%R` its length as four bytes, `%h` headers, `%%`, and `\n`, `\r`, `\t`, `\\`, `\x41`. A length is -1 if there is a null.
+`%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%K` its length, `%s` value, `%S` its length, `%R` its
+length as four bytes, `%h` headers, `%%`, and `\n`, `\r`, `\t`, `\\`, `\x41`. The length of a null is -1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Form", "Records", "TOKENS", "literal", "template_form", "to_bytes"]
 
 Records = list[Record[Any, Any]]
 Column = Callable[[Records], Iterable[Any]]
-Piece = tuple[bytes, Column | None]  # for `%`: of a token, with what it stands for, or of a text
+Piece = tuple[bytes, Column | None]  # a format for `%`: of a token, with its column, or of a text
 Form = Callable[[Records], bytes]
 
 PIECES: Final = re.compile(r"%(?P<token>.?)|\\(?P<escape>x[0-9a-fA-F]{2}|.?)|(?P<text>[^%\\]+)", re.DOTALL)
@@ -34,10 +34,10 @@ LENGTH: Final = struct.Struct(">i")
 
 
 def template_form(text: str, null: bytes) -> Form:
-    """Records as this template says. `null` is the text of a null key or value. Raises click.BadParameter for an unknown token."""
+    """Make a form from a template. `null` is the text for a null key or value. Raises click.BadParameter for an unknown token."""
     pieces = _pieces(text, null)
     columns = [column for _, column in pieces if column is not None]
-    if len(pieces) == 2 and len(columns) == 1 and pieces[0][0] == b"%b":
+    if len(pieces) == 2 and len(columns) == 1 and pieces[0][0] == b"%b":  # such as the default, `%s\n`
         return _lines(columns[0], pieces[1][0] % ())
     line = b"".join(each for each, _ in pieces)
     if not columns:
@@ -53,12 +53,12 @@ def _lines(column: Column, end: bytes) -> Form:
 
 
 def to_bytes(text: str) -> bytes:
-    """An argument of the command line as the shell has passed it."""
+    """The bytes of an argument as the shell passed it."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def literal(text: str, option: str) -> bytes:
-    r"""The text of an option, in which `\n`, `\t` and so on stand for characters. Raises click.BadParameter for an unknown one."""
+    r"""The bytes of an option's text with its escapes, such as `\n`. Raises click.BadParameter for an unknown escape."""
     pieces = [_between(match) for match in ESCAPES.finditer(text)]
     if not pieces or None in pieces:
         raise click.BadParameter(rf"{text!r}: takes a text, with \n \r \t \\ \0 \x41 for characters", param_hint=option)
@@ -66,7 +66,7 @@ def literal(text: str, option: str) -> bytes:
 
 
 def _pieces(text: str, null: bytes) -> list[Piece]:
-    """The template's tokens, and the texts between them."""
+    """The template's tokens and the texts between them, in order."""
     known = _tokens(null)
     found: list[Piece] = []
     for match in PIECES.finditer(text):
@@ -84,7 +84,7 @@ def _pieces(text: str, null: bytes) -> list[Piece]:
 
 
 def _between(match: re.Match[str]) -> bytes | None:
-    """The text that stands for itself, for `%`; None if there is none."""
+    """The text of a match that is no token, with each `%` doubled for the format; None if the match is a token."""
     if (escape := match["escape"]) is not None:
         found = bytes.fromhex(escape[1:]) if len(escape) == 3 else ESCAPED.get(escape)
     else:
