@@ -71,7 +71,7 @@ class Delivery:
         return self._found()
 
     def _failure(self, b: Batch, index: int) -> DeliveryFailed:
-        if b._dropped:  # the application asked for the drop: it does not count as a failure that the end of the `with` block raises
+        if b._dropped:  # the application asked for the drop: the end of its `with` block does not raise it as a failure
             return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, None, fresh(b._cause))
         if index not in b._looked_at:  # each failure counts once as seen, however often the application asks
             b._looked_at.add(index)

@@ -1,8 +1,8 @@
-# The accumulator. Rule: a record is counted the moment it is written into a batch or parked.
+# Accepts records into batches and accounts for their memory. Invariant: a record is counted in the moment in which it is written or parked.
 
 @cython.final
 cdef class Accumulator:
-    """Where `send` adds records and the loop takes batches. See `reference.Accumulator` for the plain version."""
+    """The buffer to which `send` adds records, and from which the loop takes batches. `reference.Accumulator` describes the arguments."""
 
     cdef dict topics
     cdef object last_name          # the topic of the last send, and its Topic: most sends repeat it
@@ -13,11 +13,11 @@ cdef class Accumulator:
     cdef int pooled, pool_limit
     cdef int32_t batch_size
     cdef int64_t buffer_memory, max_partition_bytes, max_request_size, asked_request_size
-    cdef bint flushing, wake_owed    # wake_owed: memory became free while a thread waits for it
-    cdef list linger_lists         # of LingerList: the open batches whose linger runs
+    cdef bint flushing, wake_owed    # wake_owed: memory became free while a thread waits for it, and the loop is not woken yet
+    cdef list linger_lists         # LingerLists: the open batches whose linger runs
     cdef Hooks hooks
     cdef object policy, compressor, clock, waker, new_topic, make_room, wall, find_partition, find_topic
-    cdef object function           # of the application, which chooses partitions, or None
+    cdef object function           # the application's function that chooses partitions, or None
     cdef bint unusual, adaptive    # unusual: partitions are not chosen as by default
     cdef int hash, spread, wraps
     cdef int64_t least_key
@@ -27,21 +27,21 @@ cdef class Accumulator:
     cdef public bint can_send
     cdef public double wake_at
     cdef public int waiters
-    cdef public frozenset full_partitions  # all that threads wait for; None if one waits for memory
+    cdef public frozenset full_partitions  # the partitions that threads wait for; None if one waits for memory
     cdef readonly int64_t accepted, acked, failed, dropped, parked_records, reserved, batches
-    cdef public bint defers        # the loop compresses elsewhere what `designate` fills: such a batch is sealed and not `ready`
+    cdef public bint defers        # the loop compresses batches that `designate` fills elsewhere: such a batch is sealed and not `ready`
     cdef public object watch       # None, or called with a batch of parked records that is about to fail
     cdef dict drops                # topic: reason: partition or -1: Dropped
-    cdef list fresh_drops          # those of them with records that `take_dropped` has not returned
-    cdef object limits             # for on_full=raise: how the message begins that there is no room
+    cdef list fresh_drops          # the entries of `drops` with records that `take_dropped` has not returned
+    cdef object limits             # for on_full=raise: the beginning of the error's message
     cdef bint impatient            # on_full=raise or drop
     cdef Dropped last_dropped
     cdef object drop_error         # for on_full=drop: the reason in the Delivery of a dropped record
     cdef object call_dropped
-    cdef int64_t unparked          # how many records were ever unparked
+    cdef int64_t unparked          # number of records that were ever unparked
     cdef int64_t lost_first, lost_last  # timestamps of the parked records that failed last
     cdef int64_t used_up           # announcements that are void: their parked records were moved, or the topic was dropped
-    cdef int64_t owed              # the part of `reserved` whose blocks are already free, as callbacks of their batches still have to run
+    cdef int64_t owed              # bytes of `reserved` whose blocks are free already, while callbacks of their batches still have to run
 
     def __cinit__(
         self,
@@ -85,7 +85,8 @@ cdef class Accumulator:
         self.pool_limit = <int>max(1, min(POOL, buffer_memory // 4 // self.batch_size))
         self.buffer_memory = buffer_memory
         self.max_partition_bytes = max_partition_bytes
-        self.max_request_size = min(max_request_size, buffer_memory - PARKED_COST)  # whatever is reserved beside a record fits, too
+        # Also the overhead of a parked record has to fit into buffer_memory: otherwise `send` would wait in vain for room for it.
+        self.max_request_size = min(max_request_size, buffer_memory - PARKED_COST)
         self.asked_request_size = max_request_size
         alike = Policy(linger, codec)
         self.policy = policy if policy is not None else lambda topic: alike
@@ -147,7 +148,7 @@ cdef class Accumulator:
             free(self.pool[self.pooled])
 
     cdef inline int64_t allocated(self) noexcept:
-        """Memory in use or in the pool, without what is only reserved until callbacks have returned."""
+        """Memory in use or in the pool, without bytes that are only reserved until callbacks have returned."""
         return self.reserved - self.owed + <int64_t>self.pooled * self.batch_size
 
     @property
@@ -174,9 +175,9 @@ cdef class Accumulator:
             self.wake_owed = True
 
     cdef void nudge(self) noexcept:
-        """Memory may have become free: wake the loop, which wakes waiting threads. For callers that cannot raise an exception.
+        """Wake the loop if memory became free while threads wait for it; the loop wakes these threads.
 
-        May run while an exception is on its way.
+        For callers that cannot raise an exception. The method may run while an exception is on its way, so it keeps that exception aside.
         """
         cdef PyObject* kind
         cdef PyObject* error
@@ -187,7 +188,7 @@ cdef class Accumulator:
             try:
                 self.waker()
             except KeyboardInterrupt:
-                PyErr_SetInterrupt()   # interrupted here: interrupt again where the exception can be raised
+                PyErr_SetInterrupt()   # Ctrl-C is raised again, by the next code that can raise it
             except BaseException:
                 _log.exception("%s: could not wake the loop", self.hooks.client_id)
             PyErr_Restore(kind, error, trace)
@@ -196,7 +197,7 @@ cdef class Accumulator:
         self.wake_owed = False
         try:
             self.waker()
-        except BaseException:      # from a signal handler, perhaps before the loop was woken
+        except BaseException:      # from a signal handler, perhaps before the loop was woken: then nobody else would wake it
             self.waker()
             raise
         return 0
@@ -221,9 +222,10 @@ cdef class Accumulator:
         if t is None:
             return False
         if not t.direct:
-            # What has moved counts too, until nothing is parked: else a full partition would take as much as passes through here.
+            # Records that have moved to their partitions count, too, until nothing is parked. Otherwise moved records would make room for
+            # parked ones, again and again, while a full partition takes them all: `designate` needs no room.
             return t.parked_bytes + t.moved_bytes > 0 and t.parked_bytes + t.moved_bytes + nbytes > self.max_partition_bytes
-        if partition >= 0:         # one that does not exist has room: `send` rejects it
+        if partition >= 0:         # a partition that does not exist has room: `send` rejects it
             return partition < t.slots and not self.partition_fits(t, <int>partition, nbytes)
         if t.late is not None:
             t = t.late
@@ -233,9 +235,9 @@ cdef class Accumulator:
         return True
 
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
-        """Wait for room, in Python and without the GIL: everything may have changed afterwards.
+        """Wait for room, in Python and without the GIL: afterwards everything may have changed.
 
-        With on_full=drop and raise: note that there is none, for `overflow`.
+        With on_full=drop and on_full=raise the method only notes on `r` that there is no room.
         """
         if self.impatient:
             r.overflows = True
@@ -245,18 +247,18 @@ cdef class Accumulator:
         r.deadline = self.make_room(t.name, decided(r), size, r.deadline)
         r.asked = True
         if r.turning:
-            r.partition = UNDECIDED  # chosen again: another one may have room
+            r.partition = UNDECIDED  # it is chosen again: another partition may have room
         return 0
 
     def hurry(self, int64_t size) -> None:
-        """There is no room for `size` bytes: open batches are due, unless only a partition's limit is in the way."""
+        """Make open batches due, because there is no room for `size` bytes, unless only a partition's limit is in the way."""
         self.speed_up(size)
 
     cdef int speed_up(self, int64_t size) except -1:
-        """The same, without a call of Python for each record that is refused or dropped."""
+        """Do the work of `hurry`, without a Python call for each record that is refused or dropped."""
         if self.reserved + size > self.buffer_memory and not self.flushing:
             self.flushing = True
-            if self.can_send:      # otherwise it looks for batches soon anyway
+            if self.can_send:      # otherwise the loop looks for batches soon anyway
                 self.wake()
         return 0
 
@@ -286,7 +288,7 @@ cdef class Accumulator:
         self.batches += 1
 
     cdef void detach(self, Batch b) noexcept:
-        """`b` takes no more records."""
+        """Close `b`, which takes no more records."""
         cdef Topic t = b.home
         t.linger_list.unlink(b)
         t.open[b.slot] = None
@@ -296,7 +298,7 @@ cdef class Accumulator:
             t.sticky_bytes += b.used
 
     cdef void discard(self, Batch b) noexcept:
-        """Remove `b` if it was opened for a record that cannot be written: an empty one is never sent, and a flush would wait for it."""
+        """Remove `b` if it was opened for a record that cannot be written: a flush would wait for an empty batch, which is never sent."""
         if b.count == 0:
             self.detach(b)
             b.unbook()
@@ -317,8 +319,8 @@ cdef class Accumulator:
     cdef int32_t start_size(self, Topic t, int partition, int64_t need, int64_t more, bint asked):
         """The initial capacity of a batch within the limits, which leaves room for `more` bytes; 0 if there is no room.
 
-        A busy partition starts large while there is plenty of memory, and for a thread that has waited for memory: in small
-        pieces it would have to be reserved again and again, and the batches would stay small.
+        The batch of a busy partition starts large while there is plenty of memory, and for a thread that has waited for memory. Otherwise
+        the thread would have to reserve small pieces again and again, and the batches would stay small.
         """
         cdef int64_t cap = SMALL
         if need > t.capacity:
@@ -345,7 +347,7 @@ cdef class Accumulator:
         cdef bint queues
         if need > t.max_record and not r.forced:
             self.too_large(t, need)
-        # Soon, as an overload comes here with most of its records, and the others have to be sent meanwhile.
+        # Early, before clock and allocations: in an overload most records end here, and the accepted records have to be sent meanwhile.
         if self.impatient and not r.forced and not t.dropped and PyList_GET_ITEM(t.open, partition) == <PyObject*>None:
             if self.reserved + need + more > self.buffer_memory or not (r.free or self.partition_fits(t, partition, need + more)):
                 return self.wait_for_room(t, r, need + more)
@@ -353,7 +355,7 @@ cdef class Accumulator:
         queues = must_queue(self, t, r)
         b = Batch.__new__(Batch)
         callbacks = [] if callback is not None else None
-        # From here until `append` has written the record, other threads wait.
+        # From here until `append` has written the record no Python code runs, so other threads wait.
         if self.refusal is not None and not r.forced:
             self.refuse()
         if t.dropped:
@@ -384,7 +386,7 @@ cdef class Accumulator:
         return 0
 
     cdef int enlarge(self, Topic t, Batch b, Item* r, int64_t total) except -1:
-        """`r` does not fit into `b`: enlarge it, or seal it. The caller must check everything again."""
+        """Enlarge or seal `b`, which has no room for `r`. The caller must check everything again."""
         cdef int64_t need = b.used + total
         cdef int64_t cap = b.cap
         if alone_size(r) > t.max_record and not r.forced:
@@ -393,7 +395,7 @@ cdef class Accumulator:
             while cap < need:
                 cap *= 2
             cap = min(cap, t.capacity)
-            if self.fits(t, b.slot, cap - b.cap):  # also ahead of waiting threads: once the batch is full, this thread waits as well
+            if self.fits(t, b.slot, cap - b.cap):  # even ahead of waiting threads: once the batch is full, this thread waits, too
                 return self.grow(t, b, <int32_t>cap)
         if r.forced and (need <= t.capacity or b.count == 0):
             return self.grow(t, b, <int32_t>need)
@@ -410,7 +412,7 @@ cdef class Accumulator:
         return 0
 
     cdef int fill(self, Topic t, Batch b, Item* r, bint full) except -1:
-        """Seal `b`, which has no room for `r`, or is complete with it."""
+        """Seal `b`, which has no room for `r`, or is complete with `r`."""
         self.close_batch(b, False)
         if full:
             t.last_was_full[b.slot] = 1
@@ -428,7 +430,7 @@ cdef class Accumulator:
     # ------------------------------------------------------------ records
 
     cdef int choose(self, Topic t, Item* r) except -1:
-        """Choose the partition of `r`, or note that any is allowed."""
+        """Choose the partition of `r`, or note that any partition is allowed."""
         if self.unusual and choose_otherwise(self, t, r):
             return 0
         if r.partition >= 0:
@@ -450,7 +452,7 @@ cdef class Accumulator:
         if r.free and t.late is not None:
             t = t.late
         while True:
-            # The code that refuses settles the earlier records, but would not see later ones.
+            # The code that refuses records settles the earlier ones, but would not see later ones.
             if self.refusal is not None and not r.forced:
                 self.refuse()
             if r.partition < 0 and r.turning:
@@ -482,7 +484,7 @@ cdef class Accumulator:
                     return REFUSED if self.drop_error is None else drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 if self.wake_owed:
                     r.news = True
-            b = found = None       # here: releasing them may run a destructor, and other threads during it
+            b = found = None       # before the next look: the release may run a destructor, and other threads during it
         if callback is not None:
             try:
                 follow(b, r, callback)
@@ -505,14 +507,14 @@ cdef class Accumulator:
         return BufferFull(self.limits, self.reserved, t.name, decided(r), r.lacking)
 
     cdef int append_or_raise(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """The same, but it raises the error."""
+        """Do the work of `append`, but raise an error for a record without room."""
         cdef int done = self.append(t, r, callback, d)
         if done == REFUSED:
             raise self.no_room(t, r)
         return done
 
     cdef int complete(self, Topic t, Batch b, Item* r) except -1:
-        """Seal `b` if it has as much as its topic allows with `r`, and wake the loop if there is news."""
+        """Seal `b` if with `r` it has reached a limit of its topic, and wake the loop if there is news."""
         try:
             if is_reached(t, b, r):
                 self.fill(t, b, r, False)
@@ -522,30 +524,30 @@ cdef class Accumulator:
         return 1
 
     cdef int refuse(self) except -1:
-        """Take no more records."""
+        """Raise the error for which the producer takes no more records."""
         raise self.refusal.again()
 
     cdef Topic find(self, object topic):
-        """The Topic of that name, cached for the next send."""
+        """The Topic of the name `topic`, cached for the next `send`."""
         cdef str name = exact_name(topic)
         cdef PyObject* found = PyDict_GetItemWithError(self.topics, name)
         cdef Topic t = <Topic>found if found != NULL else self.meet(name)
-        # An exact str: releasing it later runs no code of the application, which could send between these two writes.
+        # An exact str: its release later runs no code of the application, which could call `send` between these two writes.
         self.last_name = name
         self.last_topic = t
         return t
 
     cdef Topic meet(self, str name):
-        """The first send to a topic."""
+        """Announce the topic `name` to the loop, with its first record; returns its state."""
         cdef Topic t
         cdef int64_t before = self.used_up
         self.new_topic(name)
         t = topic_named(self, name)
-        if before == self.used_up:  # otherwise the announcement may be void already: `park` announces it again
+        if before == self.used_up:  # otherwise the announcement may be void already, and `park` announces again: see `reference`
             t.announced = True
         return t
 
-    @cython.binding(False)         # a builtin method, which CPython calls with less ado
+    @cython.binding(False)         # a builtin method, which CPython calls faster
     def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None):
         """send($self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None)\n--\n\nAccept a record; returns its `Delivery`. See `Producer.send`. A BufferFull that it returns is raised: see `_refuse.h`.
         """
@@ -612,7 +614,7 @@ cdef class Accumulator:
         return drop_batch(self, exact_name(topic), partition, PyBytes_AS_STRING(checked_batch(data)), code, cause)
 
     cdef int append_anew(self, str name, Item* r, int64_t partition, object callback, Delivery d) except -1:
-        """Append `r` although its topic was dropped meanwhile: to the current Topic of that name, or the next one if that is dropped, too."""
+        """Append `r`, whose topic was dropped meanwhile, to the current Topic `name`; again if this one is dropped, too."""
         cdef Topic t
         while True:
             t = self.find(name)
@@ -624,24 +626,24 @@ cdef class Accumulator:
     # ------------------------------------------------------------ records whose topic is not known yet
 
     def set_partitions(self, topic, int count, available) -> None:
-        """The topic has `count` partitions; those in `available` have a leader (empty: not known which)."""
+        """Set the number of partitions of `topic`. The partitions in `available` have a leader (empty: it is not known which ones)."""
         set_partitions(self, exact_name(topic), count, available)
 
     def designate(self, topic, int limit=1000, bint patient=False) -> tuple:
         """Move up to `limit` parked records, in order, into batches.
 
-        Returns how many still wait, and for each record whose partition does not exist: (code, error, None or what runs its callbacks).
-        With `patient` such a record does not fail but stays parked, and so do those behind it.
+        Returns the number of records that are still parked, and for each record whose partition does not exist (code, error, None or a
+        callable that runs its callbacks). With `patient` such a record does not fail: it stays parked, and so do the records behind it.
         """
         return designate(self, exact_name(topic), limit, patient)
 
     def fail_parked(self, topic, error, double before=INFINITY) -> tuple:
-        """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
+        """Fail the records parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
         return fail_parked(self, exact_name(topic), error, before)
 
     @property
     def lost_times(self) -> tuple:
-        """First and last timestamp of the parked records that the last call of `designate` or `fail_parked` has failed; -1: none."""
+        """Lowest and highest timestamp of the parked records that the last call of `designate` or `fail_parked` has failed; -1: none."""
         return self.lost_first, self.lost_last
 
     def direct(self, topic) -> bool:
@@ -650,7 +652,7 @@ cdef class Accumulator:
         return t is not None and t.direct
 
     def parked(self, topic) -> tuple:
-        """(How many records of `topic` wait for its partitions, when the oldest was sent or 0.0.)"""
+        """(number of parked records of `topic`, time of `send` of the oldest or 0.0)."""
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is None or not t.parked:
             return 0, 0.0
@@ -659,11 +661,12 @@ cdef class Accumulator:
     # ------------------------------------------------------------ the loop
 
     def take(self, double now, bint no_linger=False) -> tuple:
-        """(batches sealed since the last call, in order; open ones whose linger has ended since, or ends soon; when to call again).
+        """(batches sealed since the last call, in order; open batches whose linger has ended since, or ends soon; time of the next call).
 
-        A call that finds such a batch also takes those whose linger ends within an eighth of it: one turn of the loop instead of several.
-        If the oldest was opened that soon after the last such call, records come steadily, and the next batch is expected: the loop is
-        not woken when it is opened, and calls again by itself. With `no_linger` every batch that was opened by `now` is due.
+        A call that finds a batch whose linger has ended also takes the batches whose linger ends within an eighth of its length: one turn
+        of the loop instead of several. If the oldest of them was opened within the same time after the last such call, records come
+        steadily, and the next batch is expected: the loop is not woken when that batch is opened, but calls again by itself. With
+        `no_linger` every batch that was opened by `now` is due.
         """
         cdef list fresh = []
         cdef list due = []
@@ -679,9 +682,9 @@ cdef class Accumulator:
         return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, self.wake_at
 
     def seal(self, Batch batch not None, bint taken=False) -> bool:
-        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it.
+        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has the batch: `take` does not return it.
 
-        The next record without a key goes to another partition: else a slow stream would stay with one for `batch_size` bytes.
+        The next record without a key goes to another partition: otherwise a slow stream would stay with this one for `batch_size` bytes.
         """
         cdef Topic home
         if batch.state != S_OPEN or batch.count == 0:
@@ -705,8 +708,9 @@ cdef class Accumulator:
                     (<Topic>limited).capacity = <int32_t>min((<Topic>limited).capacity, size)
 
     def limit_records(self, topic, int64_t size) -> None:
-        """Brokers take batches of `topic` with up to `size` bytes (0: it is not known), whatever was known before: fill none beyond that
-        from now on, and refuse larger records if they are not compressed.
+        """Replace the known limit of `topic`: brokers take batches of up to `size` bytes (0: the limit is not known).
+
+        From now on no batch is filled beyond it. Without compression larger records are refused; with compression they may still fit.
         """
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is None or size < 0:
@@ -722,11 +726,11 @@ cdef class Accumulator:
                     lower_limit(<Topic>limited, size, "max.message.bytes of the topic")
 
     def assign(self, Batch batch not None, int partition) -> None:
-        """Give `batch`, sealed and `ready`, the partition that it was not given before. Its bytes count there from now on."""
+        """Give `batch`, which is sealed, `ready` and has no partition, its partition. From now on its bytes count there."""
         assign(self, batch, partition)
 
     def expedite(self) -> None:
-        """Flush: every open batch is due at once."""
+        """Make every open batch due at once, for a flush."""
         self.flushing = True
         self.waker()
 
@@ -735,7 +739,7 @@ cdef class Accumulator:
         return forget(self, topic)
 
     def unfinished(self) -> list:
-        """Everything that is not settled: batches, and the handles of parked records."""
+        """The batches that are not settled, and the handles of parked records."""
         cdef list out
         cdef int64_t before
         while True:
@@ -743,11 +747,13 @@ cdef class Accumulator:
             out = list(self.live)
             for t in list(self.topics.values()):
                 out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
-            if before == self.unparked:  # otherwise a record may have moved from one to the other between the two reads
+            # Otherwise a record was unparked between the reads and may be in neither: parked at the first read, in a batch at the second.
+            if before == self.unparked:
                 return out
 
     def census(self) -> tuple:
-        """(How many records were accepted; (batch, records, in flight) for each batch without an outcome; (topic, records) where any are
-        parked.) On the loop thread; all numbers are of one moment.
+        """(number of accepted records; (batch, records, in flight) of each batch without an outcome; (topic, number of parked records)).
+
+        For the loop thread. All numbers are of one moment.
         """
         return census(self)

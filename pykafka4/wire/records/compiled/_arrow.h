@@ -1,6 +1,6 @@
-/* The Arrow C data interface, as its specification gives it, and the capsules that carry it. Rule: nothing but `capsule_*` needs the GIL.
+/* Declares the Arrow C data interface, as its specification gives it, and makes the capsules that carry it. Only `capsule_*` need the GIL.
 
-   The structs are moved by memcpy, by anybody, so no pointer into one is ever kept. */
+   Readers move the structs by memcpy, so no pointer into a struct is ever kept. */
 #pragma once
 #include <Python.h>
 #include <stdint.h>
@@ -41,7 +41,7 @@ struct ArrowArrayStream {
 };
 #endif
 
-/* A consumer that has moved a struct out of its capsule has set `release` to NULL. */
+/* A reader that has moved a struct out of its capsule has set `release` to NULL. */
 #define CAPSULE_OF(Type, type, name)                                                          \
     static void type##_drop(PyObject *capsule) {                                              \
         struct Type *held = (struct Type *)PyCapsule_GetPointer(capsule, name);               \

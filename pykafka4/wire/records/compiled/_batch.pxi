@@ -1,7 +1,8 @@
-# Batches. Rule: a batch has exactly one outcome, and its memory lives as long as it can still be read (`_block.pxi`).
+# Holds the records of one batch and their outcome. Invariant: a batch has exactly one outcome, and its bytes live as long as a socket may
+# still read them (`_block.pxi`).
 
 
-cdef struct Meta:                  # what a handle needs, for records with a callback
+cdef struct Meta:                  # of a record with a callback: the values for its handle, which is made when the callback runs
     int64_t timestamp
     int32_t key_size, value_size
 
@@ -16,7 +17,7 @@ cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAIL
 
 @cython.final
 cdef class Hooks:
-    """What handles need of their producer, without keeping its memory alive."""
+    """The functions of the producer that handles call. A handle that the application keeps does not keep the accumulator's memory."""
 
     cdef object wait, submit, awaiting, failure_seen, client_id
 
@@ -24,40 +25,40 @@ cdef class Hooks:
 @cython.final
 @cython.freelist(64)
 cdef class Batch:
-    """A record batch (format v2): filled by application threads, sent by the loop; then it holds the outcome for its handles.
+    """A record batch (format v2): filled by application threads, sent by the loop; afterwards the batch has the outcome for its handles.
 
-    Tracked by the collector, unlike handles and records: it refers to its accumulator, so it can be in a cycle.
+    The garbage collector tracks batches, unlike handles and records: a batch refers to its accumulator, so it can be in a cycle.
     """
 
     cdef Block* block
     cdef char* buf                 # 61 bytes of header, then the records
     cdef void* older               # neighbours among the open batches whose linger runs; borrowed
     cdef void* newer
-    cdef Accumulator acc           # None when nothing is left to account for
+    cdef Accumulator acc           # None when the batch has left the account
     cdef Topic home
     cdef Hooks hooks
     cdef readonly str topic
     cdef readonly int32_t partition, count
     cdef int32_t used, cap, raw    # current bytes; uncompressed bytes
-    cdef int32_t blocks            # alive, exported ones included
+    cdef int32_t blocks            # its blocks that are not freed, exported ones included
     cdef int64_t booked            # bytes of these blocks, and `noted`
     cdef int64_t noted             # bytes reserved for callbacks
-    cdef int32_t slot              # where its home counts them: its partition, if it has one
+    cdef int32_t slot              # the index under which its home counts these bytes: its partition, if it has one
     cdef int64_t failed_before     # records of the producer that had failed before this batch
     cdef int64_t owed              # bytes freed while callbacks still have to run
     cdef int64_t base_timestamp, min_timestamp, max_timestamp  # of the first record, the lowest, the highest
     cdef readonly int state
     cdef readonly double created
-    cdef readonly double linger    # seconds; that of its topic
+    cdef readonly double linger    # seconds; the linger of its topic
     cdef int64_t payload           # bytes of keys and values, where the topic limits them
     cdef bint _ready, _settled, linked, compressing, stamped
-    cdef bint dropped              # of records that a policy dropped, which are not kept
-    cdef readonly int codec        # of its bytes: 0 until it is compressed
-    cdef int own_codec             # of a raw batch, which its parts get as well; -1: that of the topic
-    cdef list callbacks            # None, or one entry per record up to the last that has one
+    cdef bint dropped              # its records were dropped by a policy, and are not kept
+    cdef readonly int codec        # the codec of its bytes: 0 until it is compressed
+    cdef int own_codec             # the codec of a raw batch and of its parts; -1: the topic's codec
+    cdef list callbacks            # None, or one entry per record up to the last record with a callback
     cdef list extras               # None, or (handle, function) pairs of add_done_callback
     cdef Meta* meta
-    cdef int32_t metas             # how many records may have callbacks: their memory is reserved
+    cdef int32_t metas             # number of records whose callbacks have reserved memory
     cdef int64_t base_offset, append_time
     cdef object code, outcome_written, cause, kept
     cdef set looked_at             # failed records whose failure the application has seen
@@ -65,8 +66,8 @@ cdef class Batch:
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
-    cdef public int failed_attempts  # error responses to requests with it
-    cdef public double sent_at    # when its first record was sent: before `created` if that was parked
+    cdef public int failed_attempts  # error responses to requests with this batch
+    cdef public double sent_at    # the time of `send` for its first record: before `created` if the record was parked
     cdef public object last_error
 
     def __cinit__(self):
@@ -88,17 +89,17 @@ cdef class Batch:
 
     @property
     def size(self) -> int:
-        """Its size in bytes as sent, header included."""
+        """The size in bytes as sent, header included."""
         return self.used
 
     @property
     def raw_size(self) -> int:
-        """Its size in bytes before compression, header included; final once it is sealed."""
+        """The size in bytes before compression, header included; final once the batch is sealed."""
         return self.raw
 
     @property
     def wanted_codec(self) -> int:
-        """The codec that its bytes have, or will have if that makes them smaller."""
+        """The codec of its bytes, or the codec that they get if compression makes them smaller."""
         return self.home.codec if self.own_codec < 0 else self.own_codec
 
     @property
@@ -108,7 +109,7 @@ cdef class Batch:
 
     @property
     def ready(self) -> bool:
-        """Whether its bytes are final except the header: sealed, and compressed if required."""
+        """Whether the bytes except the header are final: sealed, and compressed if required."""
         return self._ready
 
     @property
@@ -129,12 +130,12 @@ cdef class Batch:
 
     @property
     def maybe_repeated(self) -> bool:
-        """Whether an earlier attempt may have written it, too: without a producer id brokers find no duplicates."""
+        """Whether an earlier attempt may have written the batch, too: without a producer id brokers find no duplicates."""
         return self.written and self.producer_id < 0
 
     @property
     def settled(self) -> bool:
-        """Whether it is done and its callbacks have returned."""
+        """Whether the batch is done and its callbacks have returned."""
         cdef Batch b
         cdef list left
         if self.state != S_SPLIT:
@@ -160,7 +161,7 @@ cdef class Batch:
         self.acc.reserve(self.home, self.slot, block.cap)
 
     cdef void book(self, int32_t metas) noexcept:
-        """Reserve the memory of callbacks of so many records, until they have returned."""
+        """Reserve the memory of callbacks of `metas` records, until they have returned."""
         cdef int64_t size = <int64_t>(metas - self.metas) * CALLBACK_COST
         self.metas = metas
         self.noted += size
@@ -168,7 +169,7 @@ cdef class Batch:
         self.acc.reserve(self.home, self.slot, size)
 
     cdef void swap(self, Block* block) noexcept:
-        """Move to `block`, which already has the bytes. In this order, as releasing the old one may run Python code."""
+        """Move to `block`, which already has the bytes. The old block is released last, as its release may run Python code."""
         cdef Block* old = self.block
         self.adopt(block)
         self.drop(old)
@@ -201,13 +202,13 @@ cdef class Batch:
             self.drop(block)
 
     cdef void forget(self) noexcept:
-        """Drop the accumulator once there is nothing left to account for."""
+        """Forget the accumulator once the batch is settled and all its blocks are free."""
         if self._settled and self.blocks == 0:
             self.acc = None
             self.home = None
 
     cdef void settle(self) noexcept:
-        """The callbacks have returned (or there were none)."""
+        """Leave the account: the callbacks have returned, or there were none."""
         cdef Accumulator acc = self.acc
         cdef int64_t owed = self.owed
         if self._settled or acc is None:
@@ -239,7 +240,7 @@ cdef class Batch:
             acc.nudge()
 
     def handle(self) -> Delivery:
-        """A handle of its first record, to be called back when it has its outcome."""
+        """A handle of its first record, for a callback when the batch has its outcome."""
         cdef Delivery d = Delivery.__new__(Delivery)
         d.batch = self
         d.timestamp = self.base_timestamp
@@ -248,7 +249,7 @@ cdef class Batch:
 
     @property
     def outcome(self) -> tuple:
-        """(offset of its first record or -1, append time or -1; reason or None, whether written, cause) once it has its outcome."""
+        """(offset of the first record or -1, append time or -1; error code or None, whether written, cause), once there is an outcome."""
         if self.state == S_FAILED:
             return -1, -1, self.code, self.outcome_written, self.cause
         return self.base_offset, self.append_time, None, None, None
@@ -258,7 +259,7 @@ cdef class Batch:
     def compress(self) -> None:
         """Compress the records if the topic has a codec and the result is small enough; then the batch is `ready`.
 
-        Called by the thread that filled the batch, or by the loop or a helper for one that lingered. Calling again does nothing.
+        Called by the thread that filled the batch, or by the loop or a helper thread after its linger. Calling again does nothing.
         """
         cdef Accumulator acc = self.acc
         if self.state == S_OPEN:
@@ -269,14 +270,14 @@ cdef class Batch:
         interruption = None
         try:
             self.squeeze(acc)
-        except BaseException as error:  # sent uncompressed: whatever happened, the partition continues
+        except BaseException as error:  # the batch is sent uncompressed: whatever happened, its partition continues
             if is_interruption(error):
                 interruption = error
             else:
                 _log.exception(
                     "%s: %s-%s: compressing a batch failed; it is sent uncompressed", self.hooks.client_id, self.topic, self.partition
                 )
-        finally:                   # also if the log line runs out of memory, or on a second Ctrl-C
+        finally:                   # also if the log line gets no memory, or on a second Ctrl-C: without `ready` it would block its queue
             self.compressing = False
             self._ready = True
             if acc.can_send or acc.wake_owed:
@@ -298,7 +299,7 @@ cdef class Batch:
         try:
             data = acc.compressor(codec, view) if level is None else acc.compressor(codec, view, level)
         except BaseException:
-            with suppress(BufferError):  # a view of the view is still held
+            with suppress(BufferError):  # another view of this view exists
                 view.release()     # otherwise the traceback would keep the memory
             raise
         lease = view = None
@@ -311,7 +312,7 @@ cdef class Batch:
         return 0
 
     def finish(self, int64_t producer_id, int producer_epoch, int base_sequence) -> None:
-        """Write header and checksum. Call it again only to change the values; sending the same bytes again needs no call."""
+        """Write header and checksum. A second call changes the values; to send the same bytes again, no call is needed."""
         cdef Block* block
         if self.state != S_SEALED or not self._ready:
             raise RuntimeError(f"{self!r} is not ready to be sent")
@@ -320,7 +321,7 @@ cdef class Batch:
         self.base_sequence = base_sequence
         if self.stamped and producer_id == get64(self.buf + 43) and producer_epoch == get16(self.buf + 51) and base_sequence == get32(self.buf + 53):
             return
-        if self.block.refs > 1:    # a transport may still read the old bytes: it keeps them, the batch continues with a copy
+        if self.block.refs > 1:    # a socket may still read the old bytes: it keeps them, and the batch goes on with a copy
             block = self.acc.obtain(self.cap)
             memcpy(bytes_of(block), self.buf, self.used)
             self.swap(block)
@@ -344,7 +345,7 @@ cdef class Batch:
         put32(p + 53, self.base_sequence)
         put32(p + 57, self.count)
         if size > LONG_CRC:
-            with nogil:            # only the loop finishes batches and gives them their outcome, so the bytes stay
+            with nogil:            # only the loop finishes batches and gives them their outcome, so the bytes stay as they are
                 crc = crc32c_extend(0, p + 21, size)
                 ask()
             got()
@@ -365,15 +366,15 @@ cdef class Batch:
         return 0
 
     cdef object conclude(self, Settlement settlement):
-        """Release what is no longer needed after the outcome; returns a callable that runs the callbacks, if there are any.
+        """Release the bytes after the outcome; returns a callable that runs the callbacks, if there are any.
 
-        `settlement` is made before the outcome is set: what allocates can fail, and then nothing must have changed.
+        The caller makes `settlement` before it sets the outcome: an allocation can fail, and then nothing must have changed.
         """
         cdef Accumulator acc = self.acc
         if self.extras:
             try:
                 self.extras = wake_tasks(self.extras, self.hooks.client_id)
-            except Exception:      # then they are called as the others
+            except Exception:      # then the executor calls them, as the other callbacks
                 pass
         if self.callbacks or self.extras:
             settlement.take(self)
@@ -386,10 +387,10 @@ cdef class Batch:
         return settlement
 
     def complete(self, int64_t base_offset, int64_t log_append_time_ms):
-        """Acknowledge it, with the first record's offset (-1: unknown) and the broker's append time (-1: the records keep their own).
+        """Acknowledge the batch, with its first record's offset (-1: unknown) and the broker's append time (-1: records keep their own).
 
-        A broker that had the batch already answers with its highest timestamp, also where the records' own times count.
-        Returns None, or a callable that runs the callbacks.
+        To a repeated batch that it already has, a broker answers with the batch's highest timestamp, even if the topic has CREATE_TIME.
+        That is no append time. Returns None, or a callable that runs the callbacks.
         """
         cdef Settlement settlement = Settlement.__new__(Settlement)
         self.move(S_ACKED)
@@ -399,9 +400,9 @@ cdef class Batch:
         return self.conclude(settlement)
 
     def fail(self, str code, written, cause=None):
-        """Fail it; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        """Fail the batch; its records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
         cdef Settlement settlement = Settlement.__new__(Settlement)
-        cause = fresh(cause)       # without a traceback, which would reference frames with handles, which the garbage collector cannot see
+        cause = fresh(cause)       # without a traceback: it refers to frames, these to handles, which the garbage collector cannot see
         kept = self.snapshot() if FOLLOWS[self.state] & 1 << S_FAILED else None
         self.move(S_FAILED)
         self.kept = kept
@@ -430,7 +431,7 @@ cdef class Batch:
         return data
 
     cdef object record_at(self, const char** p, const char* end):
-        """The record at `p` as passed to send; moves `p` past it."""
+        """The record at `p`, as passed to `send`; moves `p` past it."""
         cdef Raw r
         cdef const char* wrong = read_record(p[0], end, &r)
         headers = NO_HEADERS
@@ -451,7 +452,7 @@ cdef class Batch:
         )
 
     def records(self) -> list:
-        """Its records, as passed to `send`; RuntimeError after it was acknowledged or split."""
+        """Its records, as passed to `send`; RuntimeError after the batch was acknowledged or split."""
         if type(self.kept) is list:
             return list(self.kept)
         cdef bytes data = self.plain()
@@ -463,7 +464,7 @@ cdef class Batch:
         return out
 
     def lost(self) -> list:
-        """Those of its records that failed, through splits."""
+        """Its records that have failed, through splits."""
         cdef Batch b
         cdef list left = [self]
         cdef list out = []
@@ -476,7 +477,7 @@ cdef class Batch:
         return out
 
     def leaves(self) -> list:
-        """The batches that have its records now, in order: those that splits have made of it, or itself."""
+        """The batches that have its records now, in order: the results of splits, or the batch itself."""
         cdef Batch b
         cdef list left = [self]
         cdef list out = []
@@ -489,15 +490,15 @@ cdef class Batch:
         return out
 
     cdef object record(self, int index):
-        """One of `records()` of a failed batch; decoded once, so that reading each of them is not quadratic."""
+        """The record at `index` of a failed batch. All are decoded at the first call: otherwise reading each of them would be quadratic."""
         if type(self.kept) is not list:
             self.kept = raw_records(self) if self.own_codec >= 0 else self.records()
         return self.kept[index] if index < len(self.kept) else None
 
     def split(self) -> list:
-        """Two batches of half the records each, sealed, not compressed yet, with the records' old sequence numbers.
+        """Replace the batch by two with half the records each, sealed, not compressed yet, with the old sequence numbers; return them.
 
-        ValueError for a single record.
+        ValueError for a batch of a single record.
         """
         cdef int32_t half = (self.count + 1) // 2
         cdef Batch first, second
@@ -511,10 +512,9 @@ cdef class Batch:
         return parts
 
     def set_apart(self, indexes) -> tuple:
-        """(A batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record.)
+        """Replace the batch by (a batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record).
 
-        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index that is not of a record here, or is
-        there twice.
+        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index without a record, or given twice.
         """
         cdef list apart = sorted(indexes)
         cdef list rest = []
@@ -536,7 +536,7 @@ cdef class Batch:
         return parts[0], parts[1:]
 
     cdef list divide(self, list groups):
-        """A batch for each of `groups`, which are runs of records (index, count) and together cover all records of this batch."""
+        """Make a batch for each of `groups`. A group is a list of runs of records (index, count); together they cover all records."""
         if self.state != S_SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
         cdef bytes data = self.plain()
@@ -559,7 +559,7 @@ cdef class Batch:
                     parts.append((start, there, part))
                     there += count
             parts.sort(key=itemgetter(0))
-        except BaseException:      # no memory: it stays whole
+        except BaseException:      # no memory: the batch stays whole
             if part is not None:
                 part.unbook()
             for made in batches:
@@ -567,7 +567,8 @@ cdef class Batch:
             raise
         finally:
             free(at)
-        # From here to `let_go` nothing is allocated: the garbage collector would run destructors, which may use handles of this batch.
+        # From here to `let_go` nothing is allocated. Otherwise the garbage collector could run a destructor, which may use a handle of this
+        # batch while only some of its callbacks have moved.
         self.parts = parts
         self.move(S_SPLIT)
         for pair in self.extras or ():
@@ -580,7 +581,7 @@ cdef class Batch:
         return batches
 
     cdef int find_records(self, bytes data, const char** at) except -1:
-        """Store where each record starts, and where the last one ends."""
+        """Store the start of each record, and the end of the last one, in `at`."""
         cdef Raw r
         cdef int32_t i
         cdef const char* end = PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data)
@@ -604,12 +605,12 @@ cdef class Batch:
         for start, count in runs:
             total += count
             size += at[start + count] - at[start]
-        if self.callbacks:            # a list without entries is of a batch whose first record was refused after all
+        if self.callbacks:            # a list without entries: the first record, which had a callback, was refused after all
             b.meta = <Meta*>malloc(total * sizeof(Meta))
             if b.meta == NULL:
                 raise MemoryError
             self.share(b, runs)
-        b.extras = []              # even if this batch has none: a destructor may still add one
+        b.extras = []              # even if this batch has no extras: a destructor may still add one, and `divide` then passes it on
         acc.introduce(b, self.home, self.slot, self.created, acc.obtain(<int32_t>size))
         if b.meta != NULL:
             b.book(total)
@@ -636,7 +637,7 @@ cdef class Batch:
         return b
 
     cdef void unbook(self) noexcept:
-        """Leave the account without an outcome: its records are in other batches, or there are none."""
+        """Leave the account without an outcome: the records are in other batches, or there are none."""
         self.callbacks = None
         self.extras = None
         self.let_go()

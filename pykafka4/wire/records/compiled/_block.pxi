@@ -1,7 +1,7 @@
-# Memory of batches. Rule: no byte is reused while it can still be read.
+# Counts references to the memory of batches. Invariant: no byte is reused while a socket may still read it.
 #
-# A transport may hold a batch's bytes long after the batch has failed (its delivery timeout expired while the request was being
-# written). If the memory were reused, it would be sent as other records, to the wrong topic, with a valid checksum. So the bytes are in
+# A socket may hold a batch's bytes long after the batch has failed, because its delivery time-out was over while the request was being
+# written. If the memory were reused, the request would send other records, to the wrong topic, with a valid checksum. So the bytes are in
 # reference-counted blocks: one reference for the batch, one for each buffer export.
 
 
@@ -22,7 +22,7 @@ cdef inline void release(Block* block) noexcept nogil:
 
 @cython.final
 cdef class Lease:
-    """The uncompressed records of a batch, readable as a buffer as long as it is referenced."""
+    """The uncompressed records of a batch, as a buffer. The lease keeps their block alive, even if the batch fails meanwhile."""
 
     cdef Batch batch
     cdef Block* block
@@ -35,5 +35,5 @@ cdef class Lease:
         if self.block != NULL:
             if self.batch is not None:
                 self.batch.drop(self.block)
-            else:                  # the collector cleared us first
+            else:                  # the garbage collector has cleared `batch` first
                 release(self.block)

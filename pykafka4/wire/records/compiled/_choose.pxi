@@ -1,9 +1,9 @@
-# The partition of a record. Rule: what `partitioners.NAMED` says; the bytes of a batch do not depend on it.
+# Chooses the partition of a record, by the rules of `partitioners.NAMED`. The bytes of a batch do not depend on the choice.
 
 
 cdef extern from *:
     """
-    /* CRC-32 as in zlib, which librdkafka hashes keys with; a key is short, so a byte a step is enough */
+    /* CRC-32 as in zlib, by which librdkafka hashes keys. Keys are short, so a step for each byte is fast enough. */
     static uint32_t zlib_table[256];
 
     static void zlib_table_init(void) {
@@ -20,7 +20,7 @@ cdef extern from *:
         return ~c;
     }
 
-    /* librdkafka takes the hash as a signed number, without its sign */
+    /* librdkafka reads the hash as a signed number, and takes its absolute value */
     static uint32_t fnv1a_hash(const char *data, int64_t size) {
         uint32_t h = 0x811c9dc5u;
         for (int64_t i = 0; i < size; i++) h = (h ^ (unsigned char)data[i]) * 0x01000193u;
@@ -34,7 +34,7 @@ cdef extern from *:
 zlib_table_init()
 
 
-cdef enum:                         # of `partitioners.Hash`, `Spread` and `Wraps`
+cdef enum:                         # the numbers of `partitioners.Hash`, `Spread` and `Wraps`
     NO_HASH = 0
     MURMUR2 = 1
     CRC32 = 2
@@ -46,7 +46,7 @@ cdef enum:                         # of `partitioners.Hash`, `Spread` and `Wraps
 
 
 cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
-    """The hash of a key, as a number without sign; a null key is hashed as an empty one."""
+    """The hash of a key, as a number without sign. A null key has the hash of an empty key."""
     size = max(size, 0)
     if kind == CRC32:
         return zlib_crc32(key, size)
@@ -56,7 +56,7 @@ cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
 
 
 cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
-    """Choose the partition of `r` by another partitioner than Java's default, or note that any is allowed; False if `r` already has one."""
+    """Choose the partition of `r` by another partitioner than Java's default, or note that any is allowed; False if `r` has one already."""
     if r.partition >= 0:
         if acc.wraps:
             find_partition(acc, t, r)
@@ -74,7 +74,7 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
-    """Find the explicit partition of `r`, which may take a while; ValueError if there is no such partition."""
+    """Check the explicit partition of `r`, or map it to one that exists. May take a while; ValueError if there is no such partition."""
     if acc.wraps:
         r.partition %= t.count
         if acc.wraps == WRAPS_NEXT:
@@ -108,7 +108,7 @@ cdef int in_turn(Accumulator acc, Topic t, int64_t need) noexcept:
 
 
 cdef int ask_function(Accumulator acc, Topic t, Item* r) except -1:
-    """Let the application's function choose. It may do anything, so nothing was looked at before that may change."""
+    """Let the application's function choose. The function may do anything, so callers read state that may change only after it."""
     cdef object key = None if r.key_size < 0 else PyBytes_FromStringAndSize(r.key, r.key_size)
     try:
         chosen = acc.function(t.name, key, range(t.count), t.available_tuple)
@@ -126,10 +126,10 @@ cdef void next_sticky(Topic t) noexcept:
 
 
 cdef void rotate(Topic t, int64_t unit) noexcept:
-    """Another partition becomes the sticky one: the next one, or if `unit` is not 0 and data waits somewhere, one drawn as in KIP-794.
+    """Make another partition the sticky one: the next, or, if `unit` is not 0 and data waits somewhere, a random one as in KIP-794.
 
-    A partition is the less likely the more bytes it holds (open, waiting or in flight): one with the most of all has the weight `unit`, an
-    idle one that much more than the most. What brokers do not take in time is in nobody's way for long.
+    A partition's weight is `unit` plus the number of bytes by which it holds less than the fullest partition (open, waiting or in flight).
+    So a partition whose broker is slow gets fewer records.
     """
     cdef int64_t most = 0, total = 0, at
     cdef int i
@@ -155,7 +155,7 @@ cdef void rotate(Topic t, int64_t unit) noexcept:
 
 
 cdef int await_topic(Accumulator acc, Topic t, Item* r) except -1:
-    """Wait until the partitions of `t` are known, for the application's function; `t` may be dropped then."""
+    """Wait until the partitions of `t` are known, which the application's function gets; afterwards `t` may be dropped."""
     while not t.direct and not t.dropped:
         if acc.refusal is not None:
             acc.refuse()
@@ -167,7 +167,7 @@ cdef int await_topic(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef Topic late_topic(Accumulator acc, Topic t):
-    """What holds the batches of `t` that have no partition yet, in the only slot. It is in no list of topics."""
+    """Make the Topic that has, in its only slot, the batches of `t` without a partition. It is in no list of topics."""
     cdef Topic late = Topic.__new__(Topic)
     late.name = t.name
     late.open = []

@@ -1,13 +1,13 @@
-/* Records as columns, and their export. Rule: no Python object and no GIL; the memory is freed by the last who holds it, on any thread.
+/* Collects records as columns. Invariant: no Python object and no GIL; the last reader frees the memory, on any thread.
 
-   A consumer of Arrow data may release it on a thread that Python does not know, also while the interpreter shuts down or after that. So an
-   exported array refers only to `Columns`, which has a count of references, and that refers only to memory of malloc. */
+   A reader of Arrow data may release it on a thread that Python does not know, even while the interpreter shuts down or after its end. So
+   an exported array refers only to `Columns`, which has a count of references, and `Columns` refers only to memory of malloc. */
 #pragma once
 #include <errno.h>
 #include "_arrow.h"
 #include "_raw.h"
 
-#define MOST_BYTES 2147483647 /* of the data of one column, whose offsets have 32 bits */
+#define MOST_BYTES 2147483647 /* maximum bytes of the data of one column: its offsets have 32 bits */
 
 enum { C_TOPIC, C_PARTITION, C_OFFSET, C_TIMESTAMP, C_TIMESTAMP_TYPE, C_KEY, C_VALUE, C_HEADERS, ALL_COLUMNS };
 
@@ -16,22 +16,22 @@ typedef struct { /* memory that grows */
     int64_t used, cap;
 } Room;
 
-typedef struct { /* a column of bytes: row i has those between ends[i] and ends[i + 1] */
+typedef struct { /* a column of bytes: row i has the bytes between ends[i] and ends[i + 1] */
     Room ends, data;
     char *valid; /* a bit per row; NULL while no row is null */
     int64_t valid_cap, nulls;
 } Spans;
 
-#define SPARES 2
-#define MOST_SPARE 33554432
+#define SPARES 2            /* released `Columns` that an account keeps for later */
+#define MOST_SPARE 33554432 /* maximum bytes of the blocks of each */
 
 struct Columns;
 
-typedef struct { /* what a builder shares with all that it has made */
+typedef struct { /* a builder's account, which it shares with all columns that it has made */
     int refs;
-    int64_t bytes;                  /* of its columns that are not released yet */
-    struct Columns *spare[SPARES];  /* released, for the next ones */
-    int locked;                     /* of `spare`: for a few instructions */
+    int64_t bytes;                  /* bytes of its columns that are not released yet */
+    struct Columns *spare[SPARES];  /* released columns, whose blocks the next ones use */
+    int locked;                     /* a thread uses `spare`, for a few instructions */
 } Account;
 
 typedef struct Columns {
@@ -41,12 +41,12 @@ typedef struct Columns {
     int count, order[ALL_COLUMNS]; /* the columns, as asked for */
     int wants[ALL_COLUMNS];
     int64_t rows, headers;
-    int64_t encoded;    /* bytes of the headers as they were */
-    int64_t most_bytes; /* MOST_BYTES, less in tests */
-    Room partition, offset, timestamp, kind, starts; /* starts: of the headers of each row */
-    char *stamped;                                   /* bits as in Spans, of the timestamps */
+    int64_t encoded;    /* bytes of the headers as fetched */
+    int64_t most_bytes; /* MOST_BYTES, or less in tests */
+    Room partition, offset, timestamp, kind, starts; /* starts: index of the first header of each row */
+    char *stamped;                                   /* a bit for each timestamp; NULL while none is null */
     int64_t stamped_cap, unstamped;
-    Spans topic, key, value, name, content; /* name, content: of each header */
+    Spans topic, key, value, name, content; /* name, content: name and value of each header */
 } Columns;
 
 /* ---- counts */
@@ -58,7 +58,7 @@ static int64_t spans_reset(Spans *s) { /* returns the size of the blocks that st
     return s->ends.cap + s->data.cap;
 }
 
-/* Empty, with its blocks. */
+/* Empty `c`, but keep its blocks; returns their size. */
 static int64_t columns_reset(Columns *c) {
     free(c->stamped);
     c->stamped = NULL;
@@ -90,8 +90,8 @@ static Account *account_new(void) {
 }
 static int64_t account_bytes(Account *a) { return __atomic_load_n(&a->bytes, __ATOMIC_ACQUIRE); }
 
-/* Keep the blocks of `c`, or free them. To new blocks the kernel adds page by page, and to clear a page costs as much as fifty records. A
-   thread that finds the lock taken does without. */
+/* Keep the blocks of `c`, or free them. To a new block the kernel adds page by page, and the clearing of a page costs as much as fifty
+   records. A thread that finds the lock taken does not wait, but frees the blocks. */
 static void columns_recycle(Account *a, Columns *c) {
     if (columns_reset(c) <= MOST_SPARE && !__atomic_exchange_n(&a->locked, 1, __ATOMIC_ACQUIRE)) {
         for (int i = 0; i < SPARES && c; i++)
@@ -150,7 +150,7 @@ static int ends_fit(Room *r, int64_t rows) {
     return 0;
 }
 
-/* Bits of `rows` rows, all set beyond those that there were. */
+/* Make room for the bits of `rows` rows. New bits are set. */
 static int bits_fit(char **bits, int64_t *cap, int64_t rows) {
     int64_t need = (rows + 7) / 8;
     if (need <= *cap) return 0;
@@ -170,7 +170,7 @@ static int bit_clear(char **bits, int64_t *cap, int64_t row) {
     return 0;
 }
 
-/* Room for `rows` more rows of a topic, but for the bytes of their keys, headers and, beyond `bytes`, values. */
+/* Make room for `rows` more rows of a topic with `bytes` of values, but not for the data of their keys and headers. */
 static int columns_fit(Columns *c, int64_t rows, int64_t topic_size, int64_t bytes) {
     if (c->wants[C_TOPIC] && (ends_fit(&c->topic.ends, rows) < 0 || room_fit(&c->topic.data, rows * topic_size) < 0)) return -1;
     if (c->wants[C_PARTITION] && room_fit(&c->partition, rows * 4) < 0) return -1;
@@ -184,14 +184,15 @@ static int columns_fit(Columns *c, int64_t rows, int64_t topic_size, int64_t byt
 
 /* ---- rows */
 
-/* Fetched bytes were written by another processor. So while a batch is decoded, the one behind it comes near: `ahead` bytes further on. */
+/* Prefetch the memory `ahead` bytes behind `p`. Another processor has written fetched bytes, so while a batch is decoded, the batch behind
+   it comes into the cache. */
 ALWAYS_INLINE void prefetch_record(const char *p, int64_t ahead) {
     if (!ahead) return;
     PREFETCH((const char *)((uintptr_t)p + (uintptr_t)ahead));
     PREFETCH((const char *)((uintptr_t)p + (uintptr_t)ahead + 64));
 }
 
-static inline int spans_add(Spans *s, const char *data, int64_t size) { /* there is room for its end */
+static inline int spans_add(Spans *s, const char *data, int64_t size) { /* there is room for the end offset */
     int64_t used = s->data.used;
     int32_t end;
     if (size > 0) {
@@ -213,7 +214,7 @@ static inline void put_int64(Room *r, int64_t value) { /* there is room */
     r->used += 8;
 }
 
-/* Kafka's milliseconds as microseconds. Null: the record has none (-1), or it cannot be expressed, more than 292,000 years from 1970. */
+/* Kafka's milliseconds as microseconds. Null: the record has no timestamp (-1), or it is more than 292,000 years from 1970. */
 static inline int stamp_add(Columns *c, int64_t ms) {
     if (ms == -1 || ms > INT64_MAX / 1000 || ms < INT64_MIN / 1000) {
         if (bit_clear(&c->stamped, &c->stamped_cap, c->timestamp.used / 8) < 0) return -1;
@@ -224,7 +225,7 @@ static inline int stamp_add(Columns *c, int64_t ms) {
     return 0;
 }
 
-static int name_add(Spans *s, const char *data, int64_t size) { /* the bytes as valid UTF-8; there is room for its end */
+static int name_add(Spans *s, const char *data, int64_t size) { /* add the bytes as valid UTF-8; there is room for the end offset */
     int bad;
     int64_t good = utf8_valid((const unsigned char *)data, size, &bad);
     if (good == size) return spans_add(s, data, size);
@@ -241,7 +242,7 @@ static int name_add(Spans *s, const char *data, int64_t size) { /* the bytes as 
     return spans_add(s, NULL, 0);
 }
 
-/* `count` headers, already checked, of the next row. */
+/* Add `count` headers of the next row, which are already checked. */
 static int headers_add(Columns *c, const char *p, const char *end, int64_t count) {
     int64_t size = 0;
     int32_t stop;
@@ -261,7 +262,7 @@ static int headers_add(Columns *c, const char *p, const char *end, int64_t count
     return 0;
 }
 
-/* One record; `rest` to `end` are its headers, already checked. On failure some columns may have it: see `columns_cut`. */
+/* Add one record; `rest` to `end` are its headers, already checked. After a failure some columns may have the record: see `columns_cut`. */
 static inline int row_add(Columns *c, int64_t offset, int64_t ms, const char *key, int64_t key_size, const char *value, int64_t value_size,
                           const char *rest, const char *end, int64_t headers) {
     if (c->wants[C_OFFSET]) put_int64(&c->offset, offset);
@@ -271,7 +272,8 @@ static inline int row_add(Columns *c, int64_t offset, int64_t ms, const char *ke
     return c->wants[C_HEADERS] ? headers_add(c, rest, end, headers) : 0;
 }
 
-/* Whether the offsets of 32 bits reach over one more record. An invalid byte of a header's name becomes three bytes. */
+/* Whether offsets of 32 bits are enough with one more record. Each byte of the headers counts three times: an invalid byte of a name
+   becomes three bytes. */
 static inline int row_fits(const Columns *c, int64_t key_size, int64_t value_size, int64_t headers_size) {
     if (c->wants[C_KEY] && c->key.data.used + key_size > c->most_bytes) return 0;
     if (c->wants[C_VALUE] && c->value.data.used + value_size > c->most_bytes) return 0;
@@ -297,7 +299,7 @@ static void repeat_spans(Spans *s, int64_t rows, const char *data, int64_t size)
     s->data.used += total;
 }
 
-/* The columns in which `rows` rows, those that were added last, have the same. There is room. */
+/* Fill the columns in which the `rows` rows that were added last have the same values. There is room. */
 static void columns_repeat(Columns *c, int64_t rows, const char *topic, int64_t topic_size, int32_t partition, int32_t kind) {
     if (c->wants[C_TOPIC] && rows) repeat_spans(&c->topic, rows, topic, topic_size);
     if (c->wants[C_PARTITION] && rows) repeat_int32(&c->partition, rows, partition);
@@ -321,7 +323,7 @@ static void spans_cut(Spans *s, int64_t rows) {
     memcpy(&end, s->ends.at + rows * 4, 4);
     s->data.used = end;
 }
-/* Only the first `rows` rows stay, of those columns that differ from record to record. */
+/* Keep only the first `rows` rows of the columns that `row_add` fills. */
 static void columns_cut(Columns *c, int64_t rows) {
     int32_t headers = 0;
     if (c->wants[C_OFFSET]) c->offset.used = rows * 8;
@@ -348,7 +350,7 @@ static int64_t columns_bytes(const Columns *c) {
 
 /* ---- finished */
 
-static void room_trim(Room *r) { /* if most of it is not used, and so has hardly any pages */
+static void room_trim(Room *r) { /* give back the unused part of a block if it is the larger part, and large; it has hardly any pages */
     char *at;
     if (r->cap - r->used <= 65536 + r->used) return;
     if ((at = (char *)realloc(r->at, (size_t)(r->used ? r->used : 1)))) r->at = at, r->cap = r->used;
@@ -359,7 +361,7 @@ static int spans_finish(Spans *s, int64_t rows) { /* every array of bytes has a 
     return s->valid ? bits_fit(&s->valid, &s->valid_cap, rows) : 0;
 }
 
-/* No row is added any more; their memory counts from now on until it is freed. */
+/* Finish `c`: no row is added any more, and its memory counts in the account from now on until it is freed. */
 static int columns_finish(Columns *c) {
     Room *rooms[] = {&c->partition, &c->offset, &c->timestamp, &c->kind, &c->starts};
     if (c->wants[C_TOPIC] && spans_finish(&c->topic, c->rows) < 0) return -1;

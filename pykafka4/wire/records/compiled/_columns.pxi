@@ -1,7 +1,7 @@
-# From fetched bytes to columns. Rule: the records and errors of `Chunk.decode`, in the same order.
+# Collects fetched records as columns. Invariant: the records and errors of `Chunk.decode`, in the same order.
 #
-# What a record costs is in C, without an object and mostly without the GIL: batches that are neither compressed, nor transactional with
-# aborted transactions around, nor control batches are entered there, too, so that a whole chunk is one piece of work.
+# The work per record is C code, without an object and mostly without the GIL. This code also enters the next batch, unless that is
+# compressed, a control batch, or in a chunk with aborted transactions: so a whole chunk is one piece of work.
 
 
 cdef extern from "_export.h" nogil:
@@ -62,29 +62,29 @@ cdef extern from "_export.h":
 
 
 cdef enum:
-    LONG_WALK = 262144             # more bytes than this (40 µs) are decoded without the GIL
-    MANY_ROWS = 2000               # or rather if so many rows are asked for
-    HEADER_COST = 8                # bytes of a header beside its own: the ends of its name and value
+    LONG_WALK = 262144             # bytes (40 µs) beyond which records are decoded without the GIL, if more than MANY_ROWS are asked for
+    MANY_ROWS = 2000
+    HEADER_COST = 8                # bytes of a header beside its data: the end offsets of its name and value
 
 
 cdef struct Taking:                # one call of `add`
     const char* topic
     int64_t topic_size
     int32_t partition
-    int64_t row_cost               # bytes of a row beside its own
-    int64_t rows, bytes            # that may still be added
-    int64_t taken, first, last     # rows added, and the offsets of the first and last of them
-    int32_t epoch, last_epoch      # of the batch entered, and of the last row
+    int64_t row_cost               # bytes of a row beside the data of keys, values and headers
+    int64_t rows, bytes            # rows and bytes that may still be added
+    int64_t taken, first, last     # number of added rows, and the offsets of the first and last of them
+    int32_t epoch, last_epoch      # leader epochs of the batch entered, and of the last row
     const char* entered            # the batch entered without the GIL
     bint done                      # the batch entered has no more records
     bint full                      # the next record does not fit
     bint no_memory
-    int64_t headers                # of the next record, if they are too many: see `too_many_headers`
-    int64_t refused                # the offset of the record that is `full` or `headers`
+    int64_t headers                # number of headers of the next record, if they are too many: see `too_many_headers`
+    int64_t refused                # the offset of the record that set `full` or `headers`
 
 
 cdef bint enter_plain(Chunk c, Taking* t) noexcept nogil:
-    """Enter the next batch if nothing about it needs Python; else, as for a corrupt one, nothing changes: `Chunk.enter` looks at it."""
+    """Enter the next batch if that needs no Python code. Otherwise, as for a corrupt batch, nothing changes: `Chunk.enter` looks at it."""
     cdef const char* batch = c.p
     cdef int64_t count, first
     cdef int16_t bits
@@ -115,13 +115,13 @@ cdef bint enter_plain(Chunk c, Taking* t) noexcept nogil:
 
 
 cdef const char* take_rows(Chunk c, Columns* out, Taking* t) noexcept nogil:
-    """Add records of the batch entered, as far as `t` allows; returns what is wrong with the next one, or NULL."""
+    """Add records of the batch entered, within the limits of `t`; returns the reason why the next record is invalid, or NULL."""
     cdef Raw r
     cdef const char* wrong = NULL
     cdef const char* at = c.at
     cdef const char* stop = c.stop
     cdef int64_t offset, stamp, before, left = c.left, previous = c.previous, position = c.position, base = c.base, n = 0
-    cdef int64_t first = -1, most = t.rows, bytes = t.bytes, row_cost = t.row_cost  # in registers, not in memory that others may write
+    cdef int64_t first = -1, most = t.rows, bytes = t.bytes, row_cost = t.row_cost  # locals stay in registers, as no pointer reaches them
     cdef bint keys = out.wants[<int>C_KEY], values = out.wants[<int>C_VALUE]
     cdef int64_t ahead = 0 if c.unpacked is not None else c.stop - c.at + HEADER
     cdef int64_t rows = min(t.rows, left, t.bytes // t.row_cost + 1)
@@ -144,7 +144,7 @@ cdef const char* take_rows(Chunk c, Columns* out, Taking* t) noexcept nogil:
                 break
         if r.offset <= previous or r.offset > c.end_delta:
             if c.end_delta < r.offset <= c.last_delta and r.offset > previous:
-                t.done = True      # the record is at `until`, or behind it
+                t.done = True      # the record is at `until` or behind it
             else:
                 wrong = "the offsets of a batch are not increasing within its range"
             break
@@ -193,7 +193,10 @@ cdef const char* take_rows(Chunk c, Columns* out, Taking* t) noexcept nogil:
 
 
 cdef const char* walk(Chunk c, Columns* out, Taking* t) noexcept nogil:
-    """Add records of the batch entered, and of the next ones until one needs Python; returns what is wrong with a record, or NULL."""
+    """Add records of the batch entered, and of later batches up to one that needs Python code.
+
+    Returns the reason why a record is invalid, or NULL.
+    """
     cdef const char* wrong
     while c.left >= 0 or enter_plain(c, t):
         t.done = False
@@ -251,12 +254,12 @@ cdef class ColumnsBuilder:
 
     @property
     def nbytes(self) -> int:
-        """The size of the rows collected."""
+        """The size of the collected rows, in bytes."""
         return columns_bytes(self.columns)
 
     @property
     def held_bytes(self) -> int:
-        """The size of all finished columns that somebody still has."""
+        """The size of all finished columns that are still in use, in bytes."""
         return account_bytes(self.account)
 
     def add(self, Chunk chunk not None, int64_t limit, int64_t max_bytes=INT64_MAX) -> int:
@@ -300,7 +303,7 @@ cdef class ColumnsBuilder:
         return t.taken
 
     cdef int step(self, Chunk chunk, Taking* t) except -1:
-        """Add records of the next batch, or of the next ones; 0 when there are none."""
+        """Add records of the next batch or batches; 0 when there are none."""
         cdef const char* wrong
         cdef Columns* columns = self.columns
         t.entered = NULL
@@ -380,7 +383,7 @@ cdef class ColumnsBuilder:
         return 0
 
     cdef int note(self, Chunk chunk, Taking* t) except -1:
-        """Where `chunk` is read on."""
+        """Note the position after the records of `chunk`, for `RecordColumns.positions`."""
         cdef int epoch = t.last_epoch
         tp = TopicPartition(chunk.topic, chunk.partition)
         if t.taken:
@@ -388,13 +391,13 @@ cdef class ColumnsBuilder:
         elif tp in self._positions:
             epoch = self._positions[tp].leader_epoch
         if chunk.exhausted and chunk.last_leader_epoch >= 0:
-            epoch = chunk.last_leader_epoch   # of a marker behind the last record, for example
+            epoch = chunk.last_leader_epoch   # for example, the epoch of a marker behind the last record
         if t.taken or tp in self._positions or chunk.exhausted:
             self._positions[tp] = OffsetAndMetadata(chunk.position, leader_epoch=epoch)
         return 0
 
     def finish(self) -> RecordColumns:
-        """The rows collected, as columns; the builder is empty then."""
+        """Return the collected rows as columns, and empty the builder."""
         cdef RecordColumns out = RecordColumns.__new__(RecordColumns)
         cdef Columns* columns
         if self.busy:
@@ -429,7 +432,7 @@ cdef class RecordColumns:
 
     @property
     def nbytes(self) -> int:
-        """The size of all columns."""
+        """The size of all columns, in bytes."""
         return columns_bytes(self.columns)
 
     def __arrow_c_schema__(self):
@@ -441,7 +444,7 @@ cdef class RecordColumns:
         return capsule
 
     def __arrow_c_array__(self, requested_schema=None):
-        """A record batch, as capsules of its schema and its array. Can be called any number of times; nothing is copied."""
+        """Export the columns as an Arrow record batch: capsules of its schema and its array. Any number of calls; nothing is copied."""
         cdef ArrowArray* array = NULL
         self.check_request(requested_schema)
         capsule = capsule_array(&array)
@@ -450,7 +453,7 @@ cdef class RecordColumns:
         return self.__arrow_c_schema__(), capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """A stream of one record batch, in a capsule."""
+        """Export the columns as a stream of one Arrow record batch, in a capsule."""
         cdef ArrowArrayStream* stream = NULL
         self.check_request(requested_schema)
         capsule = capsule_stream(&stream)
@@ -459,7 +462,7 @@ cdef class RecordColumns:
         return capsule
 
     cdef int check_request(self, requested_schema) except -1:
-        """Types other than ours are not made: the consumer converts. A schema of other columns is a mistake."""
+        """Refuse a requested schema of another number of columns. Other types are not refused: the reader of the data converts."""
         cdef int64_t n
         if requested_schema is not None:
             n = (<ArrowSchema*>PyCapsule_GetPointer(requested_schema, b"arrow_schema")).n_children

@@ -1,6 +1,6 @@
-# From fetched bytes to records. Rule: every length is checked against the bytes left before it is used.
+# Decodes fetched bytes into records. Invariant: every length is checked against the bytes left before it is used.
 #
-# Runs on the application thread inside poll() and decodes values at once: a lazy value would cost the same bytes object plus a
+# The code runs on the application thread inside `poll`, and decodes values at once: a lazy value would cost the same bytes object, and a
 # property call when it is read. Headers are the exception: see `_record.h`.
 
 
@@ -15,7 +15,7 @@ cdef extern from "_raw.h":
 
 
 cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept nogil:
-    """Find the fields of the record at `p`; NULL, or what is wrong."""
+    """Find the fields of the record at `p`; NULL, or the reason why it is invalid."""
     cdef int64_t size
     p = get_varint(p, end, &size)
     if p == NULL or size < 1 or size > end - p:
@@ -52,11 +52,12 @@ cdef object read_headers(const char* p, const char* end, int64_t count, const ch
     return None if wrong[0] != NULL else headers_build(p, end, count)
 
 
-# What a record takes as objects beside its bytes: bounds on encoded bytes alone would let small records and headers pass them.
+# Bytes of a record's objects beside its data. With a limit on encoded bytes alone, a batch of tiny records, or a record of tiny headers,
+# would take many times the limit as objects.
 cdef enum:
     RECORD_WEIGHT = 200
     HEADER_WEIGHT = 160            # a tuple, a str and a bytes object
-    MANY_HEADERS = 1000            # as many are never refused
+    MANY_HEADERS = 1000            # a record with at most so many headers is never refused for them
 
 
 cdef str too_many_headers(int64_t count, int64_t limit):
@@ -78,7 +79,7 @@ cdef tuple NO_HEADERS = ()
 
 cdef extern from *:
     """
-    /* the new references in, one out of the list: no round trip through Cython's temporaries */
+    /* Make a record and append it to `out`. In C, as Cython would count a reference in and out for each temporary. */
     static inline int record_push(PyObject *out, PyObject *topic, PyObject *partition, long long offset, PyObject *timestamp,
                                   PyObject *kind, const char *key, long long key_size, const char *value, long long value_size,
                                   PyObject *no_headers, long long headers, const char *rest, const char *end, PyObject *epoch) {
@@ -105,13 +106,13 @@ cdef extern from *:
                     PyObject*, long long, const char*, const char*, PyObject*) except -1
 
 
-@cython.no_gc_clear                # clearing would remove the owner from `view` while its export is still counted; releasing the view does both
+@cython.no_gc_clear                # a clear would take the owner out of `view` while its export still counts; PyBuffer_Release does both
 @cython.final
 cdef class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
 
     The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch if even that one is incomplete, else 0.
+    `incomplete` is the size of the first batch if even that batch is incomplete, else 0.
     `decoded` is the size in memory of the records that the last `decode` appended.
     `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
@@ -131,20 +132,20 @@ cdef class Chunk:
     cdef set aborting              # producer ids of those that have begun
     cdef bint busy                 # in `decode` or `skip`: Python code that they run may call again
     cdef int64_t legacy_size       # of the message set entered
-    cdef object legacy             # iterator over the records of a message set (formats v0, v1), while in one
+    cdef object legacy             # iterator over the records of the message set (formats v0, v1) that was entered, or None
     cdef int64_t max_decompressed, high_watermark
     cdef readonly int64_t until
-    cdef bint reaches              # `until`: what lies behind `end` is left out
+    cdef bint reaches              # the bytes behind `end` are left out, because of `until`
     cdef const char* p             # next batch
     cdef const char* entered       # the batch entered
-    cdef const char* end           # of the whole batches
-    cdef const char* broken        # why what follows `end` cannot be read
+    cdef const char* end           # end of the complete batches
+    cdef const char* broken        # NULL, or the reason why the bytes behind `end` cannot be read
     cdef const char* at            # next record in the batch entered
-    cdef const char* stop          # its end
-    cdef int64_t left              # records it should still have
+    cdef const char* stop          # end of the batch entered
+    cdef int64_t left              # number of records that the batch entered should still have; -1: in no batch
     cdef int64_t base, base_timestamp, last_delta, last_stamp, previous
-    cdef int64_t end_delta         # of the last record to return: less than `last_delta` in the batch that contains `until`
-    cdef bint appended             # its timestamps are the broker's
+    cdef int64_t end_delta         # offset delta of the last record to return: below `last_delta` in the batch that contains `until`
+    cdef bint appended             # the timestamps of the batch entered are the broker's
 
     def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed,
                   aborted=(), int64_t high_watermark=INT64_MAX, int64_t until=INT64_MAX):
@@ -172,12 +173,12 @@ cdef class Chunk:
     cdef int hold(self, data) except -1:
         """Keep the bytes of `data` alive through their owner.
 
-        Not by a memoryview, nor anything else that the collector clears: it clears one that is garbage together with this chunk, and then
-        dies of releasing its export.
+        The owner must be no memoryview, nor another object that the garbage collector clears. If the collector found such an owner as
+        garbage together with this chunk, it would clear the owner first, and the later release of its export would crash the process.
         """
         cdef Py_buffer part
         owner = data.obj if isinstance(data, memoryview) else data
-        if PyObject_IS_GC(owner):  # neither bytes nor bytearray nor a frame of the pump
+        if PyObject_IS_GC(owner):  # unlike bytes, bytearray and the frames of `net/pump`
             data = owner = bytes(data)
         PyObject_GetBuffer(owner, &self.view, PyBUF_SIMPLE)
         self.held = True
@@ -205,7 +206,10 @@ cdef class Chunk:
             self.stop = self.data + (self.stop - was)
 
     cdef void scan(self):
-        """Find the end of the complete batches and the offset after them."""
+        """Find the end of the complete batches, and the offset after them.
+
+        A header is invalid, too, if the offset after its batch is not above its first offset, or could exceed an int64.
+        """
         cdef const char* p = self.data
         cdef const char* end = p + self.size
         cdef int64_t after, size = 0
@@ -224,7 +228,7 @@ cdef class Chunk:
                 break
             if size > end - p:
                 break
-            after = 0              # if the offset makes no sense
+            after = 0              # marks a header as invalid
             if get64(p) <= 0x7fffffff00000000:
                 after = get64(p) + 1 + (get32(p + 23) if p[16] == 2 else 0)
             if after > self.high_watermark and p[16] == 2 and get32(p + 57) != <int64_t>get32(p + 23) + 1:
@@ -246,7 +250,7 @@ cdef class Chunk:
             self.drop()
 
     cdef void drop(self):
-        """Everything is handed out: release the bytes."""
+        """Release the bytes, because everything was handed out."""
         if self.reaches:
             self.position = self.until
         if self.held:
@@ -258,11 +262,11 @@ cdef class Chunk:
 
     @property
     def exhausted(self) -> bool:
-        """Whether everything was handed out."""
+        """Whether everything was handed out, and the bytes are released."""
         return not self.held
 
     def skip(self) -> int:
-        """Skip the batch at `position` (a corrupt one); returns the new position."""
+        """Skip the (corrupt) batch at `position`; returns the new position."""
         if self.busy:
             raise RuntimeError(f"{self.topic}-{self.partition}: skip was called on a chunk that is being decoded")
         if not self.held:
@@ -270,7 +274,7 @@ cdef class Chunk:
         if self.left < 0 and self.p < self.end:
             self.pass_over(self.p)
         elif self.left < 0:
-            self.drop()            # after an invalid header nothing can be found
+            self.drop()            # behind an invalid header no batch can be found
             return self.position
         self.leave()
         return self.position
@@ -284,7 +288,7 @@ cdef class Chunk:
         self.p = batch + 12 + get32(batch + 8)
 
     cdef void leave(self):
-        """The current batch is finished: continue after its last offset, whether a record had it or not."""
+        """Leave the current batch, and continue after its last offset, whether a record had it or not."""
         self.left = -1
         self.unpacked = None
         self.legacy = None
@@ -297,7 +301,7 @@ cdef class Chunk:
         return CorruptRecord(self.topic, self.partition, self.position, reason, next_offset)
 
     cdef object behind(self, const char* batch):
-        """The offset after `batch`: seeking there skips it."""
+        """The offset after `batch`: a `seek` to it skips the batch."""
         cdef int64_t after = get64(batch) + (get32(batch + 23) if batch[16] == 2 else 0) + 1
         return after if after > self.position else self.position
 
@@ -350,7 +354,7 @@ cdef class Chunk:
         return NULL
 
     cdef int inspect(self, const char* batch) except -1:
-        """Verify the checksum of `batch`, the next one, of format v2; 0: it has no record to hand out, and was passed over."""
+        """Verify the checksum of `batch`, the next one, of format v2. 0 if it has no record to hand out: then it was passed over."""
         cdef int16_t bits
         cdef int64_t first = get64(batch)
         cdef uint32_t crc
@@ -371,7 +375,7 @@ cdef class Chunk:
             self.begin_aborted(batch)
             if bits & CONTROL_BIT:
                 self.end_aborted(batch, bits & CODEC_BITS)
-        # The last: compaction has removed all records.
+        # The last condition: compaction has removed all records.
         if (
             bits & CONTROL_BIT
             or (bits & TRANSACTIONAL_BIT and self.to_abort is not None and get64(batch + 43) in self.aborting)
@@ -424,7 +428,7 @@ cdef class Chunk:
         return 0
 
     cdef int end_aborted(self, const char* batch, int codec) except -1:
-        """A marker: if it aborts, what its producer writes after it belongs to another transaction."""
+        """Read the marker in `batch`: records that its producer writes after an abort belong to another transaction."""
         cdef Raw r
         cdef const char* wrong
         producer = get64(batch + 43)
@@ -467,7 +471,7 @@ cdef class Chunk:
         return 0
 
     cdef int enter_legacy(self) except -1:
-        """A message set entry (formats v0, v1): rare enough for the plain reader."""
+        """Enter a message set entry (formats v0, v1), by the plain reader, as these formats are rare."""
         from pykafka4.wire.records.decoder import read_header, read_messages
 
         cdef const char* entry = self.p
@@ -487,10 +491,10 @@ cdef class Chunk:
         return 1
 
     cdef next_message(self):
-        """The next message of the message set entered, which is left after the last one: None."""
+        """The next message of the message set entered; None after the last one, and the message set is left."""
         try:
             r = next(self.legacy, None)
-        except BaseException:      # Ctrl-C, or out of memory: the iterator has ended
+        except BaseException:      # Ctrl-C, or no memory: the generator has ended
             self.enter_again()
             raise
         if r is None:
@@ -498,7 +502,7 @@ cdef class Chunk:
         return r
 
     cdef void enter_again(self):
-        """Leave the message set: it is entered anew and continued at `position`."""
+        """Leave the message set without its end: the next call enters it again, and continues at `position`."""
         self.legacy = None
         self.left = -1
         self.p -= self.legacy_size
@@ -523,11 +527,11 @@ cdef class Chunk:
         return n
 
     def decode(self, list out not None, int limit, int64_t max_bytes=INT64_MAX) -> int:
-        """Append up to `limit` records to `out`, until their size in memory (`decoded`) is `max_bytes`; returns how many.
+        """Append up to `limit` records to `out`, until their size in memory (`decoded`) is `max_bytes`; return their number.
 
-        Raises CorruptRecord for a damaged batch, RecordTooLarge for one that is too large once decompressed, and ConfigError for one whose
-        codec's library is missing, but only if this call has appended nothing: the records before it are handed out first. `position`
-        stays at that batch. RuntimeError when called again by what it calls (a signal handler, while a batch is decompressed).
+        Raises CorruptRecord for a damaged batch, RecordTooLarge for a batch that is too large once decompressed, and ConfigError for a
+        batch whose codec's library is missing, but only if this call has appended nothing: the records before it are handed out first.
+        `position` stays at that batch. RuntimeError if `decode` runs already, and a signal handler calls it again during a decompression.
         """
         cdef int n = 0
         if wanted:
@@ -576,7 +580,7 @@ cdef class Chunk:
                 break
             if r.offset <= self.previous or r.offset > self.end_delta:
                 if self.end_delta < r.offset <= self.last_delta and r.offset > self.previous:
-                    self.leave()       # the record is at `until`, or behind it
+                    self.leave()       # the record is at `until` or behind it
                 else:
                     wrong = "the offsets of a batch are not increasing within its range"
                 break
@@ -593,7 +597,7 @@ cdef class Chunk:
                     raise self.too_large_at(offset, too_many_headers(r.headers, self.max_decompressed))
             if offset >= self.position:
                 stamp = self.base_timestamp if self.appended else <int64_t>(<unsigned long long>self.base_timestamp + <unsigned long long>r.timestamp)
-                if stamp != self.last_stamp:           # neighbours often share the millisecond
+                if stamp != self.last_stamp:           # neighbours often share the millisecond, and then the int object
                     self.stamp = stamp
                     self.last_stamp = stamp
                 record_push(

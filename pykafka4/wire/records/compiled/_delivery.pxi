@@ -1,9 +1,10 @@
-# Handles and callbacks. Rule: every callback runs exactly once, and a handle keeps only its batch's outcome alive.
+# Gives each accepted record a handle, and runs callbacks. Invariant: every callback runs exactly once, and a handle does not keep the bytes
+# of its batch alive.
 
 
 @cython.final
 cdef class Settlement:
-    """Runs the callbacks of a batch, once; the batch keeps its reservation of memory until they have returned."""
+    """Runs the callbacks of a batch, once. Until they have returned the batch keeps its reserved memory: slow callbacks slow `send`."""
 
     cdef Batch batch
     cdef list callbacks, extras
@@ -34,7 +35,7 @@ cdef class Settlement:
                 acc.nudge()
 
     cdef void run(self, Batch batch, Accumulator acc):
-        """If a callback forks, the remaining ones run in the parent only."""
+        """Call one callback after the other. If one of them forks, the remaining ones run in the parent only."""
         cdef Delivery d
         cdef int32_t i
         if self.callbacks is not None:
@@ -69,7 +70,7 @@ cdef void call_back(Hooks hooks, object function, Delivery d):
 
 cdef extern from *:
     """
-    /* Whether a call of it only makes a coroutine: 1 yes, 0 no, -1 it is no plain function: look closer. */
+    /* Whether a call of `function` only makes a coroutine: 1 yes, 0 no, -1: it is no plain function, so look closer. */
     static int makes_coroutine(PyObject *function) {
         if (PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
         if (PyFunction_Check(function))
@@ -81,7 +82,7 @@ cdef extern from *:
 
 
 cdef inline int check_callback(str topic, str what, object function) except -1:
-    """TypeError if `function` cannot be called, or if calling it would not run it. For a function this costs a look at its flags."""
+    """TypeError if `function` cannot be called, or if a call would not run it. For a plain function the check is a look at its flags."""
     cdef int kind = makes_coroutine(function)
     if kind < 0 and type(function) is partial:
         kind = makes_coroutine(function.func)
@@ -94,14 +95,14 @@ cdef inline int check_callback(str topic, str what, object function) except -1:
 @cython.no_gc                      # millions may exist: the garbage collector must not traverse them
 @cython.freelist(4096)
 cdef class Delivery:
-    """What `send` returns: a promise of one record's outcome. Keeping it does not keep the batch's memory."""
+    """The handle that `send` returns: a promise of one record's outcome. A kept handle does not keep the batch's memory."""
 
     cdef Batch batch
     cdef int64_t timestamp
     cdef int32_t index, key_size, value_size
 
     cdef inline Batch home(self):
-        """Its batch, following splits. RuntimeError if the record was not accepted: `send` did not return this handle."""
+        """The batch that has the record now, through splits. RuntimeError if the record was not accepted, as `send` raised an exception."""
         if self.batch is None:
             raise RuntimeError("this record was not accepted: its send raised an exception")
         while self.batch.state == S_SPLIT:
@@ -109,7 +110,7 @@ cdef class Delivery:
         return self.batch
 
     cdef void descend(self) noexcept:
-        """Move to the part that has the record. Allocates nothing, which a split relies on."""
+        """Move to the part that has the record. The method allocates nothing: `Batch.divide` relies on that."""
         cdef list parts = self.batch.parts
         cdef Py_ssize_t i = PyList_GET_SIZE(parts)
         cdef int32_t start
@@ -159,9 +160,9 @@ cdef class Delivery:
         return 0
 
     cdef int see(self) except -1:
-        """The application has seen the failure."""
+        """Note that the application has seen the failure."""
         cdef Batch b = self.batch
-        if b.dropped:              # not a failure of the producer: leaving its `with` block does not raise it
+        if b.dropped:              # the application asked for the drop: the end of its `with` block does not raise it as a failure
             return 0
         if b.looked_at is None:
             b.looked_at = set()
@@ -179,9 +180,9 @@ cdef class Delivery:
         return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), fresh(b.cause))
 
     def result(self, timeout=None):
-        """Where the record was written (`RecordMetadata`), once it is acknowledged.
+        """Wait until the record is acknowledged; return its offset and partition (`RecordMetadata`).
 
-        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when it failed.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when the record failed.
         """
         self.await_outcome(timeout)
         cdef Batch b = self.home()
@@ -211,14 +212,14 @@ cdef class Delivery:
     def add_done_callback(self, fn) -> None:
         """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""
         cdef Batch b = self.home()
-        cdef list pairs = []       # created before the check: see the module's rule
+        cdef list pairs = []       # before the state is read: an allocation may run the garbage collector, and through it anything
         cdef object pair = (self, fn)
         check_callback(b.topic, "a callback", fn)
         b = self.home()
         if b.state >= S_ACKED:
             b.hooks.submit(lambda: call_back(b.hooks, fn, self))
         elif isinstance(b.acc.refusal, ForkedClientError):
-            b.acc.refuse()         # no outcome will arrive here
+            b.acc.refuse()         # no outcome arrives in this process
         elif b.partition == PARKING:
             follow_parked(b.acc, b.home, self, pair, pairs)
         else:

@@ -1,4 +1,4 @@
-# Dropped records. Rule: a record that is dropped by a policy of the application is counted and reported, and nothing of it is kept.
+# Drops records by a policy of the application. Invariant: a dropped record is counted and reported, and nothing of it is kept.
 
 
 @cython.final
@@ -10,7 +10,7 @@ cdef class Dropped:
 
 
 cdef int drop(Accumulator acc, Topic t, Item* r, str code, object cause, object callback, Delivery d) except -1:
-    """Drop `r`, for the reason `code`. It counts as dropped also if `call_dropped` raises, which may have its callback by then."""
+    """Drop `r`, for the reason `code`. It counts as dropped even if `call_dropped` raises, which may have the callback by then."""
     cdef int64_t there = decided(r)
     cdef int32_t partition = <int32_t>there if t.direct and 0 <= there < t.count else UNDECIDED
     cdef Dropped found = acc.last_dropped
@@ -57,12 +57,12 @@ cdef Dropped of_reason(Accumulator acc, str topic, int32_t partition, str code, 
 
 cdef list take_dropped(Accumulator acc):
     cdef list out = []
-    cdef list later = []           # made before the two are exchanged: that may run the garbage collector, and through it a `send`
+    cdef list later = []           # before the exchange: the allocation may run the garbage collector, and through it a `send` that drops
     cdef list taken
     cdef Dropped found
     taken, acc.fresh_drops = acc.fresh_drops, later
     for entry in taken:
-        found = <Dropped>entry     # nothing here makes an object that the garbage collector counts, for the same reason
+        found = <Dropped>entry     # for the same reason nothing here makes an object that the garbage collector tracks
         out.append(found.batch.topic)
         out.append(found.batch.partition)
         out.append(found.batch.code)

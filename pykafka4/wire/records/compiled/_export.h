@@ -1,12 +1,12 @@
-/* The export of `Columns`. Rule: each array, child or parent, refers to the columns by itself, since a consumer may move out and keep any.
+/* Exports `Columns`. Invariant: each array, parent or child, has its own reference to the columns: a reader may move out and keep any.
 
-   A released struct is left without pointers: some consumers read it again. */
+   A released struct is left without pointers, because some readers read it again. */
 #pragma once
 #include "_columns.h"
 
 static const char *const column_names[ALL_COLUMNS] = {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"};
 static const char *const column_formats[ALL_COLUMNS] = {"u", "i", "l", "tsu:UTC", "i", "z", "z", "+l"};
-static const char no_bytes[64] = {0}; /* what empty columns point to */
+static const char no_bytes[64] = {0}; /* the buffer of empty columns */
 
 /* ---- schemas: a node owns the structs of its children */
 
@@ -36,7 +36,7 @@ static int schema_set(struct ArrowSchema *out, const char *format, const char *n
     return 0;
 }
 
-static int schema_headers(struct ArrowSchema *out) { /* in a field "headers" already: list<item: struct<key: string, value: binary>> */
+static int schema_headers(struct ArrowSchema *out) { /* the child of a field "headers": list<item: struct<key: string, value: binary>> */
     int failed = schema_set(out, "+s", "item", ARROW_FLAG_NULLABLE, 2);
     if (!failed) failed = schema_set(out->children[0], "u", "key", ARROW_FLAG_NULLABLE, 0);
     if (!failed) failed = schema_set(out->children[1], "z", "value", ARROW_FLAG_NULLABLE, 0);
@@ -61,7 +61,7 @@ typedef struct {
     Columns *columns;
     const void *buffers[3];
     struct ArrowArray *children[ALL_COLUMNS];
-    struct ArrowArray child[]; /* as many as there are */
+    struct ArrowArray child[]; /* one for each child */
 } ArrayNode;
 
 static void array_release(struct ArrowArray *array) {
@@ -131,7 +131,7 @@ static int array_column(struct ArrowArray *out, Columns *c, int which) {
     }
 }
 
-/* All columns as one struct array, which is how a record batch looks. 0, or ENOMEM. */
+/* Export all columns as one struct array, the form of a record batch. 0, or ENOMEM. */
 static int array_export(Columns *c, struct ArrowArray *out) {
     int failed = array_set(out, c, c->rows, 0, 1, c->count) ? 0 : ENOMEM;
     for (int i = 0; !failed && i < c->count; i++) failed = array_column(out->children[i], c, c->order[i]);
@@ -154,7 +154,7 @@ static int stream_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema
 static int stream_get_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
     StreamNode *node = (StreamNode *)stream->private_data;
     int failed;
-    memset(out, 0, sizeof *out); /* it is not initialized; without `release` it is the end */
+    memset(out, 0, sizeof *out); /* the reader has not initialized it; an array without `release` is the end of the stream */
     if (node->given) return 0;
     if (!(failed = array_export(node->columns, out))) node->given = 1;
     return failed;

@@ -1,11 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
-"""The compiled core. Rule: what `reference.py` does, byte for byte and error for error, with no Python object per record but its handle.
+"""Compiles the core as one unit: this file includes all `.pxi` files, which the docstring of the package lists.
 
-One compilation unit: it includes all `.pxi` files, which the docstring of the package maps.
+Invariant: the bytes and errors of `reference.py`, without a Python object per record except its handle.
 
-**The GIL is the lock**: between choosing a batch and having written the record into it nothing may run Python code. Python code runs
-in calls to Python, but also when a GC-tracked object is allocated (the collector runs `__del__`s) and when the last reference to
-somebody else's object is dropped; so what is allocated is allocated before choosing.
+**The GIL is the lock**: between the choice of a batch and the written record no Python code may run. Python code runs in calls to Python,
+but also when an object that the garbage collector tracks is allocated (the collector runs `__del__` methods), and when the last reference
+to an object of other code is dropped. Without this rule: a thread finds room in batch B, an allocation runs the collector, a `__del__`
+calls `send`, which fills and seals B, and the thread writes its record into the sealed B, perhaps beyond its end. So functions allocate
+before they choose, and drop afterwards.
 """
 
 cimport cython
@@ -116,19 +118,19 @@ cdef extern from "_record.h":
 cdef extern from "_refuse.h":
     int raise_what_it_returns(object, const char*, object) except -1
 
-if not getattr(sys, "_is_gil_enabled", lambda: True)():  # PYTHON_GIL=0; without it this import would have turned the GIL on
+if not getattr(sys, "_is_gil_enabled", lambda: True)():  # with PYTHON_GIL=0; otherwise this import has turned the GIL on
     raise ImportError("it relies on the GIL, which is off in this interpreter")
 
 plat_init()
 record_type_ready()
 Record = <object>&RecordType
 type_set(Record, b"__match_args__", PlainRecord.__match_args__)
-type_set(Record, b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as on the plain one
+type_set(Record, b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as with the plain core
 for _name in METHODS["Record"]:
     type_set(Record, _name.encode(), NameOfPeers(method_hint("Record", _name, ())))
 
 cdef double INFINITY = float("inf")
-cdef object NO_TOPIC = object()  # not a topic that an application could name
+cdef object NO_TOPIC = object()  # identical to no topic name of an application
 cdef const char* ZERO_HEADERS = b"\0"
 cdef object _log = get_log("pykafka4")
 
@@ -143,25 +145,25 @@ cdef enum:
     TRANSACTIONAL = 0x10       # bit of the attributes
     HEADER = 61                # bytes of a batch before its records
     LEAST_RECORD = 7           # bytes: one each for length, attributes, timestamp, offset, key, value, headers
-    BLOCK_HEAD = 16
-    SMALL = 2048               # capacity a batch starts with; it grows fourfold
-    POOL = 64                  # full-size buffers kept for reuse
+    BLOCK_HEAD = 16            # bytes of `Block` before the bytes of a batch
+    SMALL = 2048               # bytes of a new batch's block; a larger block replaces it when it is full
+    POOL = 64                  # maximum number of full-size blocks kept for reuse
     PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
     CALLBACK_COST = 24         # bytes reserved for the callback of a record: the reference to it, and Meta
-    FIRST_CALLBACKS = 16       # for so many records at first; then for twice as many as there are
-    LONG_CRC = 1048576         # longer checksums (40 us) are computed without the GIL
+    FIRST_CALLBACKS = 16       # callbacks for which a batch first has memory; then for twice as many as it has records
+    LONG_CRC = 1048576         # bytes beyond which a checksum (40 us) is computed without the GIL
     CODEC_BITS = 7
     LOG_APPEND_BIT = 8
     CONTROL_BIT = 32
     TRANSACTIONAL_BIT = 16
     LAST_CODEC = 4
-    REFUSED = 2                    # what `append` returns for a record without room
+    REFUSED = 2                    # the result of `append` for a record without room
 
 
 # ---------------------------------------------------------------- bytes of the application's arguments
 
 cdef str exact_name(object topic):
-    """`topic` as a plain str; for a subclass its value, whatever its own methods return."""
+    """`topic` as a plain str. A subclass may override `__str__` or `__eq__`: only its value counts."""
     if type(topic) is str:
         return topic
     if not PyUnicode_Check(topic):
@@ -177,7 +179,7 @@ cdef object _copied(str topic, str what, object value):
     except (TypeError, ValueError, BufferError):
         raise _no_bytes(topic, what, value) from None
     try:
-        # Nearly always one letter, most often that of bytearray.
+        # The format is nearly always one letter, most often `B`, as of bytearray.
         if view.format != NULL and (view.format[0] != c'B' or view.format[1] != 0) and holds_pointers((<bytes>view.format).decode("utf-8", "replace")):
             raise _no_bytes(topic, what, value)
         return PyBytes_FromStringAndSize(<const char*>view.buf, view.len)
@@ -218,7 +220,7 @@ cdef inline object _span(str topic, str what, object value, const char** data, i
 
 
 cdef list _checked_headers(str topic, object headers):
-    """`headers` as (str, bytes or None) tuples; raises TypeError naming the item that is not a pair."""
+    """`headers` as (str, bytes or None) tuples; TypeError naming the item that is not a pair."""
     cdef list out = []
     pairs = headers.items() if hasattr(headers, "items") else headers
     if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
@@ -258,7 +260,7 @@ cdef int64_t _headers_size(list pairs) except -2:
 
 
 cdef bytes _header_bytes(str topic, object headers):
-    """The encoded `headers`: count, then length and bytes of each name and value."""
+    """Encode `headers`: their count, then length and bytes of each name and value."""
     cdef list pairs = <list>headers if type(headers) is list else list(headers) if type(headers) is tuple else _checked_headers(topic, headers)
     cdef int64_t total = _headers_size(pairs)
     cdef const char* data
@@ -298,7 +300,7 @@ cdef int64_t _integer(str topic, str what, object value, int64_t most) except -1
 # ---------------------------------------------------------------- functions for other modules
 
 def now_ms() -> int:
-    """The timestamp of records that get none: the wall clock in milliseconds."""
+    """The wall clock in milliseconds, the timestamp of records without one."""
     return wall_ms()
 
 
@@ -312,7 +314,7 @@ def murmur2(data) -> int:
 
 
 def crc32c(data, uint32_t value=0) -> int:
-    """CRC-32C of `data`, going on from `value`."""
+    """CRC-32C of `data`, continuing from `value`, the checksum of the bytes before it."""
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     cdef uint32_t result = crc32c_extend(value, <const char*>view.buf, view.len)
@@ -353,17 +355,17 @@ cdef extern from *:
     static PyObject *refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
         return PyErr_Format(PyExc_TypeError, "cannot create '%.100s' instances; the client makes them", type->tp_name);
     }
-    /* For Python only: this module makes its instances by the functions that Cython generated. */
+    /* Refuse calls of `type` by Python code. This module makes instances by functions that Cython generated, which do not use tp_new. */
     static void refuse_construction(PyObject *type) {
         ((PyTypeObject *)type)->tp_new = refuse_new;
-        ((PyTypeObject *)type)->tp_vectorcall = NULL; /* a call goes there first */
+        ((PyTypeObject *)type)->tp_vectorcall = NULL; /* CPython would use it instead of tp_new */
         PyType_Modified((PyTypeObject *)type);
     }
     """
     void refuse_construction(object)
 
 
-for _name in METHODS["Delivery"]:  # no `__getattr__`: it would make `delivery.exception()` of each callback slower
+for _name in METHODS["Delivery"]:  # instead of a `__getattr__`, which would make `delivery.exception()` of each callback slower
     type_set(Delivery, _name.encode(), NameOfPeers(method_hint("Delivery", _name, ())))
 for _type in (Hooks, LingerList, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped, RecordColumns, SentRows, BatchRows):
     refuse_construction(_type)

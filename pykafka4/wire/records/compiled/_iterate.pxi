@@ -1,12 +1,12 @@
-# Iteration over a list of records, for `for record in consumer`. Rule: it can be stopped between any two records, from another thread.
+# Iterates over a list of records, for `for record in consumer`. Another thread can stop the iteration between any two records.
 
 
 @cython.final
 cdef class RecordIterator:
-    """Iterates over `records`; `given` counts those handed out. With `stopped` set it ends early, and continues once that is reset.
+    """Iterates over `records`; `given` counts the records handed out.
 
-    The loop thread reads `given` and sets `stopped` while the application iterates. Both are C fields, so that the iteration itself runs no
-    Python code.
+    With `stopped` set, the iteration ends early; it goes on once `stopped` is reset. The loop thread reads `given` and sets `stopped` while
+    the application iterates. Both are C fields, so that the iteration itself runs no Python code.
     """
 
     cdef readonly list records
@@ -42,5 +42,5 @@ cdef class RecordIterator:
         return record
 
     def __length_hint__(self):
-        """How many are left, stopped or not."""
+        """The number of records that are left, stopped or not."""
         return max(0, PyList_GET_SIZE(self.records) - self._given)

@@ -1,6 +1,7 @@
-/* A stream whose batches a Python function makes. Rule: `release` needs no GIL; the function is dropped later, by a thread that has it.
+/* Exports a stream whose batches a Python function makes. Invariant: `release` needs no GIL.
 
-   `get_next` takes the GIL, on whatever thread it is called. Once the interpreter has ended there is no GIL to take: the stream fails. */
+   A thread that has the GIL drops the function later. `get_next` takes the GIL, on any thread. Once the interpreter has ended there is no
+   GIL to take, so the stream fails. */
 #pragma once
 #include <Python.h>
 #include "_export.h"
@@ -11,19 +12,19 @@
 #define interpreter_ends _Py_IsFinalizing
 #endif
 
-typedef int Make(PyObject *source, struct ArrowArray *out, char **error); /* takes the GIL; returns an errno, and its text */
+typedef int Make(PyObject *source, struct ArrowArray *out, char **error); /* takes the GIL; returns 0, or an errno with a text */
 
 typedef struct Live {
     PyObject *source;
     Make *make; /* called for each batch */
-    struct Live *next; /* in the list of those to be dropped */
+    struct Live *next; /* in the list `live_dropped` */
     char *error;
     int count, order[ALL_COLUMNS];
 } Live;
 
-static Live *live_dropped; /* released ones */
+static Live *live_dropped; /* released streams, whose functions are to be dropped */
 
-static int live_drop_all(void *unused) { /* with the GIL */
+static int live_drop_all(void *unused) { /* needs the GIL */
     Live *live = __atomic_exchange_n(&live_dropped, NULL, __ATOMIC_ACQ_REL), *next;
     (void)unused;
     for (; live; live = next) {
@@ -41,7 +42,7 @@ static void live_release(struct ArrowArrayStream *stream) {
     live->next = __atomic_load_n(&live_dropped, __ATOMIC_ACQUIRE);
     while (!__atomic_compare_exchange_n(&live_dropped, &live->next, live, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     }
-    if (Py_IsInitialized() && !interpreter_ends()) Py_AddPendingCall(live_drop_all, NULL); /* if its list is full, a later one does it */
+    if (Py_IsInitialized() && !interpreter_ends()) Py_AddPendingCall(live_drop_all, NULL); /* with a full list, a later call does it */
 }
 
 static int live_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {

@@ -1,4 +1,4 @@
-# A stream of columns that are made while somebody reads it. Rule: an exception of the source ends the stream, and is kept for its caller.
+# Exports a stream of columns that are made during its reading. Invariant: an exception of the source ends the stream, and `error` keeps it.
 
 
 cdef extern from "errno.h" nogil:
@@ -37,7 +37,7 @@ cdef class ColumnsStream:
         return capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
-        """The stream, in a capsule. Once: what was read is not read again."""
+        """Export the stream, in a capsule; RuntimeError at the second call: records that were read are not read again."""
         cdef ArrowArrayStream* stream = NULL
         cdef int order[8]
         cdef int64_t n
@@ -79,7 +79,7 @@ cdef int order_of(tuple names, int* order) except -1:
 
 
 cdef int live_next(PyObject* source, ArrowArray* out, char** text) noexcept with gil:
-    """The next batch of a `ColumnsStream`; an errno, with a text, if it failed."""
+    """Export the next batch of a `ColumnsStream` into `out`; an errno, with a text, if that failed."""
     cdef RecordColumns made
     try:
         made = (<ColumnsStream><object>source).make()

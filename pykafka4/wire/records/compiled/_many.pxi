@@ -1,8 +1,9 @@
-# Many records in one call. Rule: each record is accepted or refused as by `send`, in order; an error says which were accepted before it.
+# Accepts many records in one call. Invariant: each record is accepted or refused as by `send`, in order; an error has the handles of the
+# records before it.
 
 cdef object MISSING = object()
 cdef enum:
-    SAME_TIME = 16                 # records of a list that share a timestamp, which costs as much as the rest of a small record
+    SAME_TIME = 16                 # records of a list that share a timestamp: the clock costs as much as the rest of a small record
     PAUSE = 16384                  # records after which other threads and signal handlers may run
 
 
@@ -42,7 +43,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
                 PyErr_CheckSignals()
                 with nogil:
                     pass
-            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):  # or the one before has waited
+            if timestamp_ms is None and (not shared or n % SAME_TIME == 0 or r.deadline < INFINITY):  # last: the record before has waited
                 now = wall_ms() if acc.wall is None else acc.wall()
             n += 1
             keep_value = _span(t.name, "value", value, &r.value, &r.value_size)
@@ -62,7 +63,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
             d.timestamp = now
             d.key_size = <int32_t>r.key_size
             d.value_size = <int32_t>r.value_size
-            out.append(d)          # before the record is accepted: afterwards there could be no memory for it
+            out.append(d)          # before the record is accepted: afterwards the list might get no memory, and the record had no handle
             if t.admit is not None:
                 admitted(acc, t, &r, on_delivery, d)
                 if t.dropped:

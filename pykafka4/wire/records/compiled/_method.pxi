@@ -1,12 +1,12 @@
-# The method `send` of producers: an instance gives its accumulator's own method, because a call in between takes as long as a send.
+# Makes `send` of a producer its accumulator's own method: a Python method in between would take as long as the accumulator's `send`.
 
 from cpython.object cimport PyObject_GenericGetAttr
 
 
 cdef class send_method:
-    """Decorator. On an instance its attribute `_send`; on the class the decorated function, for documentation and tracing.
+    """Decorator: an instance has its attribute `_send` under the method's name, the class has the decorated function, for documentation.
 
-    `unittest.mock` leaves `self` out of a signature only where a class has a function: therefore the decorator claims to be one.
+    `unittest.mock` leaves `self` out of a signature only if the class attribute is a function: so the decorator claims to be a function.
     """
 
     cdef readonly object __wrapped__

@@ -1,4 +1,5 @@
-# Topics, and records whose partitions are not known yet. Rule: `send` never waits for metadata, and no record overtakes a parked one.
+# Keeps topics, and parks records whose partitions are not known yet. Invariant: no record overtakes a parked one. `send` waits for metadata
+# only if a function of the application chooses the partition, or an explicit partition does not exist in the metadata.
 
 
 cdef enum:
@@ -9,7 +10,7 @@ cdef enum:
 @cython.final
 @cython.no_gc
 cdef class Parked:
-    """A record whose topic's partitions are not known yet."""
+    """A parked record: the partitions of its topic are not known yet."""
 
     cdef Delivery delivery
     cdef bytes key, value, headers
@@ -25,10 +26,10 @@ cdef class Topic:
 
     cdef str name
     cdef int count                 # partitions; 0 while unknown
-    cdef int slots                 # the most there ever were: the size of the arrays
+    cdef int slots                 # the highest number of partitions so far: the size of the arrays
     cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
-    cdef bint announced            # the loop has been notified that records wait here
-    cdef bint dropped              # removed from the accumulator's topics: a send that found it earlier looks it up again
+    cdef bint announced            # the loop knows that records are parked here
+    cdef bint dropped              # removed from the accumulator's topics: a `send` that found it earlier looks it up again
     cdef list open                 # per partition: Batch or None
     cdef int64_t* held             # per partition: bytes reserved
     cdef char* last_was_full       # per partition: the last batch was full, so the next one starts large
@@ -38,27 +39,27 @@ cdef class Topic:
     cdef object available_tuple    # the same, for a function of the application
     cdef uint64_t dice             # state of the random numbers
     cdef int sticky                # the current partition of records without key and partition
-    cdef int64_t sticky_bytes      # bytes sent to it so far
+    cdef int64_t sticky_bytes      # bytes sent to the sticky partition so far
     cdef object parked             # deque of Parked
-    cdef int64_t parked_first      # running number of its head
+    cdef int64_t parked_first      # running number of the oldest parked record
     cdef int64_t parked_bytes
-    cdef int64_t moved_bytes       # of parked records, to their partitions, since records last went straight there
-    cdef Batch placeholder         # the batch of parked records' handles
-    cdef Topic late                # its batches have no partition yet (partitioner="late"); None: records get theirs at once
-    cdef bint undesignated         # this is such a one: it has one slot, and its batches no partition
-    cdef LingerList linger_list    # of its linger
+    cdef int64_t moved_bytes       # bytes of parked records that were moved to their partitions since records last went straight there
+    cdef Batch placeholder         # the batch to which handles of parked records refer
+    cdef Topic late                # has the batches without a partition, for partitioner="late"; None: records get their partition at once
+    cdef bint undesignated         # this is the `late` of another Topic: it has one slot, and its batches have no partition
+    cdef LingerList linger_list    # the open batches with the same linger
     cdef int codec
     cdef object level
-    cdef int64_t compression_min   # fewer bytes are not compressed
-    cdef double compression_ratio  # not sent compressed if more than this share of the bytes is left
+    cdef int64_t compression_min   # bytes below which records are not compressed
+    cdef double compression_ratio  # share of the bytes: if more are left after compression, the batch is sent uncompressed
     cdef bint limited              # whether one of the next two is set
-    cdef int64_t batch_bytes       # of keys and values: a batch with as many is sealed
-    cdef int32_t batch_records
-    cdef int32_t capacity          # a batch grows up to this; a larger record has a batch of its own
-    cdef int64_t max_message_bytes  # of its policy; 0: no such limit
+    cdef int64_t batch_bytes       # bytes of keys and values with which a batch is sealed
+    cdef int32_t batch_records     # number of records with which a batch is sealed
+    cdef int32_t capacity          # bytes up to which a batch grows; a larger record has a batch of its own
+    cdef int64_t max_message_bytes  # the limit of its policy; 0: no such limit
     cdef int64_t max_record
-    cdef str max_record_option     # what sets it
-    cdef object admit              # None, or what each record has to ask
+    cdef str max_record_option     # the option that sets `max_record`
+    cdef object admit              # None, or the function that each record has to ask
 
     def __dealloc__(self):
         free(self.held)
@@ -94,7 +95,7 @@ cdef class Topic:
 
 
 cdef Topic topic_named(Accumulator acc, str name):
-    """The Topic of that name, created if there is none; if threads race, the first one counts."""
+    """The Topic `name`, created if there is none. If two threads create it, `setdefault` gives both the same one."""
     cdef Topic t = Topic.__new__(Topic)
     cdef Batch placeholder = Batch.__new__(Batch)
     t.name = name
@@ -111,7 +112,7 @@ cdef Topic topic_named(Accumulator acc, str name):
 
 
 cdef int set_partitions(Accumulator acc, str topic, int count, object available) except -1:
-    """The topic has `count` partitions; see `Accumulator.set_partitions`."""
+    """Set the number of partitions of `topic`; see `Accumulator.set_partitions`."""
     cdef Topic t = acc.topics.get(topic)
     cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
     cdef tuple available_tuple = tuple(chosen)
@@ -134,7 +135,7 @@ cdef int set_partitions(Accumulator acc, str topic, int count, object available)
     for i in range(<int>len(chosen)):
         copy[i] = chosen[i]
         online[copy[i]] = 1
-    if t.count == 0:           # so that not every producer starts with partition 0
+    if t.count == 0:           # a seeded start: otherwise every producer would begin with partition 0
         t.cursor = <int>(acc.seed % len(chosen))
         t.dice = <uint64_t>acc.seed + 1
         acc.seed = (acc.seed * 1103515245 + 12345) & 0x7fffffff
@@ -169,7 +170,7 @@ cdef bint forget(Accumulator acc, str topic) except -1:
     del acc.topics[topic]
     t.dropped = True
     acc.used_up += 1
-    acc.drops.pop(topic, None)     # what was dropped and not taken is still in `fresh_drops`
+    acc.drops.pop(topic, None)     # `fresh_drops` still has the dropped records that `take_dropped` has not returned
     acc.last_dropped = None
     if acc.last_topic is t:
         acc.last_name = NO_TOPIC
@@ -202,9 +203,9 @@ cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
 
 
 cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Keep `r` until its topic's partitions are known; 0 if they became known meanwhile.
+    """Keep `r` until the partitions of its topic are known; 0 if they became known meanwhile.
 
-    Where `t` was dropped meanwhile `r` goes to the topic of that name that there is now.
+    If `t` was dropped meanwhile, `r` goes to the current Topic of the same name.
     """
     cdef int64_t size = alone_size(r)
     cdef Parked p
@@ -232,7 +233,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
             t.announced = True
         p.created = acc.clock()
         queues = must_queue(acc, t, r)
-        # From here to the return other threads wait, unless there is no room.
+        # From here to the return no Python code runs, so other threads wait, unless there is no room.
         if acc.refusal is not None:
             acc.refuse()
         if t.direct:
@@ -313,7 +314,10 @@ cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
 
 
 cdef int place(Accumulator acc, Topic t, Parked p) except -1:
-    """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already accounted for, so it needs no room."""
+    """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already reserved, so `p` needs no room.
+
+    `p` leaves the queue last: until then `t` is not `direct`, so no later record of the topic can overtake it.
+    """
     cdef Item r
     _span(t.name, "value", p.value, &r.value, &r.value_size)
     _span(t.name, "key", p.key, &r.key, &r.key_size)
@@ -343,7 +347,7 @@ cdef int place(Accumulator acc, Topic t, Parked p) except -1:
 
 
 cdef tuple fail_parked(Accumulator acc, str topic, object error, double before):
-    """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
+    """Fail the records parked up to the time `before`; returns (their number, None or a callable that runs their callbacks)."""
     cdef Topic t = acc.topics.get(topic)
     cdef Batch lost
     cdef Settlement settlement = Settlement.__new__(Settlement)
@@ -376,7 +380,7 @@ cdef Batch failed_batch(Accumulator acc, Topic t, str code, object error):
     acc.batches += 1
     acc.live.add(b)
     if acc.watch is not None:
-        acc.watch(b)               # before its outcome: so what this adds belongs to it
+        acc.watch(b)               # before the outcome, so that callbacks which `watch` adds belong to this batch
     b.state = S_FAILED
     return b
 
@@ -388,7 +392,7 @@ cdef int fail_oldest(Accumulator acc, Topic t, Batch b) except -1:
     (<list>b.kept).append(parked_record(t.name, p))
     acc.lost_first = p.timestamp if acc.lost_first < 0 else min(acc.lost_first, p.timestamp)
     acc.lost_last = max(acc.lost_last, p.timestamp)
-    # Until the last line no other thread may see the handle between the two places: no object that the garbage collector tracks is allocated.
+    # No other thread may see the handle between its two places, so from here on no object that the garbage collector tracks is allocated.
     unpark(acc, t)
     p.delivery.batch = b
     p.delivery.index = b.count
@@ -402,7 +406,7 @@ cdef int fail_oldest(Accumulator acc, Topic t, Batch b) except -1:
 
 
 cdef tuple census(Accumulator acc):
-    """See `Accumulator.census`. Between the last list and the last number nothing runs Python code."""
+    """Read the numbers for `Accumulator.census`. Between the last list and the last number no Python code runs."""
     cdef list topics, live
     cdef int32_t* counts
     cdef Py_ssize_t i, n, m

@@ -1,4 +1,4 @@
-/* What Cython has no words for. Rule: pure functions over memory the caller has already bounded.
+/* Implements the functions that Cython cannot express. The caller has checked that reads and writes stay within its memory.
 
    CRC-32C in hardware where there is an instruction for it, big-endian loads and stores, varints, murmur2, UTF-8, the wall clock. */
 #pragma once
@@ -41,8 +41,8 @@ static uint32_t crc32c_portable(uint32_t crc, const char *data, size_t size) {
     return ~c;
 }
 
-/* ---- CRC-32C, SSE 4.2: three interleaved streams hide the three cycles of latency of the instruction; the streams are
-   joined with a table for "append CRC_STRIDE zero bytes" (Adler's method). */
+/* ---- CRC-32C, SSE 4.2: three interleaved streams hide the three cycles of latency of the instruction; a table for "append CRC_STRIDE zero
+   bytes" joins the streams (Adler's method). */
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define CRC_STRIDE 4096
@@ -90,8 +90,8 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     return ~d;
 }
 #elif defined(__aarch64__) && defined(__GNUC__) && (defined(__linux__) || defined(__ARM_FEATURE_CRC32))
-/* Compilers assume the instruction on few targets only (Apple's), so the kernel is asked whether the processor has it. In assembly: the
-   intrinsics want a compiler option for the whole file, and the names of the built-in functions differ between compilers. */
+/* Compilers assume the instruction on few targets only (Apple's), so the kernel tells whether the processor has it. The code is assembly,
+   because the intrinsics need a compiler option for the whole file, and the names of the built-in functions differ between compilers. */
 #ifdef __linux__
 #include <sys/auxv.h>
 #define CRC_HWCAP (1ul << 7) /* HWCAP_CRC32 */
@@ -157,12 +157,12 @@ static inline int64_t get64(const char *p) {
     return (int64_t)((uint64_t)(uint32_t)get32(p) << 32 | (uint32_t)get32(p + 4));
 }
 
-/* ---- zigzag varints, of at most five bytes (varint) or ten (varlong); reading one returns NULL where it leads past `end` or is longer */
+/* ---- zigzag varints, of at most five bytes (varint) or ten (varlong); a read returns NULL if the varint is longer, or leads past `end` */
 
 static inline int varint_size(int64_t value) {
     uint64_t z = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
     int size = 1;
-    if (z < 128) return 1; /* nearly all are of one or two bytes, and these branches are free */
+    if (z < 128) return 1; /* nearly all varints have one or two bytes, and these branches are free */
     if (z < 16384) return 2;
 #ifdef __GNUC__
     if (z > 127) size = (70 - __builtin_clzll(z)) / 7; /* ceil(bits / 7) */
@@ -183,14 +183,14 @@ static inline const char *get_varint_of(const char *p, const char *end, int bits
         uint64_t byte = (unsigned char)*p++;
         z |= (byte & 127) << shift;
         if (byte < 128) {
-            if (bits < 64) z &= ((uint64_t)1 << bits) - 1; /* as Java, which drops the bits of the last byte that have no room */
+            if (bits < 64) z &= ((uint64_t)1 << bits) - 1; /* as in Java, which drops the bits of the last byte that have no room */
             *value = (int64_t)(z >> 1) ^ -(int64_t)(z & 1);
             return p;
         }
     }
     return NULL;
 }
-/* One of one or two bytes, as nearly all are; NULL for any other. */
+/* Read a varint of one or two bytes, as nearly all have; NULL for any other. */
 static inline const char *get_short_varint(const char *p, const char *end, int64_t *value) {
     uint32_t z;
     if (p < end && !(*p & 0x80)) {
@@ -215,9 +215,9 @@ static inline const char *get_varlong(const char *p, const char *end, int64_t *v
     return get_varint_of(p, end, 64, value);
 }
 
-/* ---- murmur2 exactly as Kafka's Java client has it (org.apache.kafka.common.utils.Utils.murmur2) */
+/* ---- murmur2, exactly as in Kafka's Java client (org.apache.kafka.common.utils.Utils.murmur2) */
 
-/* A call would cost a keyed record 4 % of its CPU. */
+/* Inlined: the call would cost a keyed record 4 % of its CPU. */
 ALWAYS_INLINE int32_t murmur2_hash(const char *data, size_t size) {
     const unsigned char *p = (const unsigned char *)data;
     const uint32_t m = 0x5bd1e995u;
@@ -236,8 +236,8 @@ ALWAYS_INLINE int32_t murmur2_hash(const char *data, size_t size) {
 
 /* ---- UTF-8 */
 
-/* The length of the valid UTF-8 at `p`; in `*bad` that of the invalid sequence after it, as Unicode recommends to count: what U+FFFD
-   replaces. Java and Python do so, too. */
+/* The length of the valid UTF-8 at `p`, and in `*bad` the length of the invalid sequence behind it, which one U+FFFD replaces. Unicode
+   recommends to count the sequence in this way, and Java and Python do. */
 static int64_t utf8_valid(const unsigned char *p, int64_t size, int *bad) {
     int64_t i = 0;
     *bad = 0;

@@ -1,12 +1,12 @@
-# What topics decide about their batches. Rule: `send` reads fields of the topic; how many lingers there are costs it nothing.
+# Applies the policies of topics to their batches. `send` reads fields of the topic, so the number of different lingers costs it nothing.
 
 
 @cython.final
 cdef class LingerList:
-    """The open batches of all topics with the same linger, by age; of `combined` ones, with the same limits.
+    """The open batches of all topics with the same linger, by age; with `combined` also with the same limits.
 
     Combined batches leave together: when the linger of the oldest is over, or their records reach one of the limits. Only records of
-    batches in the list count: those of a batch that waits for its connection, or is sealed, have left.
+    batches in the list count: a batch that waits for its connection, or is sealed, has left the list with its records.
     """
 
     cdef bint combined, reached
@@ -14,7 +14,7 @@ cdef class LingerList:
     cdef int64_t batch_records, records
     cdef double linger
     cdef double taken_at           # when `take` last took batches whose linger had ended
-    cdef double expected           # when it is to look for the next of them, if records come steadily
+    cdef double expected           # when `take` looks for the next of them, if records come steadily
     cdef void* oldest              # borrowed from Topic.open
     cdef void* newest
 
@@ -51,7 +51,7 @@ cdef class LingerList:
         return self.take_each(now, flushing, due)
 
     cdef double take_together(self, double now, bint flushing, list due) except? -1:
-        """The same for combined batches: all of them, or none."""
+        """Do the work of `take` for combined batches: all of them are due, or none."""
         cdef Batch b
         if self.oldest == NULL:
             return INFINITY
@@ -60,7 +60,7 @@ cdef class LingerList:
             return b.created + self.linger
         while self.oldest != NULL:
             b = <Batch>self.oldest
-            if b.count == 0:       # just opened, its record is about to be written
+            if b.count == 0:       # just opened: another thread is about to write its record
                 return now + 0.001
             due.append(b)
             self.unlink(b)
@@ -68,7 +68,7 @@ cdef class LingerList:
         return INFINITY
 
     cdef bint counted(self, Batch b, int64_t size) noexcept:
-        """Count a record of `b` with `size` bytes of key and value; whether a limit is reached by it."""
+        """Count a record of `b` with `size` bytes of key and value; return whether it is the first to reach a limit."""
         if not b.linked:
             return False
         self.payload += size
@@ -87,7 +87,7 @@ cdef class LingerList:
         while self.oldest != NULL:
             b = <Batch>self.oldest
             deadline = b.created + self.linger
-            if b.count == 0:       # just opened, its record is about to be written
+            if b.count == 0:       # just opened: another thread is about to write its record
                 deadline = max(deadline, now + 0.001)
                 break
             if deadline > limit and not flushing:
@@ -106,7 +106,7 @@ cdef class LingerList:
 
 
 cdef LingerList linger_list_of(Accumulator acc, object policy):
-    """The list for batches of `policy`; there are as many as different lingers, and as different limits of combined batches."""
+    """The list for batches of `policy`: one for each linger, and for combined batches one for each linger with each pair of limits."""
     cdef LingerList linger_list
     cdef double linger = policy.linger
     cdef bint combined = policy.combined
@@ -143,7 +143,7 @@ cdef int obey(Accumulator acc, Topic t, object policy) except -1:
 
 
 cdef int reset_limits(Accumulator acc, Topic t) except -1:
-    """The sizes of batches and records of `t` as options say."""
+    """Set the limits of batches and records of `t` to the values of the options."""
     t.capacity = acc.batch_size
     t.max_record, t.max_record_option = acc.max_request_size, "max_request_size"
     if acc.max_request_size < acc.asked_request_size:
@@ -154,7 +154,7 @@ cdef int reset_limits(Accumulator acc, Topic t) except -1:
 
 
 cdef int lower_limit(Topic t, int64_t size, str option) except -1:
-    """No record of `t` may have a larger batch than `size`; see `Accumulator.limit_records`."""
+    """Refuse records of `t` that alone make a batch of more than `size` bytes; `option` is the limit's name in the error."""
     if size < t.max_record:
         t.max_record, t.max_record_option = size, option
     t.capacity = <int32_t>min(t.capacity, size)
@@ -162,7 +162,10 @@ cdef int lower_limit(Topic t, int64_t size, str option) except -1:
 
 
 cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
-    """Count `r`, which is now in `b`; whether the batch has as much as its topic allows. If combined batches have: note that there is news."""
+    """Count `r`, which was just written into `b`; return whether `b` has reached a limit of its topic.
+
+    If combined batches have reached a limit, `r` wakes the loop instead: all of them leave together.
+    """
     cdef int64_t size = max(max(r.key_size, 0) + max(r.value_size, 0), 1)
     b.payload += size
     if t.linger_list.combined:
@@ -173,9 +176,10 @@ cdef bint is_reached(Topic t, Batch b, Item* r) noexcept:
 
 
 cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Accept `r` of a topic with `admit` once that lets it pass, which may take a while, or drop it.
+    """Accept `r` of a topic with `admit` once that function lets it pass, which may take a while, or drop it.
 
-    What can be refused before is refused before. A record that gets no further gives its place back.
+    Size and partition are checked before, so that a record that cannot be sent is refused without a wait. A record that is refused or
+    dropped afterwards gives its place back: it does not use up the rate.
     """
     cdef int64_t asked = r.partition
     cdef object place

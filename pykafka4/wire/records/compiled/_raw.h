@@ -1,15 +1,15 @@
-/* One record as encoded in a batch. Rule: every length is checked against the bytes left before it is used. */
+/* Reads short records, as encoded in a batch. Invariant: every length is checked against the bytes left before it is used. */
 #pragma once
 #include "_plat.h"
 
 typedef struct {
     int64_t timestamp, offset; /* deltas */
     int64_t key_size, value_size, headers;
-    const char *key, *value, *rest, *end; /* rest: its headers */
+    const char *key, *value, *rest, *end; /* rest: the headers, without their count */
 } Raw;
 
-/* Find the fields of the record at `p`, if it has no headers and all of its numbers have one or two bytes, which is usual. 0: `read_record`
-   knows better, also what is wrong. */
+/* Find the fields of the record at `p` if it has no headers and all its numbers have one or two bytes, as most records do. 0 for any other
+   record: the caller then calls `read_record`, which also finds out whether it is invalid. */
 ALWAYS_INLINE int short_record(const char *p, const char *end, Raw *f) {
     int64_t size;
     if (!(p = get_short_varint(p, end, &size)) || size < 7 || size > end - p) return 0;

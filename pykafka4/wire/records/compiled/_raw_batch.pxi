@@ -1,7 +1,8 @@
-# Raw batches. Rule: a whole batch waits behind all that was sent to its partition before; the bytes of its records stay as they are.
+# Accepts raw batches for sending, and cuts records out of batches. Invariant: a raw batch waits behind all records that were sent to its
+# partition before; the bytes of its records stay as they are.
 
 cdef enum:
-    MAX_RAW = 67108864             # bytes of a raw batch that is decompressed: to be split, or handed back
+    MAX_RAW = 67108864             # maximum bytes of a raw batch that is decompressed to be split or handed back
 
 
 cdef bytes checked_batch(bytes data):
@@ -41,7 +42,7 @@ cdef Batch send_batch(Accumulator acc, object topic, object partition, bytes dat
         now = acc.clock()
         queues = must_queue(acc, t, &r)
         b = Batch.__new__(Batch)
-        # From here until the batch is among the sealed ones, other threads wait.
+        # From here until the batch is among the sealed ones no Python code runs, so other threads wait.
         if acc.refusal is not None:
             acc.refuse()
         if t.dropped or not t.direct:
@@ -58,7 +59,7 @@ cdef Batch send_batch(Accumulator acc, object topic, object partition, bytes dat
         take_bytes(b, p, size)
         b.sent_at = now
         if opened is not None and not acc.seal(opened):
-            opened = None          # another thread is about to write its first record, behind this batch
+            opened = None          # it is empty: another thread is about to write its first record, which comes behind this batch
         acc.sealed.append(b)
         acc.accepted += b.count
         break
@@ -105,7 +106,7 @@ cdef Batch drop_batch(Accumulator acc, str topic, int32_t partition, const char*
 
 
 cdef list raw_records(Batch b):
-    """The records of a raw batch that failed; none, with a log line, if its bytes cannot be decoded."""
+    """The records of `b`, a raw batch that has failed; none, with a log line, if its bytes cannot be decoded."""
     try:
         return b.records()
     except (DecodeError, RecordTooLarge, ConfigError) as error:
@@ -137,7 +138,7 @@ cdef tuple repacked(bytes data, int64_t count, int64_t first, int64_t last, bint
     cdef int64_t kept = 0, start = 0, previous = -1, number, time, body, unused
     if count > (end - p) // LEAST_RECORD:
         raise DecodeError(f"it claims {count} records in {end - p} bytes")
-    out = at = <char*>malloc(PyBytes_GET_SIZE(data) + 1)  # no number gets larger, so no record
+    out = at = <char*>malloc(PyBytes_GET_SIZE(data) + 1)  # no number of a record gets larger, so neither does the record
     if out == NULL:
         raise MemoryError
     try:

@@ -1,13 +1,13 @@
-/* Record. Rule: immutable, no GC header, a free list.
+/* Defines the type `Record`: immutable, without a header for the garbage collector, with a free list.
 
-   It holds str, bytes, int and tuples of those, so it can be in no cycle and the collector need not see it: two million kept
+   A record has only str, bytes, int and tuples of these, so it can be in no cycle, and the collector need not see it: two million kept
    records then cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
-   Headers stay encoded until they are asked for: as objects they can take 40 times their bytes, which would pass every bound
-   on what is unpacked, and most applications read them of few records. Their lengths are checked when the record is made.
+   Headers stay encoded until the application reads them: as objects they can take 40 times their bytes, which would exceed every limit on
+   decompressed data, and most applications read the headers of few records. Their lengths are checked when the record is made.
 
    A deserialized record has objects of the application as key and value. In place of headers it refers to its raw record, which has
-   the bytes and the headers, so that records have no further field. An object that refers to its own record is never freed. */
+   the bytes and the headers, so that records need no further field. An object that refers to its own record is never freed. */
 #pragma once
 #include <Python.h>
 #include <structmember.h>
@@ -22,7 +22,7 @@ typedef struct {
     PyObject *weakrefs;
 } Record;
 
-typedef struct { /* what stands for the headers of a record until they are asked for; never seen by Python code */
+typedef struct { /* takes the place of a record's headers until they are read; Python code never sees it */
     PyObject_VAR_HEAD
     int64_t count;
     char data[1];
@@ -50,7 +50,7 @@ static inline PyObject *headers_keep(int64_t count, const char *data, size_t siz
     return (PyObject *)h;
 }
 
-/* NULL, or what is wrong with `count` headers between `p` and `end`. */
+/* NULL, or the reason why the `count` headers between `p` and `end` are invalid. */
 static inline const char *headers_check(const char *p, const char *end, int64_t count) {
     int64_t size;
     while (count-- > 0) {
@@ -60,7 +60,7 @@ static inline const char *headers_check(const char *p, const char *end, int64_t 
         if (!p || size > end - p) return "the length of a header's value exceeds its record";
         if (size > 0) p += size;
     }
-    return p == end ? NULL : "a record is longer than its parts";
+    return p == end ? NULL : "a record is longer than its fields";
 }
 
 /* `count` headers as a tuple of (str, bytes or None); they must have been checked. */
@@ -69,7 +69,7 @@ static PyObject *headers_build(const char *p, const char *end, int64_t count) {
     int64_t size = 0;
     for (Py_ssize_t i = 0; all && i < count; i++) {
         p = get_varint(p, end, &size);
-        PyObject *name = PyUnicode_DecodeUTF8(p, (Py_ssize_t)size, "replace"); /* as Java: one odd name must not hold up a partition */
+        PyObject *name = PyUnicode_DecodeUTF8(p, (Py_ssize_t)size, "replace"); /* as in Java: one invalid name must not block a partition */
         p = get_varint(p + size, end, &size);
         PyObject *value = size < 0 ? (Py_INCREF(Py_None), Py_None) : PyBytes_FromStringAndSize(p, (Py_ssize_t)size);
         if (size > 0) p += size;
@@ -81,19 +81,19 @@ static PyObject *headers_build(const char *p, const char *end, int64_t count) {
     return all;
 }
 
-/* The record as fetched: `r` itself, or the one that `r` was deserialized from. Borrowed. */
+/* The record as fetched: `r` itself, or the record from which `r` was deserialized. Borrowed. */
 static inline Record *record_raw(Record *r) {
     PyObject *headers = r->field[RECORD_HEADERS];
     return Py_TYPE(headers) == &RecordType ? (Record *)headers : r;
 }
 
-/* The headers of `r` as objects, borrowed; made on the first call. */
+/* The headers of `r` as objects, borrowed; the first call makes them. */
 static PyObject *record_headers(Record *r) {
     r = record_raw(r);
     PyObject *kept = r->field[RECORD_HEADERS];
     if (Py_TYPE(kept) != &EncodedHeadersType) return kept;
     EncodedHeaders *h = (EncodedHeaders *)kept;
-    Py_INCREF(kept); /* the collector may run code that asks for the same headers meanwhile */
+    Py_INCREF(kept); /* the collector may meanwhile run code that reads the same headers: then its objects stay, and these are freed */
     PyObject *built = headers_build(h->data, h->data + Py_SIZE(h), h->count);
     if (built && r->field[RECORD_HEADERS] == kept) {
         r->field[RECORD_HEADERS] = built;
@@ -135,7 +135,7 @@ static inline Record *record_alloc(void) {
     return r;
 }
 
-/* Steals `offset`, `key`, `value` and `headers`; borrows the rest, which neighbours share. */
+/* Make a record. Steals `offset`, `key`, `value` and `headers`; borrows the rest, which neighbours share. */
 static inline PyObject *record_make(PyObject *topic, PyObject *partition, PyObject *offset, PyObject *timestamp, PyObject *kind,
                                     PyObject *key, PyObject *value, PyObject *headers, PyObject *epoch) {
     Record *r = record_alloc();
@@ -144,7 +144,7 @@ static inline PyObject *record_make(PyObject *topic, PyObject *partition, PyObje
         return NULL;
     }
     Py_INCREF(topic), Py_INCREF(partition), Py_INCREF(timestamp), Py_INCREF(kind), Py_INCREF(epoch);
-    /* One by one: through an array and memcpy the wide loads would wait for the narrow stores before them. */
+    /* One by one: with an array and memcpy, the wide loads would wait for the narrow stores before them. */
     r->field[0] = topic, r->field[1] = partition, r->field[2] = offset, r->field[3] = timestamp, r->field[4] = kind;
     r->field[5] = key, r->field[6] = value, r->field[7] = headers, r->field[8] = epoch;
     return (PyObject *)r;
@@ -224,17 +224,17 @@ static PyObject *record_reduce(PyObject *self, PyObject *unused) {
 static PyMemberDef record_members[RECORD_FIELDS]; /* all but the headers */
 static PyGetSetDef record_getset[] = {
     {"headers", record_get_headers, NULL, "The headers, in their order: (name, value) pairs.", NULL},
-    {"raw", record_get_raw, NULL, "The record with key and value as bytes: itself, or what it was deserialized from.", NULL},
+    {"raw", record_get_raw, NULL, "The record with key and value as bytes: itself, or the record from which it was deserialized.", NULL},
     {NULL},
 };
 static PyMethodDef record_methods[] = {
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Record[K, V], for annotations."},
     {"__reduce__", record_reduce, METH_NOARGS, "Pickle as the constructor's arguments."},
     {"deserialized", (PyCFunction)(void (*)(void))record_deserialized, METH_FASTCALL,
-     "deserialized(key, value): this record with these objects as key and value; `raw` remains the record with the bytes."},
+     "deserialized(key, value): a copy of this record with the objects `key` and `value`; its `raw` is the record with the bytes."},
     {NULL},
 };
-/* The name is that of the module that exports it, so that pickles go between the compiled and the plain core. */
+/* The name has the module that exports the type, so that a pickle of one core can be read with the other. */
 static PyTypeObject RecordType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "pykafka4.wire.records.hot.Record",

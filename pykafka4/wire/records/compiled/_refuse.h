@@ -1,13 +1,14 @@
-/* Methods that return an exception, which is then raised. Rule: no function of this module is in its traceback, only those of the application.
+/* Raises exceptions that a method returns. Invariant: the traceback has functions of the application, and none of the compiled core.
 
-   An overload refuses most records, and for each function that an exception passes through, Cython makes a frame and a traceback entry:
-   that costs more than a send. So the method itself makes the exception and returns it, and what raises it is called in its place. */
+   In an overload most records are refused. For each function that an exception passes, Cython makes a frame and a traceback entry, which
+   costs more than a `send`. So the method makes the exception and returns it, and `call_refusing`, which is called in place of the method,
+   raises it. */
 #pragma once
 #include <Python.h>
 
 typedef PyObject *(*Method)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 
-static Method refusing_method; /* as Cython compiled it */
+static Method refusing_method; /* the method as Cython compiled it */
 static PyMethodDef refusing_definition;
 static PyObject *explain_type_error; /* a function that adds a hint to a TypeError */
 
@@ -31,7 +32,8 @@ static PyObject *call_refusing(PyObject *self, PyObject *const *args, Py_ssize_t
     return result;
 }
 
-/* From now on the method `name` of `type` raises an exception that it returns, and `explain` sees its TypeErrors. For one method; 0, or -1 and an exception. */
+/* Let the method `name` of `type` raise an exception that it returns, and pass its TypeErrors to `explain`. There can be only one such
+   method. 0, or -1 with an exception set. */
 static int raise_what_it_returns(PyObject *type, const char *name, PyObject *explain) {
     explain_type_error = explain, Py_INCREF(explain);
     PyObject *members = ((PyTypeObject *)type)->tp_dict, *method = PyDict_GetItemString(members, name);

@@ -1,7 +1,7 @@
-/* Rows of Arrow arrays. Rule: an array is checked before it is read, each length and index again before it is used.
+/* Reads rows of Arrow arrays. Invariant: an array is checked before it is read, each length and index again before it is used.
 
-   The sizes of buffers are in no struct (but for views), so the end of a buffer cannot be checked: whoever exports arrays is in this process
-   and trusted so far. Nothing is aligned for certain, so numbers are read by memcpy; a buffer without bytes may have any pointer. */
+   The sizes of buffers are in no struct (except for views), so the end of a buffer cannot be checked: the exporter is code of this process,
+   and is trusted so far. Numbers may be unaligned, so they are read by memcpy; a buffer without bytes may have any pointer. */
 #pragma once
 #include "_arrow.h"
 #include "_plat.h"
@@ -15,7 +15,7 @@ typedef struct Column {
     /* of the current array */
     int64_t start, length;
     const char *valid, *first, *second;
-    const void **parts; /* of views */
+    const void **parts; /* the buffers to which views refer */
     const char *part_sizes;
     int64_t part_count;
 } Column;
@@ -32,7 +32,7 @@ static void column_free(Column *c) {
     free(c);
 }
 
-/* ---- arrays. The offset of a parent counts for its children, too: `shift`. Each returns what is wrong, or NULL. */
+/* ---- arrays. `shift` is the offset of the parent, which counts for its children, too. NULL, or the reason why an array is invalid. */
 
 static const char *column_bind(Column *c, const struct ArrowArray *a, int64_t shift, int64_t rows) {
     static const int buffers[] = {0, 3, 3, 3, 2, 2, 2, 2, 2, 1, 1};
@@ -177,7 +177,7 @@ static int scratch_bytes(Scratch *s, const char *data, int64_t size) {
     return 0;
 }
 
-/* The headers of a row, encoded into `out`. */
+/* Encode the headers of a row into `out`. */
 static const char *headers_at(const Column *c, int64_t row, Scratch *out) {
     static const char no_memory[] = "there is no memory for its headers";
     const Column *pair = c->child[0];
@@ -204,7 +204,7 @@ static const char *headers_at(const Column *c, int64_t row, Scratch *out) {
     return NULL;
 }
 
-/* ---- structs that others export: whoever sets `release` to NULL first has it, also if two threads try */
+/* ---- import of structs: if two threads try to move a struct, the one that sets `release` to NULL has it */
 
 #define MOVE_OF(Type, type)                                                                                       \
     static int move_##type(struct Type *from, struct Type *to) {                                                  \

@@ -1,4 +1,4 @@
-# Rows of Arrow data as records. Rule: no object per row, and the bytes are copied before the array they are in is released.
+# Reads rows of Arrow data as records. Invariant: no Python object per row, and bytes are copied before their array is released.
 
 
 cdef extern from "_rows.h" nogil:
@@ -23,9 +23,9 @@ cdef str NO_UTF8 = "it is not valid UTF-8"
 cdef const char* NEGATIVE = "it is negative"
 
 cdef enum:
-    RUN = 1024                     # rows that share a timestamp; other threads and signal handlers wait for about 50 us
+    RUN = 1024                     # rows that share a timestamp; meanwhile other threads and signal handlers wait, for about 50 us
 
-cdef enum:                         # places in rows.ARGUMENTS
+cdef enum:                         # indexes of rows.ARGUMENTS
     A_KEY = 0
     A_VALUE = 1
     A_HEADERS = 2
@@ -43,7 +43,7 @@ cdef object field_of(const ArrowSchema* schema):
 
 
 cdef Column* column_of(object shape) except NULL:
-    """The `Shape` as C has it."""
+    """The `Shape` as a C struct."""
     cdef Column* column = column_new(shape.kind, shape.width, shape.signed, shape.times, shape.per)
     cdef int i
     if column == NULL:
@@ -69,7 +69,7 @@ cdef class ArrowRows:
     cdef readonly str topic
     cdef readonly int64_t position  # rows taken so far
     cdef int64_t row, length       # in the batch
-    cdef bint whole                # there are no columns: the data are the values
+    cdef bint whole                # the data have no columns: they are the values
     cdef bint texts[2]             # whether key and value are str
     cdef bint busy
     cdef const char* valid         # bits of the rows themselves
@@ -103,7 +103,7 @@ cdef class ArrowRows:
         free(self.headers.at)
 
     cdef int open(self, data, ArrowSchema* schema) except -1:
-        """Take the stream, or the array, and the schema of `data`."""
+        """Take the stream or the array of `data`, and its schema."""
         cdef int failed
         export = getattr(data, "__arrow_c_stream__", None)
         if export is not None:
@@ -132,7 +132,7 @@ cdef class ArrowRows:
         return stream_failed(self.topic, number, "" if text == NULL else (<bytes>text).decode("utf-8", "replace"))
 
     cdef void close(self) noexcept:
-        """Release what others made."""
+        """Release batch and stream."""
         self.drop_batch()
         if self.stream.release != NULL:
             self.stream.release(&self.stream)
@@ -176,7 +176,7 @@ cdef class ArrowRows:
             if self.stream.release == NULL:
                 return False
             PyErr_CheckSignals()
-            with nogil:            # whoever makes the batch may need the GIL
+            with nogil:            # the exporter may need the GIL, on another thread, to make the batch
                 failed = self.stream.get_next(&self.stream, &self.batch)
             if failed:
                 memset(&self.batch, 0, sizeof(self.batch))
@@ -190,11 +190,11 @@ cdef class ArrowRows:
 
     @property
     def left(self) -> int:
-        """The rows that are left in the current batch."""
+        """The number of rows that are left in the current batch."""
         return self.length - self.row
 
     def has_row(self) -> bool:
-        """Whether there is a next row; reads the next batch for it."""
+        """Whether there is a next row. If necessary, the method reads the next batch."""
         return self.row < self.length or self.next_batch()
 
     def arguments(self) -> tuple:
@@ -233,7 +233,7 @@ cdef class ArrowRows:
         return wrong_row(self.topic, ARGUMENTS[argument] if argument >= 0 else "", self.position, reason)
 
     cdef const char* read(self, Item* r, int* argument) noexcept:
-        """Set what the row has of `r`, and -1 for a missing timestamp or partition. Returns what is wrong, with `argument`, or NULL."""
+        """Fill `r` from the row, with -1 for a missing timestamp or partition. Returns NULL, or the reason why `argument` is invalid."""
         cdef const char* wrong = NULL
         cdef int none
         argument[0] = -1
@@ -265,7 +265,7 @@ cdef class ArrowRows:
         return wrong
 
     cdef int fill(self, Item* r, int64_t most_partition) except -1:
-        """The same, but it raises the error, also for a partition above `most_partition`."""
+        """Do the work of `read`, but raise the error, also for a partition above `most_partition`."""
         cdef int argument
         cdef const char* wrong = self.read(r, &argument)
         if argument == A_PARTITION and (wrong == NEGATIVE or r.partition > most_partition):
@@ -283,9 +283,9 @@ cdef struct Run:                   # rows that follow each other, at places that
 
 
 @cython.final
-@cython.no_gc                      # it reaches a batch, and that no `BatchRows`
+@cython.no_gc                      # it can be in no cycle: it refers to a batch, and no batch refers to a `BatchRows`
 cdef class BatchRows:
-    """Which row each record of a batch is."""
+    """The numbers of the rows that a batch has as its records."""
 
     cdef Batch batch
     cdef Run* runs
@@ -308,7 +308,7 @@ cdef class BatchRows:
         return True
 
     cdef inline void add(self, int32_t index, int64_t row) noexcept:
-        """There is room for a run."""
+        """Note that the record at `index` is the row `row`. The caller has made room for a run."""
         cdef Run* next = self.runs + self.used
         self.rows += 1
         if self.used and (next - 1).index + (next - 1).count == index and (next - 1).row + (next - 1).count == row:
@@ -319,7 +319,7 @@ cdef class BatchRows:
 
 
 cdef int outcome_of(Batch b):
-    """S_OPEN while some of its records, through splits, have no outcome; S_FAILED if some have failed; else S_ACKED."""
+    """S_OPEN while some records of `b`, through splits, have no outcome; S_FAILED if some have failed; otherwise S_ACKED."""
     cdef int found, worst = S_ACKED
     if b.state != S_SPLIT:
         return b.state if b.state >= S_ACKED else S_OPEN
@@ -334,21 +334,21 @@ cdef int outcome_of(Batch b):
 
 @cython.final
 cdef class SentRows:
-    """What `send_arrow` returns: a promise of the outcomes of all rows that it accepted. `len()` is their number.
+    """The handle that `send_arrow` returns: a promise of the outcomes of all accepted rows. `len()` is their number.
 
     Rows are numbered from 0, in the order of the data.
     """
 
-    cdef list pending              # of BatchRows, and of (row, Delivery) for what was parked
-    cdef list failing              # the same, of those with failures
+    cdef list pending              # entries without an outcome: BatchRows, or (row, Delivery) for a record that was parked
+    cdef list failing              # entries with failures
     cdef list current              # by slot: the BatchRows of its open batch
     cdef BatchRows last
-    cdef Delivery newest           # the last one of `took`
+    cdef Delivery newest           # the argument of the last call of `took`
     cdef Hooks hooks
     cdef readonly str topic
     cdef readonly int64_t acked    # rows that are known to be acknowledged
     cdef int64_t rows
-    cdef Py_ssize_t enough         # entries of `pending` after which it is looked through
+    cdef Py_ssize_t enough         # number of entries of `pending` beyond which `look` removes acknowledged ones
 
     def __cinit__(self):
         self.pending = []
@@ -357,7 +357,7 @@ cdef class SentRows:
         self.enough = 64
 
     cdef int note(self, Delivery d, int64_t row) except -1:
-        """`d`, which may be used again unless the record was parked, is of the row `row`."""
+        """Note that `d` is the handle of the row `row`. Unless the record was parked, the caller may use `d` again for another record."""
         cdef BatchRows home = self.last
         cdef int32_t slot
         self.rows += 1
@@ -384,7 +384,7 @@ cdef class SentRows:
         return 0
 
     cdef inline PyObject* known(self, PyObject* b) noexcept:
-        """The BatchRows of `b`, borrowed; NULL if there is none. Runs no Python code."""
+        """The BatchRows of `b`, borrowed; NULL if there is none. No Python code runs."""
         cdef int32_t slot = (<Batch>b).slot
         cdef PyObject* home
         if slot < 0 or slot >= PyList_GET_SIZE(self.current):
@@ -393,7 +393,7 @@ cdef class SentRows:
         return home if home != <PyObject*>None and <PyObject*>(<BatchRows>home).batch == b else NULL
 
     def took(self, ArrowRows rows not None, Delivery d not None):
-        """`d` is of the next row, which was accepted. Does nothing the second time."""
+        """Add `d`, the handle of the next row of `rows`, which was accepted. A second call with the same handle does nothing."""
         if d is self.newest:
             return
         self.pending.append((rows.position, d))
@@ -406,7 +406,7 @@ cdef class SentRows:
             self.enough = max(64, 2 * PyList_GET_SIZE(self.pending))
 
     cdef int look(self) except -1:
-        """Forget the batches that are acknowledged. Several threads may look at once: the first one counts."""
+        """Forget the acknowledged batches. Several threads may look at once: the first one counts, and the others look again."""
         cdef list seen, pending, failing
         cdef int64_t acked
         cdef int outcome
@@ -422,7 +422,7 @@ cdef class SentRows:
                     acked -= visit_failed(entry, count_failed, NULL)
                     failing.append(entry)
             failing = self.failing + failing
-            if self.pending is seen:  # from here on nothing runs Python code
+            if self.pending is seen:  # from here on no Python code runs
                 self.pending, self.failing = pending, failing
                 self.acked += acked
                 return 0
@@ -455,7 +455,7 @@ cdef class SentRows:
         return 0
 
     def failures(self, timeout=None) -> dict:
-        """The DeliveryFailed of each row that has failed, by its number; waits as `result` does."""
+        """The DeliveryFailed of each failed row, by the row's number; waits as `result` does."""
         cdef dict out = {}
         self.await_outcomes(timeout)
         for entry in self.failing:
@@ -463,9 +463,9 @@ cdef class SentRows:
         return dict(sorted(out.items()))
 
     def exception(self, timeout=None):
-        """The DeliveryFailed of the first row that has failed, None if none has; waits as `result` does.
+        """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
-        A note has the number of the row, and how many have failed. All of them count as seen.
+        A note on it has the number of the row, and the number of failed rows. All these failures count as seen.
         """
         cdef First first
         cdef int64_t failed = 0
@@ -480,9 +480,10 @@ cdef class SentRows:
         return error
 
     def result(self, timeout=None) -> int:
-        """The number of rows, once all are acknowledged.
+        """Wait until all rows are acknowledged; return their number.
 
-        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, the DeliveryFailed of the first failed row.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, the DeliveryFailed of the first failed
+        row.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -539,7 +540,7 @@ cdef Delivery delivery_of(Batch b, int32_t index):
 
 
 cdef int64_t visit_failed(object entry, Visit visit, void* out) except -1:
-    """Call `visit` for each failed row of an entry of `SentRows.failing`; returns how many there are."""
+    """Call `visit` for each failed row of an entry of `SentRows.failing`; return their number."""
     cdef BatchRows home
     cdef Delivery d
     cdef int64_t i, failed = 0
@@ -570,7 +571,7 @@ cdef int keep_failure(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int find_first(Delivery d, int64_t row, void* out) except -1:
-    """The failure counts as seen: `exception` tells how many there are."""
+    """Find the failed row with the lowest number. Each failure counts as seen, as the note of `exception` has their number."""
     cdef First* first = <First*>out
     d.see()
     if first.row < 0 or row < first.row:
@@ -579,12 +580,12 @@ cdef int find_first(Delivery d, int64_t row, void* out) except -1:
 
 
 cdef int64_t send_run(Accumulator acc, Topic t, ArrowRows rows, SentRows sent, int64_t now, int64_t most):
-    """Write rows into open batches, until one of them needs more than that; returns how many. Runs no Python code.
+    """Write rows into open batches, up to a row that needs more than that; return the number of rows written. No Python code runs.
 
-    What `append` does for a record without a callback whose batch has room.
+    The result is the same as with `append`, for a record without a callback whose batch has room.
     """
     cdef Item r
-    cdef PyObject* b               # borrowed from Topic.open: to count references takes longer than to read the row
+    cdef PyObject* b               # borrowed from Topic.open: the count of references takes longer than the reading of the row
     cdef PyObject* last = NULL
     cdef PyObject* home = NULL     # borrowed from SentRows.current
     cdef int64_t body, partition, n = 0
@@ -675,7 +676,7 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
                 n += run
                 told = n
     except BaseException as error:
-        if d.batch is not None:    # it was accepted, and then a signal handler raised
+        if d.batch is not None:    # the row was accepted, and then a signal handler raised
             taken_row(rows, sent, d)
         rows_ended(error, rows.topic, rows.position, sent)
         raise
@@ -685,13 +686,13 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
 
 
 cdef Delivery taken_row(ArrowRows rows, SentRows sent, Delivery d):
-    """The row was accepted; returns the handle for the next one."""
+    """Note that the row of `d` was accepted; return the handle for the next row."""
     cdef int64_t row = rows.position
     cdef bint kept = d.batch.partition == PARKING
     rows.row += 1
     rows.position += 1
     sent.note(d, row)
-    if kept:                       # the parked record has it
+    if kept:                       # the parked record refers to `d`
         return Delivery.__new__(Delivery)
     d.batch = None
     return d

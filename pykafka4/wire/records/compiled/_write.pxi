@@ -1,4 +1,4 @@
-# Writing records into batches. Rule: a record is encoded once, directly into the batch that it is sent in.
+# Writes records into batches. Invariant: a record is encoded once, at its final place in the batch.
 
 
 cdef struct Item:                  # a record on its way into a batch
@@ -7,20 +7,20 @@ cdef struct Item:                  # a record on its way into a batch
     const char* headers
     int64_t key_size, value_size, headers_size
     int64_t timestamp
-    double sent_at                 # when `send` was called; set for forced records
-    double deadline                # when its waiting for room ends; INFINITY before it has waited
+    double sent_at                 # time of `send`; only of forced records
+    double deadline                # end of its wait for room; INFINITY before it has waited
     int64_t partition
     bint free                      # any partition is allowed
-    bint turning                   # its partition is the next one in turn: if that has no room, another one is chosen
-    bint forced                    # room is reserved regardless of the limits, as its bytes are already accounted for
-    bint asked                     # it has already waited for room: those that still wait came later
+    bint turning                   # its partition is the next one in turn; if that has no room, another one is chosen
+    bint forced                    # it was parked, so its bytes are reserved already, and limits do not count
+    bint asked                     # it has waited for room, so it goes ahead of the records that still wait: these came later
     bint news                      # wake the loop once the record is written
     bint overflows                 # there is no room for it, and on_full=raise or drop
-    int64_t lacking                # then: how many bytes it needs
+    int64_t lacking                # if it overflows: the bytes that it needs
 
 
 cdef inline int64_t decided(Item* r) noexcept nogil:
-    """The partition whose room `r` needs; UNDECIDED if any will do."""
+    """The partition whose room `r` needs; UNDECIDED if any partition will do."""
     return UNDECIDED if r.free or r.turning else r.partition
 
 
@@ -66,7 +66,7 @@ cdef void put(Batch b, Item* r, int64_t body) noexcept:
 
 
 cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char* rest, const char* end) except -1:
-    """Write a record copied from another batch; `rest` are its headers without their count."""
+    """Write a record that is copied from another batch; `rest` to `end` are its headers without their count."""
     cdef int64_t body
     cdef char count[10]
     cdef int32_t grown
@@ -83,10 +83,10 @@ cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char*
 
 
 cdef bint book_callbacks(Accumulator acc, Topic t, Batch b, Item* r) except -1:
-    """Make room for callbacks of more records of `b`, which counts as its memory; False if there is none.
+    """Reserve memory for callbacks of more records of `b`; False if there is no room.
 
-    Compressed records take less memory than their callbacks. There is always room for the callback of a batch's first record (see `start`)
-    and of a record that was parked (`PARKED_COST`).
+    Without the reservation memory could exceed its limits: compressed records take less memory than their callbacks. There is always room
+    for the callback of a batch's first record (see `start`) and of a record that was parked (`PARKED_COST`).
     """
     cdef Meta* meta
     cdef int32_t metas = min(max(FIRST_CALLBACKS, b.count * 2), max(t.batch_records, b.count + 1))
@@ -107,7 +107,7 @@ cdef bint book_callbacks(Accumulator acc, Topic t, Batch b, Item* r) except -1:
 
 
 cdef int follow(Batch b, Item* r, object callback) except -1:
-    """Store the callback of the next record, for which there is room."""
+    """Store the callback of the next record of `b`, whose memory is reserved."""
     while PyList_GET_SIZE(b.callbacks) < b.count:
         b.callbacks.append(None)
     b.callbacks.append(callback)
