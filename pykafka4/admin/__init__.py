@@ -234,7 +234,7 @@ class AdminClient(
         """
         (names, single), name = as_targets(topics), check_group(group)
         deadline = self._begin(timeout)
-        committed = raised(self._groups.offsets([name], deadline, stable=False)[name]) if names else {}
+        committed = raised(self._groups.offsets([name], deadline, stable=False)[name]) if names else {}  # single partitions need no look
         partitions = sorted({*single, *(tp for tp in committed if tp.topic in names)})
         if partitions:
             self._groups.delete_offsets(name, partitions, deadline)

@@ -25,6 +25,7 @@ class AdminCalls:
     _session: AdminSession
 
     def _begin(self, timeout: float | None) -> Deadline:
+        """Start the time of a call. Raises ClosedError, and any other error that every call would raise."""
         limit = api_timeout(timeout)
         self._session.check()
         return Deadline(limit)

@@ -100,7 +100,7 @@ class ReplicaCalls(AdminCalls):
         moves = self._reassignments(None if partitions is None else as_partitions(partitions), deadline)
         if not moves:
             return {}
-        brokers = sorted({broker for move in moves.values() for broker in move.replicas})
+        brokers = sorted({broker for move in moves.values() for broker in move.replicas})  # during a move: old and new ones
         sizes = _sizes(self._log_dirs(brokers, list(moves), deadline))
         return {tp: _progress(tp, move, sizes) for tp, move in moves.items()}
 

@@ -37,6 +37,7 @@ class Rewinding:
 
     def plan(self, group: str, topics: tuple[list[str], list[TopicPartition]] | None, goal: Goal, deadline: Deadline) -> OffsetPlan:
         """See AdminClient.plan_offsets."""
+        # Stable: offsets of an open transaction would replace the planned ones.
         committed = raised(self._groups.offsets([group], deadline, stable=True)[group])
         partitions = self._partitions(topics, goal, committed, deadline)
         logs = self._logs(group, partitions, goal, deadline)

@@ -122,7 +122,7 @@ class AdminSession(Attachment[AdminMachine]):
         """End all calls and release the connections."""
         if self.closed or self.runtime.loop.forked:
             return
-        self.closed = True
+        self.closed = True  # before the loop: see `ask`
         for promise in list(self.open):
             promise.set_exception(ClosedError(CLOSED))
         self.disconnect()

@@ -21,7 +21,7 @@ __all__ = ["Goal", "duration", "goal_options", "instant", "is_given", "settings_
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-DIGITS: Final = 12  # a number with fewer digits is no time in milliseconds since 1970
+DIGITS: Final = 12  # a number with fewer digits is before 1973 as milliseconds, and probably something else
 SHORT: Final = re.compile(r"(\d{1,9})([smhdw])")
 ISO: Final = re.compile(r"P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.\d+)?S)?)?")
 
@@ -67,7 +67,7 @@ def duration(text: str) -> timedelta:
     """Parse a duration: `90s`, `15m`, `2h`, `1d`, or ISO 8601 as for Kafka's tools: `PT1H30M`."""
     try:
         found = _duration(text)
-        as_goal(found, None)
+        as_goal(found, None)  # raises ConfigError for a time before 1970
     except (OverflowError, ConfigError):
         raise click.BadParameter(f"{text!r}: is before 1970; --to-earliest moves to the first offsets", param_hint="--ago") from None
     return found
@@ -86,7 +86,7 @@ def _duration(text: str) -> timedelta:
 def instant(text: str) -> datetime:
     """Parse an ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970.
 
-    A small number is refused: seconds, or `20260131`, would be a time in 1970, and move to the first offsets.
+    A small number is refused: seconds, or `20260131`, would be a time before 1973, and move to the first offsets.
     """
     try:
         if text.isascii() and text.isdigit():

@@ -33,7 +33,9 @@ VALUES: Final = 1_000  # different values, which give a codec as much work as re
 SAMPLE: Final = 100  # at full speed, one in so many records has its latency measured
 MARK: Final = b"pykafka4"
 STAMPED: Final = len(MARK) + 8  # bytes of a value with the time of its `send`
-WARM_UP_S: Final = 1.0  # at the start of the latency phase, records wait for connections, and do not count
+# At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss them. They do
+# not count.
+WARM_UP_S: Final = 1.0
 STUCK_S: Final = 60.0  # a phase that waits so long for a record fails
 SHOWN: Final = ("p50", "p99", "p99.9")
 
@@ -168,7 +170,7 @@ def bench(
     records = RECORDS if load["records"] is None and load["seconds"] is None else load["records"]
     options = {"acks": "all" if load["acks"] == "all" else int(load["acks"]), "compression_type": load["compression"]}
     if load["acks"] != "all":
-        options["enable_idempotence"] = False
+        options["enable_idempotence"] = False  # a producer would warn that lower acks disable it
     work = Load(f"pykafka4-bench-{uuid.uuid4().hex[:12]}", records, load["seconds"], load["size"], options)
     with invocation.admin() as admin:
         admin.create_topics({work.topic: NewTopic(partitions, replication or -1)}, wait=True, timeout=invocation.timeout)
@@ -189,7 +191,7 @@ def bench(
 def _delete(admin: AdminClient, topic: str, timeout: float | None) -> int:
     try:
         admin.delete_topics([topic], timeout=timeout)
-    except KafkaError as error:
+    except KafkaError as error:  # the figures are shown all the same
         return complain(f"the topic {topic} of the bench is left, delete it with: pykafka4 topics delete {topic} --execute ({error})")
     return DONE
 
@@ -243,14 +245,14 @@ def _produce(invocation: Invocation, load: Load) -> Figures:
             if sent >= load.records if load.records is not None else passed >= (load.seconds or 0):
                 break
             count = VALUES if load.records is None else min(VALUES, load.records - sent)
-            for first in range(0, count, SAMPLE):
+            for first in range(0, count, SAMPLE):  # one record with a callback, the others in one call
                 producer.send(load.topic, values[first], on_delivery=acks.sent())
                 producer.send_many(load.topic, values[first + 1 : min(first + SAMPLE, count)])
             sent += count
         producer.flush()
         figures = clock.figures("produce", sent, load.size, acks.latencies)
         stats = producer.stats()
-    if stats.acked < sent + 1:
+    if stats.acked < sent + 1:  # one more: the record that opened the connection
         raise KafkaError(
             f"{sent + 1 - stats.acked} of {sent + 1} records failed: {', '.join(map(str, stats.failed)) or 'not acknowledged'}"
         )

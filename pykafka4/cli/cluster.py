@@ -53,7 +53,7 @@ def describe(invocation: Invocation, json_: bool) -> int:
     if json_:
         print_json(attrs.asdict(found))
         return DONE
-    states = {True: "fenced", False: "up", None: "up"}
+    states = {True: "fenced", False: "up", None: "up"}  # None: brokers before 4.0 list only brokers that are up
     rows = [(one.id, one.host, one.port, one.rack, states[one.is_fenced]) for one in found.brokers]
     title = f"cluster {found.cluster_id}, requests for the controller go to broker {found.controller}"
     console().print(table(("broker", "host", "port", "rack", "state"), rows, title))

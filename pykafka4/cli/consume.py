@@ -55,8 +55,7 @@ def consume(
 ) -> int:
     """Write records to standard output, by default the value of each as a line, and end where the topics end now.
 
-    Without --group nothing is committed. Lists of records of one partition are in order. Deleted records are reported, and the exit code is
-    1.
+    Without --group nothing is committed. Records of one partition are in order. Deleted records are reported, and make the exit code 1.
     """
     wanted = {"json": forms["json_"], "hex": forms["hex_"], "raw": forms["raw"]}
     form = form_of(wanted, forms["template"], forms["key_separator"], forms["null"])
@@ -86,7 +85,7 @@ class Writing:
             return
         for records in reading.lists(lists, int(min(MOST, left))):
             found = self.chosen(records)
-            if len(found) >= left:
+            if len(found) >= left:  # a group must not finish the records behind the limit
                 found, rest = _cut(found, records, int(left))
                 reading.give_back(rest)
             data = self.form(found)

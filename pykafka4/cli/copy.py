@@ -90,7 +90,7 @@ class Copying:
                 waiting.append(self.destination.send_raw(self.topic or batch.topic, batch))
             while waiting and (self.commits or waiting[0].done()):  # without a group, batches of several lists are in flight
                 waiting.popleft().result()
-            if batches and self.commits:
+            if batches and self.commits:  # all sent batches are acknowledged: `waiting` is empty
                 self.session.commits.commit(None, ANSWER_S)
             records = sum(batch.count for batch in batches)
             meter.advance(

@@ -65,7 +65,7 @@ class Frame(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """See click. The error for an unknown command names a similar one."""
         near = difflib.get_close_matches(args[0], self._rows, n=1)
-        if args[0] not in self._rows and near and not ctx.resilient_parsing:
+        if args[0] not in self._rows and near and not ctx.resilient_parsing:  # shells complete without errors
             ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
@@ -117,7 +117,7 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
     invocation = context.ensure_object(Invocation)
     if option.name == "properties":
         invocation.add_properties(value)
-    elif value == "":
+    elif value == "":  # `--config "$FILE"` without the variable must not mean another cluster
         raise click.BadParameter("is empty; check the variable of the shell")
     elif value is not None:
         setattr(invocation, str(option.name), value)
@@ -128,7 +128,7 @@ def _connect(command: click.Command, path: str) -> None:
     if path in ALONE or any(isinstance(param, ConnectionOption) for param in command.params):
         return
     is_group = isinstance(command, click.Group)
-    taken = {name for param in command.params for name in param.opts}
+    taken = {name for param in command.params for name in param.opts}  # such as -c of a command's own
     for option in connection_options():
         option.opts = [name for name in option.opts if name not in taken]
         option.hidden = is_group  # the help of each subcommand has them

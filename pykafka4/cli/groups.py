@@ -213,7 +213,8 @@ def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: 
     for name in (name for name, one in good.items() if not one):
         note(f"group {name} has committed no offsets")
     code = max(code, complain_of({name: one for name, one in found.items() if isinstance(one, KafkaError)}))
-    if output.name != "-" and not any(good.values()):  # the file may have the offsets of an earlier export
+    # The first use below opens the file, which may have the offsets of an earlier export, and empties it.
+    if output.name != "-" and not any(good.values()):
         return complain(f"there are no offsets to write, so {output.name} is left as it is")
     text = to_csv(good, named=len(names) > 1) if format_ == "csv" else to_json(good)
     if output.isatty() and (safe := "\n".join(map(escaped, text.split("\n")))) != text:

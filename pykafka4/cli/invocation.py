@@ -132,7 +132,7 @@ class Invocation:
     def _place(self) -> dict[str, str]:
         """The place that names the cluster: the command line, else the environment, else the default profile."""
         given = {name: value for name in VARIABLES if (value := getattr(self, name)) is not None}
-        if SERVERS in self.properties:
+        if SERVERS in self.properties:  # `-X bootstrap.servers=…` names the cluster, too
             given.setdefault("bootstrap", self.properties[SERVERS])
         found = given or {name: value for name, variable in VARIABLES.items() if (value := os.environ.get(variable))}
         if {"config", "profile"} <= found.keys():
@@ -175,7 +175,7 @@ def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
     from pykafka4.options.from_properties import translate
 
     try:
-        translate(kind, {name: value}, {})
+        translate(kind, {name: value}, {})  # knows the names of other clients' properties, too
     except ConfigError:
         return False
     return True

@@ -103,6 +103,7 @@ def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
         raise click.ClickException(f"Kafka {version} is not on this machine yet. {WAYS}")
     folder = _folder(version)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside `folder`, as a rename needs the same file system.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
         pom, jars = Path(name, "pom.xml"), Path(name, "jars")
         pom.write_text(POM.format(version=version))

@@ -21,7 +21,7 @@ __all__ = ["live_obstacle", "rewind_live"]
 
 NOTHING: Final = re.compile("(?!)")  # matches no name
 CLIENT_ID: Final = "pykafka4-rewind"
-POLL_S: Final = 0.1
+POLL_S: Final = 0.1  # polls keep the membership going, and look whether the rewind is done
 
 
 @attrs.frozen

@@ -187,7 +187,7 @@ class Local:
         found = self.running()
         for number, seconds in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
             for each in found:
-                if (pid := each.pid()) is not None:
+                if (pid := each.pid()) is not None:  # read again for each signal: the id of an ended process may be another's
                     os.kill(pid, number)
             limit = time.monotonic() + seconds
             while any(each.pid() is not None for each in found) and time.monotonic() < limit:
@@ -231,7 +231,7 @@ def _listens(port: int) -> bool:
 
 def _check_port(port: int) -> None:
     with socket.socket() as it:
-        it.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        it.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of the last run may be in TIME_WAIT
         try:
             it.bind((HOST, port))
         except OSError as error:
@@ -302,6 +302,7 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     if here.running():
         note("it runs already")
         return _show(here, json_)
+    # Before Maven, which takes minutes.
     for number in range(brokers):
         for each in (port + number, port + number + CONTROLLER):
             _check_port(each)

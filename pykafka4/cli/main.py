@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
     code = DONE
     try:
         code = _outcome(arguments)
-        sys.stdout.flush()
+        sys.stdout.flush()  # an error of the last write is handled below, not by the interpreter at exit
     except BrokenPipeError:
         lose(sys.stdout)
     except OSError as error:

@@ -196,7 +196,7 @@ def delete_offsets(invocation: Invocation, group: str, topics: tuple[str, ...], 
             except PartialFailure as failure:  # the other offsets are deleted
                 errors |= failure.errors
     outcomes = [(*tp, offset, errors.get(tp)) for tp, offset in stored.items()]
-    known = {*stored, *(tp.topic for tp in stored)}
+    known = {*stored, *(tp.topic for tp in stored)}  # items of the command line with an offset
     absent = [(*_place(item), None, KafkaError(f"group {group} has committed no offset of {item}")) for item in wanted if item not in known]
     if json_:
         print_json(*(_deletion_json(group, *row, executed=execute) for row in (*outcomes, *absent)))

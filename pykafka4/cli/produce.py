@@ -129,7 +129,7 @@ def paced(blocks: Iterator[Block], rate: float | None) -> Iterator[Block]:
     for block in blocks:
         for part in block.parts(max(1, int(rate * SLICE_S))):
             yield part
-            due = max(due + len(part.items) / rate, time.monotonic())
+            due = max(due + len(part.items) / rate, time.monotonic())  # at the earliest now, so a late part causes no burst
             time.sleep(max(0.0, due - time.monotonic()))
 
 

@@ -53,7 +53,7 @@ def _flat(path: Path, place: str, content: Mapping[str, Any], prefix: str = "") 
     for key, value in content.items():
         if isinstance(value, dict):
             yield from _flat(path, place, value, f"{prefix}{key}.")
-        elif isinstance(value, bool):
+        elif isinstance(value, bool):  # before int, as a bool is one
             yield prefix + key, str(value).lower()
         elif isinstance(value, (str, int, float)):
             yield prefix + key, str(value)

@@ -99,7 +99,7 @@ def _rate(text: str) -> tuple[str, float]:
     try:
         return name, float(value)
     except ValueError:
-        raise click.BadParameter(f"{text!r}: takes NAME=RATE, such as producer_byte_rate=1000000", param_hint="QUOTA") from None
+        raise click.BadParameter(f"{text!r}: must be NAME=RATE, such as producer_byte_rate=1000000", param_hint="QUOTA") from None
 
 
 @quotas.command(epilog="\b\nExample:\n  pykafka4 quotas remove --user alice producer_byte_rate --execute")

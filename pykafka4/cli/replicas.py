@@ -135,6 +135,7 @@ def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, erro
     parts, missing = find_partitions(admin, wanted, invocation.timeout)
     sizes = _sizes(admin, parts, invocation.timeout)
     plan = [_planned(tp, part, wanted[tp], sizes) for tp, part in parts.items()]
+    # With --execute the controller itself refuses unknown brokers.
     errors |= missing | ({} if wanting.execute else _unplaced(admin, plan, invocation.timeout))
     if wanting.execute and plan:
         try:
@@ -232,6 +233,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
             task = progress.add_task("copying")
             while found := admin.reassignment_progress(list(totals), timeout):
                 totals |= {tp: one.total_bytes for tp, one in found.items() if one.total_bytes is not None}
+                # A move that is not under way any more counts with all its bytes.
                 done = sum(found[tp].copied_bytes or 0 if tp in found else total for tp, total in totals.items())
                 progress.update(task, description=f"{len(found)} of {len(plan)} moves", completed=done, total=sum(totals.values()))
                 time.sleep(LOOK_S)
@@ -284,6 +286,7 @@ def elect_leaders(invocation: Invocation, topics: tuple[str, ...], all_: bool, u
     with invocation.admin() as admin:
         items = list(admin.list_topics(internal=True, timeout=invocation.timeout)) if all_ else targets(topics)
         parts, errors = find_partitions(admin, items, invocation.timeout)
+        # An unclean election is for leaderless partitions only.
         needed = {tp: part for tp, part in parts.items() if part.leader is None or not (unclean or part.leader == part.replicas[0])}
         if execute and needed:
             try:

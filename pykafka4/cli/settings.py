@@ -145,7 +145,7 @@ def set_(invocation: Invocation, resource: Resource, changes: tuple[str, ...], d
     """
     wanted: dict[str, Operation] = {}
     for name, value in settings_of(changes, "NAME=VALUE").items():
-        if name[-1] in LISTS:
+        if name[-1] in LISTS:  # `NAME+=VALUE` is divided at the `=`
             wanted[name[:-1]] = LISTS[name[-1]](*value.split(","))
         else:
             wanted[name] = value

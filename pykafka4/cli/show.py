@@ -69,7 +69,7 @@ def as_json(value: object) -> str:
     """
     text = json.dumps(value, ensure_ascii=False)
     encoding = sys.stdout.encoding or "ascii"
-    if text.isprintable() and _fits(text, encoding):
+    if text.isprintable() and _fits(text, encoding):  # nearly all texts
         return text
     return "".join(c if c.isprintable() and _fits(c, encoding) else json.dumps(c)[1:-1] for c in text)
 
@@ -138,7 +138,7 @@ def _shares(member: MemberDescription) -> str:
 
 def lag_table(groups: Mapping[str, GroupLag | KafkaError], title: str = "", most: int | None = None) -> Table:
     """The partitions of groups as a table, or the error of a group. `most` limits the rows."""
-    rows = (row for name, found in groups.items() for row in _lag_rows(name, found))
+    rows = (row for name, found in groups.items() for row in _lag_rows(name, found))  # lazy: only `most` rows are made
     return table(("group", "topic", "partition", "committed", "end", "lag", "owner", "host"), islice(rows, most), title)
 
 

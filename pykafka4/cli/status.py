@@ -85,7 +85,7 @@ def _as_page(findings: Iterable[Finding], out: Console) -> int:
 
 
 def _alike(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
-    """Group the findings into rows: steps that are fine for the same reason, and steps that were not carried out."""
+    """Group the findings into rows: one for things that are fine in the same way, and one for steps that were not carried out."""
     for _, group in groupby(findings, lambda one: (one.step, one.what) if one.outcome is Outcome.FINE else one.what == NOT_LOOKED or one):
         yield list(group)
 

@@ -64,7 +64,7 @@ def watch(url: str | None, pid: int | None, words: str, once: bool, is_json: boo
         return _list(is_json)
     address = url if url is not None else _address_of(pid or 0)
     if not address.startswith(("http://", "https://")):
-        raise click.UsageError(f"--url {plain(address)}: must begin with http://")
+        raise click.UsageError(f"--url {plain(address)}: must begin with http:// or https://")
     page = Page(address, words)
     if is_json:
         return _print_json(page, once)

@@ -78,7 +78,7 @@ def _parse(option: str, kind: Kind, given: object) -> str | Callable[..., Any] |
         return _parse_one(option, kind, given)
     for pattern in given:
         if not isinstance(pattern, str) or not pattern:
-            raise ConfigError(f"{option}: {shown(pattern)} is no pattern of topic names, such as 'orders' or 'orders-*'")
+            raise ConfigError(f"{option}: {shown(pattern)} must be the name of a topic, or a pattern such as 'orders-*'")
     return TopicSerializers(
         tuple((str.__str__(pattern), _parse_one(f"{option}[{pattern!r}]", kind, one)) for pattern, one in given.items())
     )

@@ -74,6 +74,7 @@ def size_of(sources: Sequence[str]) -> int | None:
 
 
 def _opened(source: str) -> BinaryIO:
+    # Without a buffer, a read returns the bytes that are there.
     if source == STDIN:
         return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # a descriptor, not a path
     return open(source, "rb", buffering=0)  # noqa: PTH123  # `Path.open` is slower to import
@@ -94,6 +95,8 @@ def by_separator(separator: bytes) -> Split:
         rest: list[bytes] = []
         for chunk in chunks:
             rest.append(chunk)
+            # Only a chunk with the separator's last byte can end an item. Others are kept apart: a join for each chunk would copy a long
+            # item again and again.
             if separator[-1:] in chunk:
                 joined = b"".join(rest)
                 *items, last = joined.split(separator)

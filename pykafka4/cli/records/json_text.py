@@ -47,7 +47,7 @@ def json_form(records: list[Record[Any, Any]]) -> bytes:
 
 def _line(record: Record[Any, Any]) -> str:
     headers = ",".join(map(_header, record.headers)) if record.headers else ""
-    return (
+    return (  # names of topics have no characters to escape
         f'{{"topic":"{record.topic}","partition":{record.partition},"offset":{record.offset},"timestamp":{record.timestamp_ms},'
         f'{_field("key", record.key)},"headers":[{headers}],{_field("value", record.value)}}}\n'
     )

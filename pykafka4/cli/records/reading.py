@@ -72,7 +72,7 @@ def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[t
     if extent.group is not None:
         options |= {"group_id": extent.group}
     elif not extent.follow:
-        options |= {"auto_offset_reset": "none"}
+        options |= {"auto_offset_reset": "none"}  # a `BoundedRead` seeks by itself, and reports lost records
     options.setdefault("auto_offset_reset", RESETS.get(extent.start or FIRST, "earliest"))  # also for a truncated log
     session, failed = consumer_session(invocation, DEFAULTS, **options), True
     try:

@@ -93,7 +93,7 @@ def _between(match: re.Match[str]) -> bytes | None:
 
 
 def _tokens(null: bytes) -> Mapping[str, Piece]:
-    names = cache(str.encode)
+    names = cache(str.encode)  # a list has few topics
     return {
         "t": (b"%b", lambda records: map(names, map(TOPIC, records))),
         "p": (b"%d", lambda records: map(PARTITION, records)),
@@ -112,7 +112,7 @@ def _tokens(null: bytes) -> Mapping[str, Piece]:
 def _bytes_of(get: attrgetter[bytes | None], null: bytes) -> Column:
     def column(records: Records) -> Iterable[bytes]:
         found: list[bytes | None] = [*map(get, records)]
-        if None in found:
+        if None in found:  # most lists have no null, and need no second pass
             return [null if each is None else each for each in found]
         return found  # type: ignore[return-value]  # mypy does not know the condition
 
