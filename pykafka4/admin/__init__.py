@@ -1,4 +1,4 @@
-"""Defines `AdminClient`. Invariant: a look or a plan changes nothing, and a call about several things has an outcome for each.
+"""Defines the class `AdminClient`. Invariant: a look or a plan changes nothing, and a call about several things has an outcome for each.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
@@ -132,14 +132,14 @@ class AdminClient(
         return self._groups.listed(*wanted, self._begin(timeout))
 
     def describe_groups(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupDescription | KafkaError]:
-        """State, protocol, coordinator and members of each group: classic ones, those of KIP-848, and share groups (KIP-932).
+        """State, protocol, coordinator and members of each group: classic groups, consumer groups (KIP-848), share groups (KIP-932).
 
         A group that does not exist, or is of another type, has the BrokerError GROUP_ID_NOT_FOUND with the broker's text.
         """
         return self._groups.describe(as_groups(groups), self._begin(timeout))
 
     def describe_group(self, group: str, timeout: float | None = None) -> GroupDescription:
-        """The same for one group. Raises its error."""
+        """State, protocol, coordinator and members of one group: see `describe_groups`. Raises the group's error."""
         name = check_group(group)
         return raised(self._groups.describe([name], self._begin(timeout))[name])
 

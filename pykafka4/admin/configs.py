@@ -45,7 +45,7 @@ class ConfigCalls(AdminCalls):
     def describe_config(
         self, kind: str, name: str | int | None, *, documentation: bool = False, timeout: float | None = None
     ) -> dict[str, ConfigEntry]:
-        """The same for one resource. Raises its error."""
+        """All settings of one resource: see `describe_configs`. Raises the resource's error."""
         (key,) = as_resources([(kind, name)])
         return raised(self._of_resources(DescribeConfigs(documentation=documentation), OfResource, [key], self._begin(timeout))[key])
 

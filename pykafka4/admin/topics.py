@@ -111,7 +111,7 @@ class TopicCalls(AdminCalls):
         return self._described(as_topics(topics), self._begin(timeout))
 
     def describe_topic(self, topic: str | UUID, *, timeout: float | None = None) -> TopicDescription:
-        """The same for one topic. Raises its error."""
+        """Id, partitions, leaders and replicas of one topic: see `describe_topics`. Raises the topic's error."""
         (key,) = as_topics([topic])
         return raised(self._described([key], self._begin(timeout))[key])
 

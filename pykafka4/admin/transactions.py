@@ -104,7 +104,7 @@ class TransactionCalls(AdminCalls):
         return self._transactions_described(_ids(transactional_ids), self._begin(timeout))
 
     def describe_transaction(self, transactional_id: str, timeout: float | None = None) -> TransactionDescription:
-        """The same for one transactional id. Raises its error."""
+        """State, producer, time-out, start and partitions of one transactional id. Raises its error."""
         (name,) = _ids([transactional_id])
         return raised(self._transactions_described([name], self._begin(timeout))[name])
 

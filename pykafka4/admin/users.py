@@ -44,11 +44,11 @@ class UserCalls(AdminCalls):
         return raised(self._of_anyone(ListUsers(), [ALL_USERS], self._begin(timeout))[ALL_USERS])
 
     def describe_users(self, users: Iterable[str], *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...] | KafkaError]:
-        """The same for some users. A user without a credential has the BrokerError RESOURCE_NOT_FOUND."""
+        """The SCRAM credentials of some users. A user without a credential has the BrokerError RESOURCE_NOT_FOUND."""
         return self._of_anyone(DescribeUsers(), _users(users), self._begin(timeout))
 
     def describe_user(self, user: str, *, timeout: float | None = None) -> tuple[ScramCredential, ...]:
-        """The same for one user. Raises its error."""
+        """The SCRAM credentials of one user. Raises the user's error."""
         (name,) = _users([user])
         return raised(self._of_anyone(DescribeUsers(), [name], self._begin(timeout))[name])
 

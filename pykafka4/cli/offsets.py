@@ -109,7 +109,7 @@ Example:
 @as_json_option
 @click.pass_obj
 def create(invocation: Invocation, /, group: str, topics: tuple[str, ...], execute: bool, json_: bool, **goals: Any) -> int:
-    """Create a group by committing where its members will begin; the default is --to-earliest."""
+    """Create a group by committing its first offsets; the default is --to-earliest."""
     if not any(map(is_given, goals.values())):
         goals["to_earliest"] = True
     goal = Goal(goals)

@@ -90,7 +90,7 @@ def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
 def get(invocation: Invocation, resource: tuple[Resource, ...], names: tuple[str, ...], all_: bool, docs: bool, json_: bool) -> int:
     """Show settings with their source.
 
-    Those that somebody has set, or some by name, or all.
+    By default the settings that are not at their defaults; or some by name, or all.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Prints tables. Invariant: nothing is cut off. If a table is too wide, its texts are folded, or its lines if numbers leave no room."""
+"""Prints tables on terminals. Invariant: nothing is cut off. A wide table has its texts folded, or its lines if numbers leave no room."""
 
 from __future__ import annotations
 

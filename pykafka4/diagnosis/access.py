@@ -35,17 +35,17 @@ UNKNOWN_WAY: Final = "docs/guide/security.md, 'When it does not work', explains 
 
 
 def look_at_names(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the names in bootstrap_servers resolve? With a proxy: does the proxy's own name? The proxy resolves the others."""
+    """Check that the names in bootstrap_servers resolve; with a proxy only the proxy's own name, as the proxy resolves the others."""
     return look_at("names", case, *_first(case), seconds)
 
 
 def look_at_ports(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the ports accept connections?"""
+    """Check that the ports of bootstrap_servers, or of the proxy, accept connections."""
     return look_at("ports", case, *_first(case), seconds)
 
 
 def look_at_tls(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the TLS handshakes succeed, with certificates that are valid for the names? Behind a proxy the login shows it."""
+    """Check TLS handshakes, and that certificates are valid for the names. Behind a proxy there is no such step: the login shows it."""
     return look_at("tls", case, case.servers if case.config.proxy_url is None else [], BOOTSTRAP, seconds)
 
 
@@ -89,7 +89,7 @@ class Login:
 
 
 def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the brokers let this client in, and respond? Do they belong to one cluster?"""
+    """Check that the brokers let this client in, and belong to one cluster."""
     # Behind a proxy only the proxy's port was looked at: if it is open, the login tries all servers.
     wanted = [server for server in case.servers if server in case.open or (case.config.proxy_url and case.open)]
     found = side_by_side(partial(_log_in, case), wanted, seconds)

@@ -25,7 +25,7 @@ LAGGING: Final = 1_000  # records of the metadata log; an idle cluster writes tw
 
 
 def look_at_brokers(case: Case, seconds: float) -> Iterator[Finding]:
-    """Which brokers does the cluster have, and are they up?"""
+    """List the brokers of the cluster, and find brokers that are down."""
     case.connect(seconds)
     try:
         cluster = case.cluster = case.admin.describe_cluster(timeout=seconds)
@@ -42,7 +42,7 @@ def look_at_brokers(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def look_at_listeners(case: Case, seconds: float) -> Iterator[Finding]:
-    """Can this machine reach the addresses that the brokers advertise, and does each of them answer there?"""
+    """Check that this machine reaches the advertised addresses, and that each broker answers at its own."""
     brokers = {(broker.host, broker.port): broker for broker in _up(case)}
     for address in [address for address in brokers if not case.config.allows(address[0])]:
         broker = brokers.pop(address)
@@ -93,7 +93,7 @@ def _named(broker: Broker) -> str:
 
 
 def look_at_controller(case: Case, seconds: float) -> Iterator[Finding]:
-    """Do the controllers have a leader that responds? Does its clock agree with this machine's?"""
+    """Check that the controllers have a leader that responds, and that its clock agrees with this machine's."""
     before, began = wall_s(), monotonic()
     try:
         quorum = case.admin.describe_quorum(timeout=seconds)

@@ -29,7 +29,7 @@ STATES: Final = {  # states of a group that rebalances
 
 
 def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
-    """Does the group exist, is it at rest, and does somebody read each partition that has records?"""
+    """Check that each group exists and is at rest, and that a member reads each partition with records."""
     for name, found in case.admin.group_lag(case.groups, seconds / 2).items():
         if isinstance(found, KafkaError) and short_name(found) == MISSING:
             found = _without_offsets(case, name, found, seconds / 4 / len(case.groups))

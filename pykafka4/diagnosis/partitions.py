@@ -38,7 +38,7 @@ class Part:
 
 
 def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
-    """May this user use the topics? Does every partition have a leader, and enough replicas in sync?"""
+    """Check this user's rights on the named topics, and that each partition has a leader and enough replicas in sync."""
     try:
         answer = _metadata(case, seconds / 2)
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Defines findings. Invariant: a finding names the thing, shows the evidence, and has a way out if the thing is at fault."""
+"""Defines the findings of a diagnosis. Invariant: a finding names the thing and the evidence, and for a fault the way out."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def shown(value: object) -> str:
 
 
 def shown_unless_secret(value: object) -> str:
-    """The same for a value whose option is unknown. A dict of options or a URL may hold a password, so the text names only their type."""
+    """The text of a value whose option is unknown. A dict of options or a URL may hold a password, so the text is only their type."""
     return shown(value) if isinstance(value, str) and "@" not in value else with_article(type(value).__name__)
 
 

@@ -147,7 +147,7 @@ def _serializer(found: Translation, item: Property, option: str) -> Any:
 
 
 def _deserializer(found: Translation, item: Property, option: str) -> Any:
-    """The same for consumers; without a deserializer, records have bytes."""
+    """The name here of a class of Java's. Other classes are ignored; without a deserializer, records have bytes."""
     if not item.text():
         return None
     return _named_class(found, item, option, "pass key_deserializer or value_deserializer a callable; without one, records have bytes")
