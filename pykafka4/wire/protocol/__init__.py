@@ -1,9 +1,11 @@
-"""Kafka's requests and responses. Rule: a message is declared once for all its versions; each version is compiled on its first use.
+"""Declares, encodes and decodes Kafka's requests and responses.
+
+Invariant: a message is declared once for all its versions; each version is compiled on its first use.
 
 Modules; each line imports only from lines below it:
     declared          imports every message; only the broker side (`pykafka4.testing`) needs all of them
-    frame             what is written to and read from a connection: size, header, message
-    messages_cluster  of every client: ApiVersions, Metadata, FindCoordinator
+    frame             frames of a connection: size, header, message
+    messages_cluster  messages of every client: ApiVersions, Metadata, FindCoordinator
     messages_produce  Produce
     messages_txn      producer ids and transactions
     messages_configs  settings of topics, brokers and others
@@ -12,14 +14,14 @@ Modules; each line imports only from lines below it:
     messages_share    share groups
     messages_sasl     authentication
     messages_admin    administration: topics, groups, offsets
-    messages_acls     rights
+    messages_acls     access control lists
     messages_users    credentials, quotas, delegation tokens
     messages_producers  active producers, transactions under way
     messages_replicas   replicas, leaders, brokers, the metadata quorum
-    messages_telemetry  metrics that brokers want of clients (KIP-714)
-    schema            how messages are declared, encoded and decoded
+    messages_telemetry  metrics that brokers request from clients (KIP-714)
+    schema            the decorators that declare messages; encoding and decoding
     compiler          generates the encoder and the decoder of a message in one version
     emitted           functions that generated code calls
-    weight            how much memory a decoded message may take
+    weight            the memory that decoded values take, and its limit
     fields            the types, versions, defaults and tags of fields
 """

@@ -1,8 +1,11 @@
-"""Compiler. Rule: each (class, version) becomes one flat function, and no length is used before it is checked against the bytes left.
+"""Compiles messages, which have one flat encode function and one flat decode function for each version.
 
-Each emitted line is labelled with its field, so that errors can name it at no cost in the normal case. Neighbouring fixed-size
-fields, length prefixes and empty tag sections are packed and unpacked in one `struct` call. Memory for decoded values is subtracted
-from a budget, `room`, before it is allocated (`weight.py`).
+A function is compiled on its first use. Invariant: emitted code uses no length before it is checked against the bytes left, and subtracts
+the memory of decoded values from a budget, `room`, before it allocates (`weight.py`).
+
+Each emitted line has the label of its field, so that errors can name the field at no cost in the normal case. Neighbouring fields of a
+fixed size, length prefixes and empty tag sections are packed and unpacked by one `struct` call: `run` collects them, `flush` emits the
+call.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ Decoder: TypeAlias = Callable[..., tuple[Any, int]]
 
 
 class _Source:
-    """The lines of a function, each labelled with its field, and the constants that they use."""
+    """The lines of a function, each with the label of its field, and the constants that the lines use."""
 
     def __init__(self, head: str) -> None:
         self.lines, self.labels, self.names = [head], [""], dict(NAMES)
@@ -67,7 +70,7 @@ class _Source:
 
     def function(self, title: str) -> Any:
         text = "\n".join(self.lines) + "\n"
-        filename = f"<pykafka4 {title}>"
+        filename = f"<pykafka4 {title}>"  # unique, and the key under which `field_at_fault` finds the labels
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
         exec(compile(text, filename, "exec"), self.names)
         _LABELS[filename] = self.labels
@@ -83,20 +86,20 @@ def field_at_fault(error: BaseException) -> str:
     while isinstance(step, TracebackType):
         labels = _LABELS.get(step.tb_frame.f_code.co_filename)
         if labels is not None:
-            found = labels[step.tb_lineno - 1]
+            found = labels[step.tb_lineno - 1]  # no `break`: the innermost emitted function counts
         step = step.tb_next
     return found
 
 
 def _holds_records(type: WireType) -> bool:
-    """Whether a value of this type can hold a `records` field."""
+    """Whether a value of this type can contain a `records` field."""
     if isinstance(type, array):
         return _holds_records(type.of)
     return type is records if isinstance(type, Kind) else any(_holds_records(spec_of(field).type) for field in attrs.fields(type))
 
 
 def _numbers_in(type: WireType) -> set[str]:
-    """The struct letters of the arrays of numbers that a value of this type can hold."""
+    """The struct letters of the arrays of numbers that a value of this type can contain."""
     if isinstance(type, array):
         return {type.of.fmt} if is_number(type.of) else _numbers_in(type.of)
     return set() if isinstance(type, Kind) else set[str]().union(*(_numbers_in(spec_of(field).type) for field in attrs.fields(type)))
@@ -110,7 +113,7 @@ class _Encode:
 
     def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
         self.version, self.flexible, self.put = version, flexible, "put"
-        self.run: list[tuple[str, str]] = []
+        self.run: list[tuple[str, str]] = []  # (expression, struct letters) of neighbours that one `struct` call will pack
         self.src = src = _Source("def encode(obj):")
         src("out = []; parts = []; put = parts.append")
         self.struct("obj", cls)
@@ -136,7 +139,7 @@ class _Encode:
             self.tags(expr, tagged)
 
     def left_out(self, expr: str, cls: type, field: attrs.Attribute[Any]) -> None:
-        """Raise for a field that the version lacks, as Java does: better an error than a setting that silently does nothing."""
+        """Emit an error for a field that is set but absent in the version, as in Java: otherwise a setting would silently do nothing."""
         if spec_of(field).ignorable:
             return
         with self.src.block(f"if {self.differs(expr, field)}:"):
@@ -149,11 +152,11 @@ class _Encode:
         if isinstance(default, list):
             return f"{expr} or {expr} is None"
         name = self.src.constant("default", default)
-        return f"{expr} is not {name} and {expr} != {name}"
+        return f"{expr} is not {name} and {expr} != {name}"  # identity first: most fields have the default object itself
 
     def tags(self, expr: str, tagged: list[attrs.Attribute[Any]]) -> None:
         if not tagged:
-            self.run.append(("", "x"))
+            self.run.append(("", "x"))  # no tagged fields: a zero byte
             return
         self.flush()
         tags, before = self.src.fresh("tags"), self.put
@@ -234,6 +237,7 @@ class _Encode:
             src(f"{n} = {b}.nbytes if {b}.__class__ is memoryview else len({b})")
             self.length(n, "i")
             self.flush()
+            # Records are a buffer of their own, so that they are not copied. (In a flexible version `n` is the length plus 1.)
             with src.block(f"if {n} > {1 if self.flexible else 0}:"):
                 src(f"out.append(join(parts)); parts.clear(); out.append({b})")
 
@@ -268,8 +272,8 @@ class _Decode:
         self.version, self.flexible = version, flexible
         self.plain_bytes = not _holds_records(cls)
         self.words = False  # whether the field is text for people
-        self.run: list[tuple[str, str]] = []
-        self.run_label = ""
+        self.run: list[tuple[str, str]] = []  # (target, struct letters) of neighbours that one `struct` call will unpack
+        self.run_label = ""  # the label of the first of them
         self.src = _Source("def decode(buf, view, pos, end, room, say=str):")
         for fmt in sorted(_numbers_in(cls)):
             self.src(f"known_{fmt} = {{}}")
@@ -294,7 +298,7 @@ class _Decode:
         self.run.append((target, fmt))
 
     def struct(self, var: str, cls: type) -> None:
-        """Structs are filled field by field; a value, which is frozen, is built at the end from local variables."""
+        """Emit the fields of `cls`. A struct is filled field by field; a value, which is frozen, is built at the end from locals."""
         inline, tagged, absent = fields_at(cls, self.version)
         frozen = "__setattr__" in vars(cls)
         self.src(f"{var} = {self.src.constant('cls', cls)}" if frozen else f"{var} = new({self.src.constant('cls', cls)})")
@@ -379,7 +383,7 @@ class _Decode:
             self.src(f"{var} = {item}")
 
     def length(self, fmt: str) -> str:
-        """Read a length prefix into a new variable; null is -1."""
+        """Emit the reading of a length prefix into a new variable, and return the variable's name; null is -1."""
         n = self.src.fresh("n")
         self.fixed(n, "B" if self.flexible else fmt)
         self.flush()
@@ -403,7 +407,7 @@ class _Decode:
         with self.unless_null(var, n, nullable=nullable):
             self.src(f"{stop} = pos + {n}")
             heavy = "" if kind is records else f" or (room := room - {n}{f' * {WIDEST}' if kind is string else ''}) < 0"
-            self.src(f"if not pos <= {stop} <= end{heavy}: bad_length({n}, end - pos)")
+            self.src(f"if not pos <= {stop} <= end{heavy}: bad_length({n}, end - pos)")  # `pos <= stop` fails for a negative length
             text = self.piece(kind, f"pos:{stop}")
             self.src(f"{var} = {f'say({text})' if self.words else text}; pos = {stop}")
 
@@ -431,7 +435,7 @@ class _Decode:
         return None
 
     def numbers(self, var: str, kind: Kind, *, nullable: bool) -> None:
-        """A short array that was read before is found by its bytes, with those of its length, and needs no checks."""
+        """Emit the reading of an array of numbers. A short array that was read before is found by its bytes, with its length, unchecked."""
         self.flush()
         src, known = self.src, f"known_{kind.fmt}"
         read = src.constant("read", NUMBERS[kind.fmt, self.flexible])
@@ -456,7 +460,7 @@ def _flexibility(cls: Any, version: int) -> bool:
 
 @functools.cache
 def encoder(cls: Any, version: int) -> Encoder:
-    """The encode function of `cls` at `version`, compiled on first use. UnsupportedVersion if there is no such version."""
+    """The encode function of `cls` at `version`, which the first call compiles. UnsupportedVersion if there is no such version."""
     emitted = _Encode(cls, version, flexible=_flexibility(cls, version))
     function: Encoder = emitted.src.function(f"{cls.__name__} v{version} encode")
     return function
@@ -464,7 +468,7 @@ def encoder(cls: Any, version: int) -> Encoder:
 
 @functools.cache
 def decoder(cls: Any, version: int) -> tuple[Decoder, bool]:
-    """The decode function of `cls` at `version`, compiled on first use, and whether it needs a memoryview for records."""
+    """(the decode function of `cls` at `version`, which the first call compiles; whether it needs a memoryview for records)."""
     emitted = _Decode(cls, version, flexible=_flexibility(cls, version))
     function: Decoder = emitted.src.function(f"{cls.__name__} v{version} decode")
     return function, not emitted.plain_bytes

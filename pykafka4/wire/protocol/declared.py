@@ -1,4 +1,4 @@
-"""Imports every module that declares messages: `schema.REQUESTS` is complete afterwards.
+"""Imports every module that declares messages. Afterwards `schema.REQUESTS` is complete.
 
 A client imports only the modules whose messages it sends, because declaring all of them takes a tenth of a second. The broker side, which
 decodes any request, needs them all.

@@ -1,6 +1,7 @@
-"""What emitted code calls. Rule: no length is used before it is checked against the bytes left, here as in the code of `compiler.py`.
+"""Reads lengths of several bytes, unknown tags and arrays of numbers for the code that `compiler` emits, and raises its errors.
 
-Functions for what is rare, or the same in every message: lengths of several bytes, unknown tags, arrays of numbers, and errors.
+Invariant: no length is used before it is checked against the bytes left. Emitted code calls these functions in rare cases, and for work
+that is the same in every message.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from pykafka4.wire.protocol.weight import LIST, MAX_DECODED, NUMBER, REMEMBERED
 
 __all__ = ["MAX_ELEMENTS", "MAX_TAGS", "NAMES", "NUMBERS", "PACKERS", "TABLE", "read_uvarint", "uvarint"]
 
-MAX_ELEMENTS: Final = 1_000_000  # Kafka 4.4 has the same limit
+MAX_ELEMENTS: Final = 1_000_000  # maximum length of an array; Kafka 4.4 has the same limit
 MAX_TAGS: Final = 10_000
-TABLE: Final = 32  # arrays shorter than this have a prepared struct
+TABLE: Final = 32  # arrays of numbers shorter than this have a prepared struct
 _MAX_STRING: Final = 0x7FFF
 
 
 def uvarint(n: int) -> bytes:
-    """A number from 0 on as an unsigned varint, as Kafka and protocol buffers have it."""
+    """`n`, which is at least 0, as an unsigned varint of Kafka and of protocol buffers."""
     if n < 0x80:
         return _ONE_BYTE[n]
     if n < 0x4000:
@@ -45,7 +46,7 @@ def _string_prefix(n: int) -> bytes:
 
 
 def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """The rest of a uvarint whose `first` byte is not the last."""
+    """Read the rest of a uvarint, whose `first` byte is not its last; returns the number and the position after it."""
     n = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -59,7 +60,7 @@ def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
 
 
 def read_uvarint(buf: Any, pos: int) -> tuple[int, int]:
-    """The uvarint at `pos` and the position after it. IndexError at the end of the bytes, DecodeError over 32 bits."""
+    """(the uvarint at `pos`, the position after it). IndexError at the end of the bytes, DecodeError for more than 32 bits."""
     first = buf[pos]
     return (first, pos + 1) if first < 0x80 else _more(buf, pos + 1, first)
 
@@ -103,7 +104,7 @@ def _absent(owner: str, name: str, version: int) -> NoReturn:
 
 
 def _skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
-    """The position after tagged fields that the class does not have; `count` is the first byte of their number, which is not zero."""
+    """Skip tagged fields that the class does not have. `count` is the first byte of their number, which is not zero."""
     if count > 127:
         count, pos = _more(buf, pos, count)
     if count > MAX_TAGS or count * 2 > end - pos:
@@ -122,9 +123,10 @@ def _skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
 
 
 def _numbers_reader(fmt: str, *, flexible: bool) -> Callable[..., tuple[list[Any] | None, int, int]]:
-    """A function that reads an array of numbers with its length: `(list or None, position after it, room left)`.
+    """Make a function that reads an array of numbers with its length; its result is (list or None, position after it, room left).
 
-    Thousands of partitions share a few replica lists. So short ones are kept in `known`, under their bytes, and are used again.
+    Thousands of partitions share a few replica lists. So the function keeps short arrays in `known`, by their bytes, and returns the same
+    list for the same bytes.
     """
     size, table, length = struct.calcsize(fmt), _UNPACKERS[fmt], struct.Struct(">i")
 
@@ -156,13 +158,13 @@ def _numbers_reader(fmt: str, *, flexible: bool) -> Callable[..., tuple[list[Any
 
 
 def _flat(value: Any) -> Any:
-    """`value` as a buffer whose `len` is its number of bytes; TypeError for strings and numbers."""
+    """`value` as a buffer whose `len` is its number of bytes; TypeError for a str or a number."""
     return value if isinstance(value, bytearray) else memoryview(value).cast("B")
 
 
 @functools.lru_cache(maxsize=4096)
 def _uuid(data: bytes) -> UUID:
-    """Cached, as topic ids repeat in every fetch, and building a UUID costs ten times as much as a look-up."""
+    """The UUID of 16 bytes. Cached, as topic ids repeat in every Fetch, and a new UUID costs ten times as much as a look-up."""
     return UUID(bytes=data)
 
 

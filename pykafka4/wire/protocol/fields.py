@@ -1,4 +1,4 @@
-"""Fields of Kafka messages. Rule: a field's wire format is declared once, beside its Python type, for all versions."""
+"""Declares fields of messages. Invariant: a field's wire format is declared once, beside its Python type, for all versions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Versions(NamedTuple):
 
 @attrs.frozen
 class Kind:
-    """A primitive type. `fmt` is its struct letter; where `size` is 0, the letter of its non-flexible length prefix."""
+    """A primitive type. `fmt` is its struct letter; if `size` is 0, the letter of its length prefix in versions that are not flexible."""
 
     name: str
     fmt: str
@@ -82,7 +82,7 @@ string, bytestring, records = Kind("string", "h", 0, ""), Kind("bytes", "i", 0, 
 
 
 class array(NamedTuple):  # noqa: N801 - reads as a type in declarations
-    """The type of a field that is an array of `of`."""
+    """The type of a field that is an array of values of the type `of`."""
 
     of: Any
 
@@ -93,7 +93,7 @@ Fields: TypeAlias = "list[attrs.Attribute[Any]]"
 
 @attrs.frozen
 class Spec:
-    """How one field is encoded. An `ignorable` field is left out silently if the version does not have it."""
+    """The encoding of one field. An `ignorable` field is left out silently if the version does not have it."""
 
     type: WireType
     versions: Versions
@@ -128,10 +128,10 @@ def wire(
 ) -> Any:
     """Declare a field: its wire type, the versions that have it, those that allow null, its tag and the versions that tag it.
 
-    A `secret` one is not shown by `repr`. `words` are text for people: `decode` passes them through its `say`.
+    `repr` does not show a `secret` field. A field with `words` is text for people: `decode` passes it through its `say`.
 
-    Without `default`, Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
-    The type of a field that is one struct must be a `@value` class, because its default is shared by all messages that lack the field.
+    Without `default` the field has Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
+    The type of a field that is one struct must be a `@value` class, because all messages that lack the field share its default.
     """
     has = Versions.parse(versions)
     tags = Versions.parse(tagged) if tagged is not None else has if tag is not None else Versions.parse(None)
@@ -141,19 +141,19 @@ def wire(
 
 
 def spec_of(attribute: attrs.Attribute[Any]) -> Spec:
-    """The spec of an attrs attribute declared with `wire`."""
+    """The Spec of an attrs attribute that was declared with `wire`."""
     spec: Spec = attribute.metadata["wire"]
     return spec
 
 
 def default_of(attribute: attrs.Attribute[Any]) -> Any:
-    """The default value; a fresh list for arrays."""
+    """The default value of a field; for an array a new list."""
     default: Any = attribute.default
     return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
 
 
 def fields_at(cls: type, version: int) -> tuple[Fields, Fields, Fields]:
-    """The fields of `cls` at `version`: in line, tagged (by tag), absent."""
+    """(fields in line, tagged fields by tag, absent fields) of `cls` at `version`."""
     inline: Fields = []
     tagged: Fields = []
     absent: Fields = []

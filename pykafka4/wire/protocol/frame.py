@@ -1,4 +1,7 @@
-"""Frames. Rule: four bytes of size, a header, a message; a size is accepted only up to a limit, and other protocols are named."""
+"""Encodes and decodes frames: four bytes of size, a header, a message. Invariant: a size is accepted only up to a limit.
+
+A peer that speaks another protocol sends bytes that are no valid size; the error names that protocol if its first bytes are known.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,9 @@ __all__ = [
     "frame_size",
 ]
 
-MAX_FRAME = 100 * 1024 * 1024  # the default of `receive_message_max_bytes`
+MAX_FRAME = 100 * 1024 * 1024  # bytes; the default of `receive_message_max_bytes`
 SIZE = struct.Struct(">i")
-USUAL_VERSIONS = 4096  # bytes of an ApiVersions response that is kept; those of Kafka 4.4 have about 500
+USUAL_VERSIONS = 4096  # maximum bytes of an ApiVersions response that is kept; Kafka 4.4 sends about 500
 _REQUEST_HEADER = struct.Struct(">hhih")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = BY_NAME["UNSUPPORTED_VERSION"].code
@@ -53,7 +56,7 @@ class FrameTooLarge(DecodeError):
 
 
 class PeerSpeaksTls(DecodeError):
-    """What came is TLS."""
+    """The peer speaks TLS, although the connection is not encrypted."""
 
     def __init__(self) -> None:
         super().__init__(_TLS)
@@ -61,7 +64,7 @@ class PeerSpeaksTls(DecodeError):
 
 @attrs.frozen
 class RequestHeader:
-    """The header of every request. `client_id` is None if the client sent none."""
+    """The header of every request. `client_id` is None if the client sent no id."""
 
     api_key: int
     version: int
@@ -73,10 +76,7 @@ class RequestHeader:
 
 
 def encode_request(message: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """A whole request, size and header included; `records` fields stay separate buffers.
-
-    Raises what `encode` raises.
-    """
+    """Encode a whole request, with size and header; `records` fields stay separate buffers. Raises the errors of `encode`."""
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     tags = b"\0" if version in message.flexible else b""
@@ -84,13 +84,13 @@ def encode_request(message: Request[Any], version: int, correlation_id: int, cli
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer]:
-    """A whole response, as a broker sends it."""
+    """Encode a whole response, as a broker sends it."""
     tags = b"\0" if _response_has_tags(type(message), version) else b""
     return _framed(SIZE.pack(correlation_id) + tags, encode(message, version))
 
 
 def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
-    """Prepend the total size and `head` to the first buffer, which is small: `encode` joins up to the first records."""
+    """Prepend the total size and `head` to the first buffer, which is small: it has the bytes before the first `records` field."""
     size = len(head)
     for buffer in buffers:
         size += buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
@@ -98,7 +98,7 @@ def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
 
 
 def _response_has_tags(response: type[Response], version: int) -> bool:
-    """False for ApiVersions: its response is sent before both sides know each other's versions, so the header has never changed."""
+    """Whether the response's header has tagged fields. Not for ApiVersions: its response precedes any knowledge of versions (KIP-511)."""
     return version in response.flexible and response is not ApiVersionsResponse
 
 
@@ -106,9 +106,9 @@ def _response_has_tags(response: type[Response], version: int) -> bool:
 
 
 def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
-    """The size in the first four bytes of `head`. DecodeError if it is negative or over `limit`, naming the protocol if known.
+    """The size in the first four bytes of `head`. DecodeError if it is negative or over `limit`, naming the peer's protocol if known.
 
-    FrameTooLarge if the peer may be a broker, PeerSpeaksTls if it most likely is one.
+    FrameTooLarge if the peer may be a broker, PeerSpeaksTls if the peer most likely is a broker with TLS.
     """
     (size,) = SIZE.unpack_from(head)
     if 0 <= size <= limit:
@@ -131,7 +131,7 @@ def correlation_of(frame: Buffer) -> int:
 def decode_response(
     request_class: type[Request[ResponseT]], version: int, frame: Buffer, say: Callable[[str], str] = str
 ) -> tuple[int, ResponseT]:
-    """Correlation id and response in `frame` (without its size prefix). DecodeError for anything else. `say`: see `schema.decode`."""
+    """(correlation id, response) in `frame`, which has no size prefix. DecodeError for other bytes. `say`: see `schema.decode`."""
     correlation_id = correlation_of(frame)
     response: Any = request_class.response
     if response is ApiVersionsResponse:
@@ -142,7 +142,9 @@ def decode_response(
 
 
 def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
-    """A broker that does not know our version responds in version 0, or in another form: only the error code is reliable."""
+    """Decode an ApiVersions response. A broker that does not know `version` responds in version 0 or another form: only its error code is
+    reliable, so an undecodable response becomes one with that code alone.
+    """
     (code,) = _unpack(_ERROR_CODE, body, 0)
     if code != _UNSUPPORTED_VERSION:
         return decode(ApiVersionsResponse, version, body)
@@ -154,13 +156,14 @@ def _decode_api_versions(version: int, body: bytes) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION)
 
 
-_known_api_versions = lru_cache(maxsize=16)(_decode_api_versions)  # the brokers of a cluster send the same; nobody changes the message
+# The brokers of a cluster send the same bytes, and a decoded message is never changed, so connections can share one.
+_known_api_versions = lru_cache(maxsize=16)(_decode_api_versions)
 
 
 def decode_request(frame: Buffer, *, whole: bool = True) -> tuple[RequestHeader, Request[Any]]:
-    """Header and request in `frame` (without its size prefix), as a broker reads it. Unless `whole`, bytes after the request are ignored.
+    """(header, request) in `frame`, which has no size prefix, as a broker reads it. Unless `whole`, bytes after the request are ignored.
 
-    An ApiVersions request of an unknown version is returned empty, so that it can be answered with UNSUPPORTED_VERSION.
+    An ApiVersions request of an unknown version is returned empty, so that the broker can answer it with UNSUPPORTED_VERSION.
     """
     api_key, version, correlation_id, length = _unpack(_REQUEST_HEADER, frame, 0)
     client_id, pos = _client_id(frame, _REQUEST_HEADER.size, length)
@@ -196,7 +199,7 @@ def _unpack(layout: struct.Struct, frame: Buffer, pos: int) -> tuple[Any, ...]:
 
 
 def _skip_tags(frame: Buffer, pos: int) -> int:
-    """Skip the tagged fields of a header; none are known."""
+    """Skip the tagged fields of a header, none of which is known; return the position after them."""
     view = memoryview(frame)
     try:
         count, pos = read_uvarint(view, pos)
@@ -251,6 +254,8 @@ def explain_bad_frame(first_bytes: bytes) -> str | None:
 
 
 def explain_bad_rest(rest: bytes) -> str | None:
-    """The same by what follows the first five bytes, where somebody else has read these. Less certain: servers choose their words."""
+    """The protocol of the peer, guessed from the bytes after the first five, if TLS has read these. Less certain than `explain_bad_frame`:
+    servers choose their words.
+    """
     name = next((name for pattern, name in _RESTS if re.search(pattern, rest)), None)
     return None if name is None else f"the peer speaks {name}, not Kafka; is the port right?"

@@ -1,4 +1,4 @@
-"""Messages about access control lists. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages about access control lists. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of administration. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages that administer topics, groups and offsets. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
 
 @response(api_key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse(Response):
-    """The new low watermarks."""
+    """The new low watermark of each partition."""
 
     @struct
     class Topic:
@@ -194,7 +194,7 @@ class DescribeClusterRequest(Request[DescribeClusterResponse]):
 
 @response(api_key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse(Response):
-    """The groups this broker coordinates."""
+    """The groups that this broker coordinates."""
 
     @struct
     class Group:
@@ -210,7 +210,7 @@ class ListGroupsResponse(Response):
 
 @request(api_key=16, versions="0-5", flexible="3+")
 class ListGroupsRequest(Request[ListGroupsResponse]):
-    """Ask a broker for the groups it coordinates."""
+    """Ask a broker for the groups that it coordinates."""
 
     states_filter: list[str] = wire(array(string), "4+")
     types_filter: list[str] = wire(array(string), "5+")
@@ -291,7 +291,7 @@ class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
 
 @response(api_key=47, versions="0")
 class OffsetDeleteResponse(Response):
-    """The result for each partition; `error_code` is that of the whole request."""
+    """The result for each partition; the outer `error_code` is the result of the whole request."""
 
     @struct
     class Topic:

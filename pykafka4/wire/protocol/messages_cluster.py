@@ -1,4 +1,4 @@
-"""Messages that every client sends. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages that every client sends. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse(Response):
-    """The API versions that the broker supports. With UNSUPPORTED_VERSION it has the v0 format, whatever version was requested."""
+    """The API versions that the broker supports. With UNSUPPORTED_VERSION the response has the format of v0."""
 
     @struct
     class Api:
@@ -41,7 +41,7 @@ class ApiVersionsResponse(Response):
 
 @request(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    """Ask for a broker's API versions. From v5 on, the broker may return REBOOTSTRAP_REQUIRED if the ids are not its own."""
+    """Ask for a broker's API versions. From v5 on the broker may return REBOOTSTRAP_REQUIRED if the ids are not its own."""
 
     client_software_name: str = wire(string, "3+", ignorable=True)
     client_software_version: str = wire(string, "3+", ignorable=True)
@@ -51,7 +51,7 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
 
 @response(api_key=3, versions="0-13", flexible="9+")
 class MetadataResponse(Response):
-    """The cluster as one broker sees it."""
+    """Brokers, topics and leaders, as one broker knows them."""
 
     @struct
     class Broker:
@@ -90,7 +90,7 @@ class MetadataResponse(Response):
 
 @request(api_key=3, versions="0-13", flexible="9+")
 class MetadataRequest(Request[MetadataResponse]):
-    """Ask for brokers, leaders and topic ids. `topics=None` requests all topics (v1+); at v0 an empty list does.
+    """Ask for brokers, leaders and topic ids. `topics=None` requests all topics (v1+); at v0 an empty list requests all.
 
     Before v4 the broker alone decides whether it creates missing topics, and `allow_auto_topic_creation=False` is ignored. (Kafka's own
     client refuses to send such a request.)
@@ -109,7 +109,7 @@ class MetadataRequest(Request[MetadataResponse]):
 
 @response(api_key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Response):
-    """The coordinators; up to v3 one, in the top-level fields."""
+    """The coordinators; up to v3 a single one, in the top-level fields."""
 
     @struct
     class Coordinator:

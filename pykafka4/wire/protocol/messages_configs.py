@@ -1,4 +1,4 @@
-"""Messages about options of topics and brokers. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages about options of topics, brokers and others. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Response):
-    """The options and where each value comes from."""
+    """The options, with the source of each value."""
 
     @struct
     class Resource:
@@ -91,7 +91,7 @@ class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
 
 @response(api_key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(Response):
-    """The resources."""
+    """The resources that have options."""
 
     @struct
     class ConfigResource:

@@ -1,4 +1,7 @@
-"""Messages that read records and find offsets. Rule: fields, versions and tags are Kafka's own JSON; `records` are passed on unchanged."""
+"""Declares the messages that read records and find offsets. Fields, versions and tags are Kafka's own; a test compares them.
+
+`records` fields are passed on unchanged.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=1, versions="3-18", flexible="12+")
 class FetchResponse(Response):
-    """Raw record batches. The last one of a partition may be cut short by `partition_max_bytes`."""
+    """Record batches, undecoded. `partition_max_bytes` may cut the last batch of a partition short."""
 
     @struct
     class Topic:
@@ -69,7 +72,7 @@ class FetchResponse(Response):
 
 @request(api_key=1, versions="3-18", flexible="12+", since="0.10.1")
 class FetchRequest(Request[FetchResponse]):
-    """Ask for records; a session (v7+) lists only what changed since the last request. v3 is for brokers before 0.11."""
+    """Ask for records; in a session (v7+) a request names only partitions that changed since the last. v3 is for brokers before 0.11."""
 
     @value
     class ReplicaState:
@@ -115,7 +118,7 @@ class FetchRequest(Request[FetchResponse]):
 
 @response(api_key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse(Response):
-    """The first offset with at least the requested timestamp, -1 if there is none."""
+    """The first offset with at least the requested timestamp; -1: no record has one."""
 
     @struct
     class Topic:
@@ -157,7 +160,7 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
 
 @response(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Response):
-    """The end offset of the largest epoch up to the requested one."""
+    """The end offset of the requested leader epoch, or of the highest one below it."""
 
     @struct
     class Topic:
@@ -177,7 +180,7 @@ class OffsetForLeaderEpochResponse(Response):
 
 @request(api_key=23, versions="0-4", flexible="4+", since="0.11")
 class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
-    """Ask where a leader epoch ended. Below v2 there is no fencing; brokers from 4.0 accept v2 and up only."""
+    """Ask for the end offset of a leader epoch. v0 and v1 have no fencing; brokers from 4.0 on accept only v2 and later."""
 
     @struct
     class Topic:

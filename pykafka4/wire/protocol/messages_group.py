@@ -1,4 +1,4 @@
-"""Messages of consumer groups and their coordinators. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages of consumer groups and their coordinators. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykafka4.wire.protocol.schema import Data, Request, Response, data, request
 
 @response(api_key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse(Response):
-    """The generation joined; only the leader gets `members`."""
+    """The generation that the member has joined; only the leader gets `members`."""
 
     @struct
     class Member:
@@ -61,7 +61,7 @@ class SyncGroupResponse(Response):
 
 @request(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupRequest(Request[SyncGroupResponse]):
-    """The leader sends the assignments of all members, the others send none."""
+    """Ask for the assignment of this member. The leader sends the assignments of all members, the others send none."""
 
     @struct
     class Assignment:
@@ -79,7 +79,7 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
 
 @response(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Response):
-    """Tells the member of a rebalance through `error_code`."""
+    """The result: REBALANCE_IN_PROGRESS as `error_code` tells the member to join again."""
 
     throttle_time_ms: int = wire(int32, "1+", ignorable=True)
     error_code: int = wire(int16)
@@ -112,7 +112,7 @@ class LeaveGroupResponse(Response):
 
 @request(api_key=13, versions="0-5", flexible="4+")
 class LeaveGroupRequest(Request[LeaveGroupResponse]):
-    """Leave; up to v2 one member, from v3 a list."""
+    """Leave a classic group: up to v2 one member, from v3 on a list of members."""
 
     @struct
     class Member:
@@ -146,7 +146,7 @@ class OffsetCommitResponse(Response):
 
 @request(api_key=8, versions="2-10", flexible="8+")
 class OffsetCommitRequest(Request[OffsetCommitResponse]):
-    """Commit offsets. From v10, topics are identified by id."""
+    """Commit offsets. From v10 on topics have their ids instead of names."""
 
     @struct
     class Topic:
@@ -171,7 +171,7 @@ class OffsetCommitRequest(Request[OffsetCommitResponse]):
 
 @response(api_key=9, versions="1-10", flexible="6+")
 class OffsetFetchResponse(Response):
-    """Committed offsets, -1 if there is none."""
+    """Committed offsets; -1: none is committed."""
 
     @struct
     class Topic:
@@ -214,7 +214,7 @@ class OffsetFetchResponse(Response):
 
 @request(api_key=9, versions="1-10", flexible="6+")
 class OffsetFetchRequest(Request[OffsetFetchResponse]):
-    """Ask for committed offsets, from v8 of many groups. `topics=None` means all topics (v2+)."""
+    """Ask for committed offsets, from v8 on of several groups. `topics=None` means all topics (v2+)."""
 
     @struct
     class Topic:
@@ -278,7 +278,7 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
 
 @response(api_key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Response):
-    """The member epoch, and the assignment if it is another than in the last response."""
+    """The member epoch, and the assignment if it has changed since the last response."""
 
     @value
     class Assignment:
@@ -321,7 +321,7 @@ class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
 
 @data(versions="0-3")
 class ConsumerProtocolSubscription(Data):
-    """What a member subscribes to and owns; sent in `JoinGroupRequest.Protocol.metadata`."""
+    """The topics that a member subscribes to, and the partitions that it owns; sent in `JoinGroupRequest.Protocol.metadata`."""
 
     @struct
     class Topic:
@@ -337,7 +337,7 @@ class ConsumerProtocolSubscription(Data):
 
 @data(versions="0-3")
 class ConsumerProtocolAssignment(Data):
-    """What a member is assigned; sent in `SyncGroupRequest.Assignment.assignment`."""
+    """The assigned partitions of a member; sent in `SyncGroupRequest.Assignment.assignment`."""
 
     @struct
     class Topic:

@@ -1,4 +1,7 @@
-"""The message that writes records. Rule: fields, versions and tags are Kafka's own JSON; `records` are passed on unchanged."""
+"""Declares Produce, which writes records. Fields, versions and tags are Kafka's own; a test compares them.
+
+`records` fields are passed on unchanged.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=0, versions="3-13", flexible="9+")
 class ProduceResponse(Response):
-    """The result of each batch, with the new leader if it moved (v10+)."""
+    """The result of each batch, with the new leader if the partition has moved (v10+)."""
 
     @struct
     class Topic:
@@ -54,7 +57,7 @@ class ProduceResponse(Response):
 
 @request(api_key=0, versions="3-13", flexible="9+", since="0.11")
 class ProduceRequest(Request[ProduceResponse]):
-    """Record batches for partitions this broker leads. Brokers advertise v0-2 but reject them."""
+    """Write record batches to partitions that this broker leads. Brokers advertise v0 to v2, but reject them."""
 
     @struct
     class Topic:

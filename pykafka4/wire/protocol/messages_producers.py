@@ -1,4 +1,4 @@
-"""Messages about producers and transactions. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages about producers and transactions under way. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=61, versions="0", flexible="0+")
 class DescribeProducersResponse(Response):
-    """The producers of each partition."""
+    """The active producers of each partition."""
 
     @struct
     class Topic:
@@ -80,7 +80,7 @@ class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
 
 @response(api_key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse(Response):
-    """The transactions."""
+    """The transactions that the broker coordinates."""
 
     @struct
     class Transaction:

@@ -1,4 +1,4 @@
-"""Messages about replicas, leaders and brokers. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages about replicas, leaders, brokers and features. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ElectLeadersResponse(Response):
 
 @request(api_key=43, versions="0-2", flexible="2+", since="2.2")
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
-    """Elect leaders: the preferred ones (0), or any replica (1, data may be lost)."""
+    """Elect leaders: the preferred replicas (0), or any replica (1, data may be lost)."""
 
     @struct
     class Topic:
@@ -120,7 +120,7 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
 
 @response(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Response):
-    """The moves."""
+    """The replicas of each partition that moves, with those that are added and removed."""
 
     @struct
     class Topic:
@@ -256,7 +256,7 @@ class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
 
 @response(api_key=64, versions="0", flexible="0+")
 class UnregisterBrokerResponse(Response):
-    """The result."""
+    """The result of the removal."""
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
@@ -272,7 +272,7 @@ class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
 
 @response(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Response):
-    """The partitions."""
+    """A page of partitions; `next_cursor` is the start of the next page, None after the last one."""
 
     @struct
     class Topic:

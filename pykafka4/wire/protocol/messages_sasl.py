@@ -1,4 +1,4 @@
-"""Messages of authentication. Rule: what a mechanism sends and gets is never shown.
+"""Declares the messages of authentication. Invariant: the bytes that a mechanism sends and receives are never shown.
 
 Only clients that authenticate themselves import this module.
 """
@@ -20,14 +20,14 @@ class SaslHandshakeResponse(Response):
 
 @request(api_key=17, versions="0-1")
 class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
-    """Begin to authenticate, or to authenticate again. With v1 the messages of the mechanism follow in SaslAuthenticate."""
+    """Choose a mechanism, to begin the authentication or to repeat it. With v1 the mechanism's messages follow in SaslAuthenticate."""
 
     mechanism: str = wire(string)
 
 
 @response(api_key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Response):
-    """The broker's message to the mechanism, and how long the authentication is valid (0: as long as the connection)."""
+    """The broker's message to the mechanism, and the time for which the authentication is valid (0: as long as the connection)."""
 
     __reduce_ex__ = refuse
 

@@ -1,6 +1,7 @@
-"""Messages of share groups (KIP-932): membership, fetching and acknowledging records. Rule: as Kafka's definitions.
+"""Declares the messages of share groups (KIP-932): membership, fetching and acknowledging records.
 
-Version 0 was the early access of Kafka 4.0 and is gone. Version 2 (Kafka 4.2) has the acquire mode and renewals.
+Fields, versions and tags are Kafka's own; a test compares them. Version 0 was the early access of Kafka 4.0, which later brokers do not
+support. Version 2 (Kafka 4.2) has the acquire mode and renewals.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse(Response):
-    """The member epoch, and the assignment if it is another than in the last response."""
+    """The member epoch, and the assignment if it has changed since the last response."""
 
     @value
     class Assignment:
@@ -47,7 +48,7 @@ class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
 
 @struct
 class AcknowledgementBatch:
-    """Offsets to acknowledge: one type for each of them, or one for all. 0 gap, 1 accept, 2 release, 3 reject, 4 renew (v2+)."""
+    """Offsets to acknowledge, with one type for each, or one for all. 0: gap, 1: accept, 2: release, 3: reject, 4: renew (v2+)."""
 
     first_offset: int = wire(int64)
     last_offset: int = wire(int64)
@@ -74,7 +75,7 @@ class NodeEndpoint:
 
 @response(api_key=78, versions="1-2", flexible="0+")
 class ShareFetchResponse(Response):
-    """Records, and which of them this member has acquired. The records also contain others, of the same batches."""
+    """Record batches, and the offsets in them that this member has acquired. The batches may also have other records."""
 
     @struct
     class Topic:
@@ -115,7 +116,7 @@ class ShareFetchRequest(Request[ShareFetchResponse]):
         @struct
         class Partition:
             partition_index: int = wire(int32)
-            partition_max_bytes: int = wire(int32, "0")  # of the early access, which nobody speaks
+            partition_max_bytes: int = wire(int32, "0")  # only in the early access version
             acknowledgement_batches: list[AcknowledgementBatch] = wire(array(AcknowledgementBatch))
 
         topic_id: UUID = wire(uuid)
@@ -142,7 +143,7 @@ class ShareFetchRequest(Request[ShareFetchResponse]):
 
 @response(api_key=79, versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse(Response):
-    """Per partition, whether its acknowledgements were stored."""
+    """For each partition, whether its acknowledgements were stored."""
 
     @struct
     class Topic:
@@ -166,7 +167,7 @@ class ShareAcknowledgeResponse(Response):
 
 @request(api_key=79, versions="1-2", flexible="0+", since="4.1")
 class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
-    """Acknowledge records in an open session; epoch -1 closes the session and releases what is left."""
+    """Acknowledge records in an open session; epoch -1 closes the session, which releases the other acquired records."""
 
     @struct
     class Topic:
@@ -227,7 +228,7 @@ class ShareGroupDescribeResponse(Response):
 
 @request(api_key=77, versions="1", flexible="0+", since="4.1")
 class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse]):
-    """Ask a coordinator for share groups."""
+    """Ask a coordinator for the state and members of share groups."""
 
     group_ids: list[str] = wire(array(string))
     include_authorized_operations: bool = wire(boolean)

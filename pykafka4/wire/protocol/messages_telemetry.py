@@ -1,4 +1,4 @@
-"""Messages of client telemetry (KIP-714). Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages of client metrics (KIP-714). Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response
 
 @response(api_key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse(Response):
-    """The metrics, and how often to push them."""
+    """The requested metrics, and the interval in which clients push them."""
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
@@ -25,14 +25,14 @@ class GetTelemetrySubscriptionsResponse(Response):
 
 @request(api_key=71, versions="0", flexible="0+", since="3.7 with KRaft")
 class GetTelemetrySubscriptionsRequest(Request[GetTelemetrySubscriptionsResponse]):
-    """Ask which metrics the cluster wants."""
+    """Ask for the metrics that the cluster requests from clients."""
 
     client_instance_id: UUID = wire(uuid)
 
 
 @response(api_key=72, versions="0", flexible="0+")
 class PushTelemetryResponse(Response):
-    """The result."""
+    """The result of the push."""
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
@@ -40,7 +40,7 @@ class PushTelemetryResponse(Response):
 
 @request(api_key=72, versions="0", flexible="0+", since="3.7 with KRaft")
 class PushTelemetryRequest(Request[PushTelemetryResponse]):
-    """Push metrics."""
+    """Push metrics, compressed or not, in the format of OpenTelemetry."""
 
     client_instance_id: UUID = wire(uuid)
     subscription_id: int = wire(int32)

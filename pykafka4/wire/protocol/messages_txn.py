@@ -1,4 +1,4 @@
-"""Messages of producer ids and transactions. Rule: fields, versions and tags are Kafka's own JSON."""
+"""Declares the messages of producer ids and transactions. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=22, versions="0-5", flexible="2+")
 class InitProducerIdResponse(Response):
-    """The producer id and epoch to write with."""
+    """The producer id and epoch with which the producer writes."""
 
     throttle_time_ms: int = wire(int32, ignorable=True)
     error_code: int = wire(int16)
@@ -20,7 +20,7 @@ class InitProducerIdResponse(Response):
 
 @request(api_key=22, versions="0-5", flexible="2+", since="0.11")
 class InitProducerIdRequest(Request[InitProducerIdResponse]):
-    """Ask for a producer id, or (v3+) for the next epoch of the given one. v6 is unstable and left out."""
+    """Ask for a producer id, or (v3+) for the next epoch of the given id. v6 is unstable in Kafka and is left out."""
 
     transactional_id: str | None = wire(string, nullable="0+")
     transaction_timeout_ms: int = wire(int32)
@@ -66,7 +66,7 @@ class AddPartitionsToTxnResponse(Response):
 
 @request(api_key=24, versions="0-5", flexible="3+", since="0.11")
 class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
-    """Add partitions to the transaction before they are written to. Clients use v0 to v3 only; later versions are for brokers."""
+    """Add partitions to the transaction before records are written there. Clients use v0 to v3 only; later versions are for brokers."""
 
     Topic = _PartitionsToAdd
 
@@ -95,7 +95,7 @@ class AddOffsetsToTxnResponse(Response):
 
 @request(api_key=25, versions="0-4", flexible="3+", since="0.11")
 class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
-    """Add the partition of a group's offsets to the transaction. Not used from transaction.version 2 on (KIP-890)."""
+    """Add the partition of a group's offsets to the transaction. From transaction.version 2 on producers do not send it (KIP-890)."""
 
     transactional_id: str = wire(string)
     producer_id: int = wire(int64)
@@ -105,7 +105,7 @@ class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
 
 @response(api_key=26, versions="0-5", flexible="3+")
 class EndTxnResponse(Response):
-    """The transaction has ended, or will. From v5 on, the producer id and epoch for the next one (KIP-890)."""
+    """The result: the transaction has ended, or will end. From v5 on with the producer id and epoch for the next transaction (KIP-890)."""
 
     throttle_time_ms: int = wire(int32)
     error_code: int = wire(int16)
@@ -115,7 +115,7 @@ class EndTxnResponse(Response):
 
 @request(api_key=26, versions="0-5", flexible="3+", since="0.11")
 class EndTxnRequest(Request[EndTxnResponse]):
-    """Commit or abort the transaction. v5 and above only from transaction.version 2 on: they raise the epoch (KIP-890)."""
+    """Commit or abort the transaction. v5 and later, which raise the epoch, only from transaction.version 2 on (KIP-890)."""
 
     transactional_id: str = wire(string)
     producer_id: int = wire(int64)
@@ -125,7 +125,7 @@ class EndTxnRequest(Request[EndTxnResponse]):
 
 @response(api_key=28, versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse(Response):
-    """The result of each offset."""
+    """The result of the commit of each partition."""
 
     @struct
     class Topic:
@@ -144,7 +144,7 @@ class TxnOffsetCommitResponse(Response):
 
 @request(api_key=28, versions="0-6", flexible="3+", since="0.11")
 class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
-    """Commit offsets of a group with the transaction. v5 and above only from transaction.version 2 on; v6 identifies topics by id."""
+    """Commit offsets of a group with the transaction. v5 and later only from transaction.version 2 on; v6 has topic ids, not names."""
 
     @struct
     class Topic:

@@ -1,4 +1,4 @@
-"""Messages about users: credentials, quotas, tokens. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Declares the messages of credentials, quotas and delegation tokens. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
 
 @response(api_key=38, versions="1-3", flexible="2+")
 class CreateDelegationTokenResponse(Response):
-    """The token."""
+    """The new token."""
 
     error_code: int = wire(int16)
     principal_type: str = wire(string)
@@ -199,7 +199,7 @@ class RenewDelegationTokenResponse(Response):
 
 @request(api_key=39, versions="1-2", flexible="2+", since="2.0")
 class RenewDelegationTokenRequest(Request[RenewDelegationTokenResponse]):
-    """Put the end of a token off."""
+    """Renew a token: its end is put off."""
 
     hmac: bytes = wire(bytestring, secret=True)
     renew_period_ms: int = wire(int64)
@@ -224,7 +224,7 @@ class ExpireDelegationTokenRequest(Request[ExpireDelegationTokenResponse]):
 
 @response(api_key=41, versions="1-3", flexible="2+")
 class DescribeDelegationTokenResponse(Response):
-    """The tokens."""
+    """The tokens, with their secrets."""
 
     @struct
     class Token:

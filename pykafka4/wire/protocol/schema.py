@@ -1,7 +1,8 @@
-"""Schema. Rule: a message is declared once for all its versions; errors name `Class.field`, in both directions.
+"""Declares messages by decorators, encodes and decodes them. Invariant: a message is declared once for all its versions.
 
-`request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, its default is shared).
-Messages are created, filled and sent, or decoded and read: a decoded message is never changed.
+`request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, as messages share its
+default). Messages are created, filled and sent, or decoded and read: a decoded message is never changed, because arrays of numbers and
+whole responses may be shared. Errors name `Class.field`, in both directions.
 """
 
 from __future__ import annotations
@@ -105,18 +106,18 @@ _RESPONSES: dict[int, type[Response]] = {}
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """A part of a message, used in arrays."""
+    """Declare a part of a message that is an array element."""
     return _define(cls, attrs.define, None)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """A part of a message that is not in an array: immutable, because messages without it share one default."""
+    """Declare a part of a message outside arrays. It is immutable, because all messages that lack the part share one default."""
     return _define(cls, attrs.frozen, _hash)
 
 
 def _define(cls: type[T], define: Callable[..., Any], hash_: Callable[[Any], int] | None) -> type[T]:
-    """An attrs class with shared `repr` and comparison: compiling them for each class would take most of the import time."""
+    """Make an attrs class with shared `repr` and comparison: to compile these for each class would take most of the import time."""
     made: Any = cls
     made.__repr__, made.__eq__, made.__hash__ = _show, _equal, hash_
     defined: type[T] = define(
@@ -149,7 +150,7 @@ def _declare(cls: type[MessageT], versions: str, flexible: str) -> type[MessageT
 
 @dataclass_transform(kw_only_default=True)
 def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[ResponseT]], type[ResponseT]]:
-    """Declare the response to the request with this key."""
+    """Declare the response to the request with the key `api_key`, for Kafka's range of `versions` and of `flexible` versions (KIP-482)."""
 
     def declare(cls: type[ResponseT]) -> type[ResponseT]:
         made = _declare(cls, versions, flexible)
@@ -162,7 +163,7 @@ def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable
 
 @dataclass_transform(kw_only_default=True)
 def request(*, api_key: int, versions: str, flexible: str = "none", since: str = OLDEST) -> Callable[[type[T]], type[T]]:
-    """Declare a request. Its response is declared first. `since`: the first release whose brokers take the lowest version."""
+    """Declare a request, after its response. `since` is the first release of Kafka whose brokers take the lowest version."""
 
     def declare(cls: Any) -> Any:
         made = _declare(cls, versions, flexible)
@@ -198,6 +199,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
     function = encoder(cls, version)
     try:
         return function(message)
+    # Values are not checked before: a second look at every field would cost each message time, and nearly all are valid.
     except (_struct.error, AttributeError, TypeError, ValueError, OverflowError) as error:
         reason = next(_misfits(message, version, cls.__name__), None)
         if reason is None:
@@ -206,12 +208,12 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def encode_data(message: Data, version: int) -> bytes:
-    """`message` prefixed with its version, as in `bytes` fields of other messages."""
+    """Encode `message` after its version, for a `bytes` field of another message."""
     return b"".join([version.to_bytes(2, "big"), *encode(message, version)])
 
 
 def _misfits(part: Any, version: int, path: str) -> Iterator[str]:
-    """The reasons why `part` cannot be encoded, searched for only after encoding failed."""
+    """The reasons why `part` cannot be encoded. They are searched only after the encoding has failed."""
     inline, tagged, _ = fields_at(type(part), version)
     for field in inline + tagged:
         spec = spec_of(field)
@@ -285,11 +287,12 @@ _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
 
 
 def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *, whole: bool = True, say: Say = str) -> MessageT:
-    """The message in `buffer[start:]`: all of it if `whole`. `records` fields are memoryviews into `buffer`, everything else is copied.
+    """Decode the message in `buffer[start:]`, which has nothing else if `whole`. `records` fields are memoryviews into `buffer`; everything
+    else is copied.
 
-    `say` filters text for people, such as an error message: what it returns is in the message.
+    `say` filters text for people, such as an error message: its result is in the decoded message.
 
-    Raises DecodeError, naming `Class.field`, for anything that is not this message at this version.
+    Raises DecodeError, naming `Class.field`, for bytes that are not this message at this version.
     """
     emitted: Any = cls
     function, has_records = decoder(emitted, version)
@@ -314,14 +317,17 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
 
 
 def _copied(cls: type[Message], version: int, view: memoryview) -> bytes:
-    """Decoding strings from bytes takes half the time."""
+    """The bytes of `view`: to decode strings from bytes takes half the time that a memoryview takes."""
     if len(view) > MAX_DECODED:
         raise DecodeError(f"{cls.__name__} v{version}: {len(view)} bytes; the limit for a message without records is {MAX_DECODED}")
     return bytes(view)
 
 
 def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
-    """Data prefixed with its version. A newer version is read as our newest, extra bytes are ignored: later versions only add fields."""
+    """Decode data after its version. A newer version is read as the newest declared one, and extra bytes are ignored.
+
+    Later versions only add fields at the end.
+    """
     whole = bytes(memoryview(buffer))
     given = int.from_bytes(whole[:2], "big", signed=True)
     if len(whole) < 2 or given < cls.versions.lo:

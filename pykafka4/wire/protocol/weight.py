@@ -1,8 +1,8 @@
-"""Weight: the bytes of memory that a decoded value takes. Rule: memory for a decoded message is limited before it is allocated.
+"""Computes the weight of decoded values, which is their memory in bytes. Invariant: memory is limited before it is allocated.
 
 An empty topic takes three bytes in a frame, but about a hundred in memory, so a limit on the size of the frame is not enough. The decode
-functions that `compiler` generates subtract the weight of all elements of an array from a budget before they create the first one. Weights
-are sizes in CPython, rounded up as its allocator does; they are never too low.
+functions that `compiler` generates subtract the weight of all elements of an array from a budget before they create the first element.
+Weights are sizes in CPython, rounded up as its allocator does; they are never too low.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from pykafka4.wire.protocol.fields import (
 
 __all__ = ["LIST", "MAX_DECODED", "NUMBER", "REMEMBERED", "SLOT", "WIDEST", "is_number", "least_size", "weight"]
 
-# Bytes of memory for one decoded message. The other 4 of the documented 64 MiB are for fields outside arrays and strings.
+# Bytes of memory for one decoded message. The other 4 MiB of the documented 64 are for fields outside arrays and strings.
 MAX_DECODED: Final = 60 << 20
-LIST: Final = 64  # an empty list
-SLOT: Final = 16  # per item of a list: two pointers, because a list that grows may be copied
-NUMBER: Final = 48  # per item of an array of numbers: the number, its slot, and its slot in the unpacked tuple
-REMEMBERED: Final = 320  # an array of numbers in the cache that equal arrays share: the list, its bytes as the key, and the dict entry
+LIST: Final = 64  # bytes of an empty list
+SLOT: Final = 16  # bytes per item of a list: two pointers, because a list that grows may be copied
+NUMBER: Final = 48  # bytes per item of an array of numbers: the number, its slot, and its slot in the unpacked tuple
+REMEMBERED: Final = 320  # bytes of an array of numbers that equal arrays share: the list, its bytes as the key, and the dict entry
 WIDEST: Final = 4  # bytes of memory per encoded byte of a string: with one emoji in it, CPython stores every character in four bytes
 _GC, _INT = 16, 32
 _KINDS: Final = {boolean: 0, int64: 48, float64: 24, uuid: 128, string: 64, bytestring: 48, records: 192}
@@ -51,7 +51,7 @@ def weight(type: WireType, version: int) -> int:
 
 
 def is_number(type: WireType) -> bool:
-    """Whether arrays of this type are unpacked in one call."""
+    """Whether an array of this type is an array of numbers, which one `struct` call unpacks."""
     return isinstance(type, Kind) and type.fixed and type is not uuid
 
 
@@ -70,7 +70,7 @@ def _rounded(size: int) -> int:
 
 
 def least_size(type: WireType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a value of this type takes in a frame: a larger element count than fits is rejected before any allocation."""
+    """The fewest bytes that a value of this type takes in a frame. A count of more elements than fit is rejected before any allocation."""
     if isinstance(type, Kind) and type.fixed:
         return type.size
     if isinstance(type, (array, Kind)):
