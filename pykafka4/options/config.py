@@ -231,7 +231,7 @@ def _check_partitioner(_: object, attribute: object, value: object) -> None:
 
 @attrs.frozen(kw_only=True)
 class ProducerConfig(ClientConfig):
-    """Options of producers, besides those of every client."""
+    """Options of producers, in addition to the options of every client."""
 
     acks: int = parsed(_acks, "all, 1, 0", "How many replicas must have written a record: all in-sync ones, the leader, none.", default=-1)
     enable_idempotence: bool | None = flag(None, "Brokers discard duplicates caused by retries. Default: on with acks=all, off otherwise.")
@@ -241,6 +241,7 @@ class ProducerConfig(ClientConfig):
     transaction_timeout_ms: float = millis(
         60_000, "The coordinator aborts a transaction that is open longer; at most the brokers' transaction.max.timeout.ms.", low=1
     )
+    # Kafka takes one batch for each partition in a request, so small batches limit the rate, and cost CPU on both sides.
     batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it reaches this size; buffers start small.", low=1024, high=64 * MIB)
     linger_ms: float | None = millis_or_off(
         5,
@@ -259,6 +260,7 @@ class ProducerConfig(ClientConfig):
     )
     batch_records: int | None = number_or_off(None, "records", "A batch is sent when it has so many records.", low=1)
     buffer_memory: int = number(64 * MIB, "bytes", "Memory that records may use while they wait for brokers.", low=64 * KIB, high=2**40)
+    # The records of a dead partition wait here, and must leave room for the other partitions.
     max_partition_bytes: int | None = number(
         None, "bytes", "How much of buffer_memory one partition may use. Default: a quarter.", low=4 * KIB, high=2**40
     )
@@ -358,7 +360,7 @@ class ProducerConfig(ClientConfig):
         if self.retries == 0 and (self.enable_idempotence or self.transactional_id is not None):
             other = "enable_idempotence=True" if self.transactional_id is None else f"transactional_id={self.transactional_id!r}"
             raise ConfigError(f"retries=0 with {other}: idempotence needs retries; set retries to 1 or more, or leave out {other}")
-        if self.enable_idempotence is None:  # the default depends on other options; the object is frozen after this method
+        if self.enable_idempotence is None:  # the default depends on other options; the class is frozen
             object.__setattr__(self, "enable_idempotence", self.acks == -1 and self.retries != 0)
             _warn_without_idempotence(self.client_id, self.acks)
         elif self.enable_idempotence and self.acks != -1:
@@ -395,7 +397,7 @@ class ProducerConfig(ClientConfig):
 
 @attrs.frozen(kw_only=True)
 class ConsumerConfig(ClientConfig):
-    """Options of consumers, besides those of every client."""
+    """Options of consumers, in addition to the options of every client."""
 
     group_id: str | None = text(None, "Consumer group; None: no group, no commits; `subscribe` reads all partitions of its topics.")
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
@@ -422,6 +424,7 @@ class ConsumerConfig(ClientConfig):
     max_poll_interval_ms: float = millis(
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
     )
+    # The default is eager, as in Java. With both names in all members, a group can change to the cooperative assignor one member at a time.
     partition_assignment_strategy: tuple[str | Assignor, ...] = parsed(
         _strategies,
         ", ".join(ASSIGNORS),

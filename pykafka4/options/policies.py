@@ -131,7 +131,7 @@ def _rate(pattern: str, row: Any) -> RateLimit:
     """Parse one entry. None for `row` exempts topics of this pattern from the limits of later patterns."""
     name = f"rate_limits[{pattern!r}]"
     if row is None:
-        return RateLimit(pattern, None, 1)
+        return RateLimit(pattern, None, 1)  # the interval has no meaning without a limit
     if not isinstance(row, (tuple, list)) or len(row) != 2:
         raise ConfigError(f"{name}={shown(row)}: must be (max_messages, interval_ms), such as (1000, 1000), or None for no limit")
     most, interval = whole(row[0]), real(row[1])

@@ -18,7 +18,7 @@ def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
     parts = str.split(value, ",") if isinstance(value, str) else value
     if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
         raise _wrong(value, 'must be a string such as "host1:9092,host2:9092", or a list of such')
-    servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))
+    servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))  # allows a final comma
     if not servers:
         raise _wrong(value, 'is empty; name at least one broker, such as "localhost:9092"')
     return servers

@@ -16,7 +16,7 @@ __all__ = ["ShareConsumerConfig"]
 
 @attrs.frozen(kw_only=True)
 class ShareConsumerConfig(ClientConfig):
-    """Options of share consumers, besides those of every client."""
+    """Options of share consumers, in addition to the options of every client."""
 
     group_id: str | None = text(None, "The share group; required. Its name must not be that of a group of another kind.")
     client_rack: str | None = text(None, "Rack of this consumer, for the coordinator's assignor.")
