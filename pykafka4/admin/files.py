@@ -96,6 +96,7 @@ def _rows_of(text: str, where: str) -> Iterable[Row]:
 
 
 def _of_csv(text: str, where: str) -> Iterable[Row]:
+    """Yield the rows of a CSV text. A place is the first line of a row, as quoted cells may have line ends."""
     reader = csv.reader(io.StringIO(text, newline=""))
     while True:
         place = f"{where}, line {reader.line_num + 1}"

@@ -70,6 +70,7 @@ class Rewinding:
         return self.resolve(topics, deadline) if goal.offsets is None else _among(topics, goal.offsets)
 
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
+        """Look up the ends of each log, and the offset at the wanted time if there is one. Raises PartialFailure, UnsupportedVersion."""
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
         # All three are in flight at once, so the call takes the time of one look-up.
         asked = [self._session.of_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]

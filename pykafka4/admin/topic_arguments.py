@@ -41,6 +41,7 @@ def as_new_topics(topics: object, replication_factor: object, configs: object) -
 
 
 def _new(name: str, topic: object, replicas: int, configs: dict[str, str]) -> NewTopic:
+    """Check one topic of `create_topics`: a number of partitions, or a `NewTopic` with settings of its own."""
     if not isinstance(topic, NewTopic):
         return NewTopic(_or_default(topic, f"the partitions of topic {name!r}", MOST), replicas, None, configs)
     rows = {check_count(n, f"a partition of {name}", MOST): _brokers(nodes) for n, nodes in (topic.assignments or {}).items()}

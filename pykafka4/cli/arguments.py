@@ -131,6 +131,7 @@ class Goal:
         return {"shift": self._value} if self.name == "shift" else {"to": self._destination(group)}
 
     def _destination(self, group: str) -> Destination:
+        """The argument `to` of `plan_offsets`. A file has offsets of several groups, so it depends on the group."""
         value = self._value
         if self.name == "from_file":
             path = Path(value)

@@ -117,6 +117,7 @@ def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
 
 
 def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) -> None:
+    """Run Maven, and report each fetched jar. Raises click.ClickException with the last lines of its output, or after FETCH_S."""
     said, limit = deque[str](maxlen=LINES), time.monotonic() + FETCH_S
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         end = threading.Timer(FETCH_S, process.kill)  # the loop below waits for lines without a limit

@@ -132,6 +132,7 @@ class Wanting:
 
 
 def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, errors: dict[Any, KafkaError], wanting: Wanting) -> int:
+    """Show the plan of moves; with the flags, begin them and wait for their end. Return the exit code."""
     parts, missing = find_partitions(admin, wanted, invocation.timeout)
     sizes = _sizes(admin, parts, invocation.timeout)
     plan = [_planned(tp, part, wanted[tp], sizes) for tp, part in parts.items()]
@@ -203,6 +204,7 @@ def _size(count: int | None) -> str | None:
 
 
 def _under_way(admin: AdminClient, invocation: Invocation, wait: bool, json_: bool) -> int:
+    """Show the moves under way, and wait for their end if wanted. Return the exit code."""
     found = admin.reassignment_progress(timeout=invocation.timeout)
     if json_:
         for tp, one in found.items():
@@ -304,6 +306,7 @@ def elect_leaders(invocation: Invocation, topics: tuple[str, ...], all_: bool, u
 def _show_elections(
     needed: Mapping[TopicPartition, PartitionDescription], errors: Mapping[Any, KafkaError], execute: bool, json_: bool
 ) -> None:
+    """Print the partitions that need an election, with their outcomes."""
     if json_:
         for tp, part in needed.items():
             error = error_json(errors[tp]) if tp in errors else {}

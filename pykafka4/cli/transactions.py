@@ -177,6 +177,7 @@ def hanging(invocation: Invocation, topics: tuple[str, ...], all_: bool, older_t
 
 
 def _show_hanging(found: Iterable[HangingTransaction], json_: bool, **more: object) -> None:
+    """Print hanging transactions. `more`: further fields of their JSON objects."""
     if json_:
         for one in found:
             place = {**one.partition._asdict(), "transactional_id": one.transactional_id}

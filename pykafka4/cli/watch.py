@@ -161,6 +161,7 @@ def _live(page: Page, screen: Console) -> int:
 
 
 def _picture(data: dict[str, Any], screen: Console, most: int) -> RenderableType:
+    """Draw a page: headline, rates, membership, brokers, and up to `most` partitions."""
     headline = data["headline"]
     style = STYLES.get(headline["level"], "")
     since = "" if headline["since"] is None else f", for {_duration(data['at'] - headline['since'])}"
@@ -203,6 +204,7 @@ def _brokers(rows: list[dict[str, Any]], width: int) -> RenderableType:
 
 
 def _partitions(partitions: dict[str, Any], width: int, most: int) -> RenderableType:
+    """Draw the table of partitions. Its columns depend on the width; offline and stopped partitions are red."""
     columns = [name for name in partitions["columns"] if name != "reason" and (width >= 120 or name not in HIDDEN)]
     at = {name: place for place, name in enumerate(partitions["columns"])}
     found = RichTable(box=None, pad_edge=False, header_style="bold")

@@ -48,6 +48,7 @@ def _without_offsets(case: Case, name: str, error: KafkaError, seconds: float) -
 
 
 def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Finding]:
+    """Check this user's rights on a group of consumers. Without a finding if brokers are too old to tell them."""
     from pykafka4.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest  # declaring all messages takes time
 
     if group.type not in (CLASSIC, CONSUMER):
@@ -69,6 +70,7 @@ def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Fin
 
 
 def _group(found: GroupLag) -> Iterator[Finding]:
+    """Yield the findings about one group: offsets that do not exist, members, rebalances, partitions without an owner."""
     group, about = found.description, f"group {found.description.group_id}"
     for row in (row for row in found.partitions if row.lag is not None and row.lag < 0):
         what, evidence = f"has committed an offset of {row.partition} that does not exist", f"{-(row.lag or 0)} behind the end of the log"

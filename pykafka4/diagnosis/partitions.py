@@ -133,6 +133,7 @@ def lost_disks(parts: list[Part], up: set[int]) -> Iterator[Finding]:
 
 
 def _replicas(case: Case, parts: list[Part], up: set[int], seconds: float) -> Iterator[Finding]:
+    """Yield the findings about replicas that are not in sync, first of partitions that refuse producers."""
     behind = [part for part in parts if len(part.isr) < len(part.replicas)]
     if not behind:
         yield Finding("replicas", "", Outcome.FINE, f"all replicas of {len(parts)} partitions are in sync")

@@ -105,6 +105,7 @@ def _check_strategies(_: Any, attribute: attrs.Attribute[Any], value: tuple[Any,
 
 
 def _assignor_name(option: str, assignor: Any) -> str:
+    """The name of an assignor, given as a name or an object. Raises ConfigError for anything else."""
     if isinstance(assignor, str):
         if assignor not in ASSIGNORS:
             raise bad(option, assignor, f"must be one of {', '.join(ASSIGNORS)}, or an assignor of your own (pykafka4.assignors.Assignor)")

@@ -52,6 +52,7 @@ def parse_allowed_hosts(value: object) -> AllowedHosts | None:
 
 
 def _parse(part: object) -> str | IPv4Network | IPv6Network:
+    """Parse one item, a name or a network. Raises ConfigError."""
     text = plain(part)
     if not isinstance(text, str) or not _normal(text):
         raise bad("allowed_hosts", part, "each item must be a host name or a network")

@@ -92,6 +92,7 @@ def _about_scheme(scheme: str) -> str:
 
 
 def _parse_credentials(kind: ProxyKind, text: str) -> tuple[bytes, bytes]:
+    """The user name and password before the @, decoded. The text of a ConfigError has neither."""
     if any(character in text for character in "/?#"):
         raise _wrong("a character of the user name or password has to be encoded: write %2F for /, %3F for ?, %23 for #")
     if BROKEN_PERCENT.search(text):

@@ -33,6 +33,7 @@ def _wrong(value: object, allowed: str) -> ConfigError:
 
 
 def _parse_server(part: object) -> tuple[str, int]:
+    """Parse one address: `host:port`, `host`, or a pair. Raises ConfigError."""
     part = plain(part)
     if isinstance(part, tuple) and len(part) == 2:
         host, port = plain(part[0]), whole(part[1])

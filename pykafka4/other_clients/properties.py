@@ -31,6 +31,7 @@ def translate(kinds: Kinds, kind: str, source: Properties, more: Mapping[str, An
 
 
 def _take(found: Translation, item: Property) -> None:
+    """Translate one property, and put its option into `found`. Raises ConfigError."""
     option = found.target(item)
     if isinstance(option, Needless):
         _without(found, item, option)

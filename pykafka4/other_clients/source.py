@@ -75,6 +75,7 @@ def _of_mapping(name: object, value: object) -> Property:
 
 
 def _of_file(path: Path) -> Iterator[Property]:
+    """Yield the properties of a file, each with its line."""
     from javaproperties import InvalidUEscapeError, KeyValue, parse  # imported here: few applications read such files
 
     elements, line = parse(_content(path)), 1
