@@ -14,12 +14,12 @@ from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 from pykafka4.aio.waits import run
+from pykafka4.consumer.processing.committable_offsets import RunSession
 from pykafka4.consumer.processing.plan import Plan
-from pykafka4.consumer.processing.progress import Progress, Task
-from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS, Consumes, RunLoop
-from pykafka4.consumer.processing.safe import Reads
-from pykafka4.consumer.processing.work import OrderedRecords, Work, checked_delivery
-from pykafka4.consumer.selection import Run
+from pykafka4.consumer.processing.progress import PartitionProgress, TaskInHand
+from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS, RunConsumer, RunLoop
+from pykafka4.consumer.processing.work import HandlerWork, OrderedRecords, checked_delivery
+from pykafka4.consumer.selection import ConsumerRun
 from pykafka4.errors import KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.net import system
@@ -30,13 +30,13 @@ __all__ = ["TaskWork", "check_producer", "run_in_tasks"]
 log = get_log("pykafka4.processing")
 
 # The progress of the partition whose record the running handler has.
-PROGRESS: Final[ContextVar[Progress | None]] = ContextVar("pykafka4_progress", default=None)
+PROGRESS: Final[ContextVar[PartitionProgress | None]] = ContextVar("pykafka4_progress", default=None)
 
 
-class BeginsRuns(Reads, Protocol):
+class BeginsRuns(RunSession, Protocol):
     """The session of an aio.Consumer: the part that a run uses."""
 
-    async def await_run(self, run: Run) -> None:
+    async def await_run(self, run: ConsumerRun) -> None:
         """Begin a run: the form of `begin_run` for tasks."""
 
 
@@ -46,11 +46,11 @@ def check_producer(producer: object) -> None:
         raise TypeError(f"producer must be a pykafka4.aio.Producer, whose send is awaited, not {shown(producer)}")
 
 
-class TaskWork(Work):
+class TaskWork(HandlerWork):
     """Work whose handlers are awaited. Callbacks of producers come on another thread; everything else runs on the event loop."""
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
-        """See Work; called on the event loop."""
+        """See HandlerWork; called on the event loop."""
         super().__init__(plan, wake)
         self._loop, self._thread = asyncio.get_running_loop(), system.get_ident()
         # The context of the call of `process`: a handler may start in a callback, or at the end of another handler, in another context.
@@ -104,7 +104,7 @@ class TaskWork(Work):
         else:
             self._settle(ordered, task, returned)
 
-    async def _bury(self, ordered: OrderedRecords, task: Task, error: BaseException) -> None:
+    async def _bury(self, ordered: OrderedRecords, task: TaskInHand, error: BaseException) -> None:
         assert self._plan.dead_letters is not None
         try:
             sending: Any = self._plan.dead_letters.send(task.record, task.attempts, error)
@@ -117,7 +117,7 @@ class TaskWork(Work):
         else:
             self._settle_letter(ordered, task, error, delivery)
 
-    def _count(self, task: Task, change: int) -> None:
+    def _count(self, task: TaskInHand, change: int) -> None:
         super()._count(task, change)
         if not task.progress.running:
             if system.get_ident() == self._thread:
@@ -133,7 +133,7 @@ class TaskWork(Work):
         """See RecordsInHand.abandoned."""
         return self._loop.is_closed()
 
-    def _handled_here(self) -> Progress | None:
+    def _handled_here(self) -> PartitionProgress | None:
         return PROGRESS.get()
 
     async def drain(self, error: BaseException | None) -> float:
@@ -174,7 +174,7 @@ class TaskWork(Work):
         return condition()
 
 
-async def run_in_tasks(consumer: Consumes, work: TaskWork, reads: BeginsRuns) -> None:
+async def run_in_tasks(consumer: RunConsumer, work: TaskWork, reads: BeginsRuns) -> None:
     """Run `process` in this task until its end."""
     loop = RunLoop(consumer, work, reads)
     try:

@@ -264,7 +264,7 @@ class Producer(ProducerHandle):
             count = session.promise()
 
             def tell(now: float, count: Any = count) -> None:
-                session.machine.tell(topic, now)
+                session.machine.announce_partitions(topic, now)
                 count.set_result(engine.cluster.partitions(topic))
 
             session.post(tell)
@@ -282,7 +282,7 @@ class Producer(ProducerHandle):
         session, topic = self._session, awaits.topic
         late = f"{awaits}; not done within max_block_ms={session.config.max_block_ms:g}"
         await self._find_topic(topic, deadline, late)
-        session.post(lambda now: session.machine.tell(topic, now))
+        session.post(lambda now: session.machine.announce_partitions(topic, now))
         # Parked records with an explicit partition come first: this record must not overtake them.
         while session.acc.refusal is None and not session.acc.direct(topic):
             if system.monotonic() >= deadline:

@@ -22,7 +22,7 @@ from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, check_timeo
 from pykafka4.consumer.guard import Iteration, call
 from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.rewinding import RewindOffsets
-from pykafka4.consumer.selection import Run
+from pykafka4.consumer.selection import ConsumerRun
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.until_end import UntilEnd
 from pykafka4.core import INFINITY
@@ -56,7 +56,9 @@ class TaskConsumerSession(ConsumerSession):
         self._slices: dict[type[Form[Any]], int] = {}  # by form: the number of records that SLICE_SECONDS decodes
         self._turned = -INFINITY  # the last time when other tasks could run
         self._ending: asyncio.Task[None] | None = None  # the task of the close
-        self._detached_run: Run | None = None  # a run whose listener is not called, as this consumer is closed without its event loop
+        self._detached_run: ConsumerRun | None = (
+            None  # its listener is not called: this consumer is closed without its event loop
+        )
 
     def _new_guard(self) -> TaskGuard:
         return TaskGuard(self.reader, self.signal, self.check)
@@ -157,7 +159,7 @@ class TaskConsumerSession(ConsumerSession):
     # ---------------------------------------------------------------- other calls that wait
 
     @call
-    async def await_run(self, begins: Run) -> None:
+    async def await_run(self, begins: ConsumerRun) -> None:
         """Begin a run: the form of `begin_run` for tasks."""
         self.enter()
         with self.guard.exclusive("process"):
@@ -295,6 +297,6 @@ class TaskConsumerSession(ConsumerSession):
         self._detached_run, self.selection.listener, self.selection.run = self.selection.run, None, None
         super().close(timeout, failed=True)
 
-    def _late_run(self) -> Run | None:
+    def _late_run(self) -> ConsumerRun | None:
         """See ConsumerSession._late_run. A close in a task waits for the listener; a close without the event loop calls no listener."""
         return self._detached_run

@@ -15,7 +15,7 @@ from pykafka4.bounds import BoundSpec, Span
 from pykafka4.client.client import Client
 from pykafka4.client.steps import at_once
 from pykafka4.consumer.guard import Iteration
-from pykafka4.consumer.session import ConsumerSession, Failed
+from pykafka4.consumer.session import ConsumerSession, FailedPoll
 from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_timeout
 from pykafka4.options.typed import ConsumerOptions
@@ -116,7 +116,7 @@ class Read:
             except GeneratorExit:
                 raise
             except BaseException as error:  # a generator that raises has ended, which would look like the end of the read
-                records = Failed(error)
+                records = FailedPoll(error)
 
     @property
     def spans(self) -> dict[TopicPartition, Span]:

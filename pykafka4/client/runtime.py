@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pykafka4.client.status import client_status
 from pykafka4.core import ANY
 from pykafka4.core.engine import Engine
-from pykafka4.core.metadata.cluster import Change, Waiter
+from pykafka4.core.metadata.cluster import MetadataChange, Waiter
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, OffsetsLost
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.core.network.answered import Answered
@@ -240,7 +240,7 @@ class Runtime:
         cluster, refusals = self.engine.cluster, self.engine.network.refusals.listeners
         asked = 0
 
-        def look(change: Change | None = None) -> None:
+        def look(change: MetadataChange | None = None) -> None:
             if cluster.partitions(topic):
                 wait.set_result(list(range(cluster.partitions(topic))))
             elif (refusal := cluster.refusal(topic, asked)) is not None:

@@ -48,14 +48,14 @@ from pykafka4.consumer.arguments import (
     check_lease,
     check_listener,
 )
-from pykafka4.consumer.dead_letters import Sends
+from pykafka4.consumer.dead_letters import LetterSender
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.handle import ConsumerHandle
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.plan import Stop, check_commits, check_sends, plan
 from pykafka4.consumer.processing.run_loop import run
 from pykafka4.consumer.processing.streams import Streams, open_streams, stream_counts
-from pykafka4.consumer.processing.work import Processed, Work
+from pykafka4.consumer.processing.work import HandlerWork, Processed
 from pykafka4.consumer.rewinding import RewindOffsets
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.consumer.transactional import TransactionalReads
@@ -392,7 +392,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         retries: int = 0,
         retry_backoff: float = 0.1,
         dead_letter: str | None = None,
-        producer: Sends | None = None,
+        producer: LetterSender | None = None,
         max_in_hand: int = 10_000,
         drain_timeout: float = 30.0,
         stop: Stop | None = None,
@@ -428,7 +428,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         check_sends(producer)
         handler = checked_callback("process", "the handler", handler)
         how = by, workers, retries, retry_backoff, dead_letter, producer, max_in_hand, drain_timeout, stop, executor
-        work = Work(plan(session.config, handler, *how), self.wakeup)
+        work = HandlerWork(plan(session.config, handler, *how), self.wakeup)
         run(self, work, session)
         return work.result()
 

@@ -38,7 +38,7 @@ LAST_COMMIT_REBALANCE: Final = 3.0
 LEAVE_SECONDS: Final = 5.0  # for the response to LeaveGroup
 
 
-class Change(NamedTuple):
+class AssignmentChange(NamedTuple):
     """The changes of an `assign`, or of the end of all assignments."""
 
     gone: list[Claim]
@@ -69,7 +69,7 @@ class Assignment:
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
         self._alone_until = 0.0  # see `alone`
         self._paused_before: set[TopicPartition] = set()  # paused when released: paused again if they come straight back
-        self.change: Change | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
+        self.change: AssignmentChange | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
 
     # ---------------------------------------------------------------- calls of the application
 
@@ -140,7 +140,7 @@ class Assignment:
             fresh = [Claim(tp) for tp in tps if tp not in selection.by_hand]
             if gone:
                 self._commits.commit_finished(COMMIT_SECONDS, {claim.tp for claim in gone})
-            self.change = Change(gone, fresh, tps)
+            self.change = AssignmentChange(gone, fresh, tps)
             self.complete_change()
 
     def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
@@ -292,7 +292,7 @@ class Assignment:
         reader, now = self._reader, self._attachment.runtime.loop.now
         self.complete_change()
         claims, leave_seconds = list(reader.claims.values()), 0.0
-        self.change = Change(claims, [], {}, reason)
+        self.change = AssignmentChange(claims, [], {}, reason)
         try:
             reader.stop_delivering(claims)
             begun, self.last_commit = self.last_commit, None
@@ -312,7 +312,7 @@ class Assignment:
         finally:
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
             # Again: a call of the listener may have completed this change, and subscribed or assigned since.
-            self.change = Change(list(reader.claims.values()), [], {}, reason)
+            self.change = AssignmentChange(list(reader.claims.values()), [], {}, reason)
             left = self.complete_change(leave_seconds)
             assert left is not None
             yield from settled(self._waits, left, leave_seconds + 1)

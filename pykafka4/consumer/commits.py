@@ -99,8 +99,8 @@ class Commits:
         if offsets is None:
             with self.guard.using("commit"):
                 if self._selection.run is not None:
-                    safe = self._selection.run.safe()
-                    return {tp: at for tp, at in safe.items() if tp in self._reader.claims and topic in (None, tp.topic)}
+                    offsets = self._selection.run.committable()
+                    return {tp: at for tp, at in offsets.items() if tp in self._reader.claims and topic in (None, tp.topic)}
                 reached = {tp: place for tp, place in self._reader.reached().items() if topic is None or tp.topic == topic}
                 self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the finished places before
                 return _places(reached)

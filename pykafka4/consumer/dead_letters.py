@@ -9,12 +9,12 @@ from pykafka4.errors import ConfigError
 from pykafka4.misuse import check_topic
 from pykafka4.wire.records.hot import Delivery, Record
 
-__all__ = ["DeadLetters", "Sends"]
+__all__ = ["DeadLetters", "LetterSender"]
 
 LONGEST: Final = 1_000  # characters of an exception's text in a header
 
 
-class Sends(Protocol):
+class LetterSender(Protocol):
     """The method of a producer that dead letters need."""
 
     def send(
@@ -31,7 +31,7 @@ class Sends(Protocol):
 class DeadLetters:
     """Sends records that failed for good to a topic."""
 
-    def __init__(self, topic: object, producer: Sends | None, group: str | None) -> None:
+    def __init__(self, topic: object, producer: LetterSender | None, group: str | None) -> None:
         """Raises ConfigError without a producer, and for a topic that cannot exist; TypeError for an object without `send`."""
         if producer is None:
             raise ConfigError("dead_letter needs producer=: the Producer that sends the records which failed for good")

@@ -43,7 +43,7 @@ class Steps(Protocol):
         """Go back to the records that polls have returned, and clear `changing`."""
 
 
-class Use:
+class GuardedUse:
     """See `Guard.using`. A class: a generator would take as long as a seek."""
 
     __slots__ = ("_guard", "_outermost", "_what")
@@ -96,9 +96,9 @@ class Guard:
         self.iterations: list[Iteration] = []  # loops that have polled, and may have a record in hand
         self.lent: tuple[Thread, str] | None = None  # a thread that has the consumer also between its calls, and a text on its use
 
-    def using(self, what: str) -> Use:
+    def using(self, what: str) -> GuardedUse:
         """A block in which this thread uses the consumer."""
-        return Use(self, what)
+        return GuardedUse(self, what)
 
     def exclusive(self, what: str) -> contextlib.AbstractContextManager[Any]:
         """A block, perhaps with awaits, in which only this thread or task uses the consumer."""

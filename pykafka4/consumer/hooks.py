@@ -30,7 +30,7 @@ class PollCalls:
         """A poll begins."""
         self._began = self._clock()
 
-    def tell(self, records: Sequence[Any]) -> None:
+    def call_hooks(self, records: Sequence[Any]) -> None:
         """Call the hooks: the poll is about to return `records`."""
         if not records:
             return

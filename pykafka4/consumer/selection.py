@@ -10,13 +10,13 @@ import attrs
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Run", "Selection"]
+__all__ = ["ConsumerRun", "Selection"]
 
 
-class Run(Protocol):
+class ConsumerRun(Protocol):
     """A run of `process` or streams, which uses a consumer until it ends. It has the methods of a listener, too."""
 
-    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offset behind the finished records of each partition: during a run, polled records need not be finished."""
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
@@ -30,7 +30,7 @@ class Selection:
     topics: tuple[str, ...] = ()  # subscribed by name
     filter: TopicFilter | None = None  # the pattern of the subscription
     listener: object | None = None  # the application's listener
-    run: Run | None = None  # receives rebalance events, then forwards them to the listener
+    run: ConsumerRun | None = None  # receives rebalance events, then forwards them to the listener
     by_hand: dict[TopicPartition, None] = attrs.Factory(dict)  # the partitions of `assign`
     lost: str = ""  # the reason for which the group's partitions were lost, until the next assignment
 

@@ -32,7 +32,7 @@ from pykafka4.consumer.reading.deserializing import Deserializing, OnPoison, Rai
 from pykafka4.consumer.reading.forms import Form, ListForm, LoopForm, RawForm
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.rewinding import GroupRewinding
-from pykafka4.consumer.selection import Run, Selection
+from pykafka4.consumer.selection import ConsumerRun, Selection
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.consumer.until_end import LOOK_S, UntilEnd
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
@@ -62,14 +62,14 @@ class PostedMoves:
     begun: bool = False  # set by the loop: moves that are added later may be missed
 
 
-class Ends(Protocol):
+class BoundedEnds(Protocol):
     """The ends of a bounded read."""
 
     def due(self) -> bool:
         """Whether a poll without records returns instead of waiting: all ends are reached, or new partitions have none yet."""
 
 
-class Failed(Iterator[Record[Any, Any]]):
+class FailedPoll(Iterator[Record[Any, Any]]):
     """A list that a poll could not return: raises the error, once, and is empty then."""
 
     __slots__ = ("_error",)
@@ -108,7 +108,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
         self.rewinding = GroupRewinding(self, self.config, self.selection, self.lookups, self.waits)
-        self.ends: Ends | None = None  # of a bounded read, while one is in progress
+        self.ends: BoundedEnds | None = None  # of a bounded read, while one is in progress
         self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
         self._asked_at: float = INFINITY  # the reader's mark at which this session last had the loop fetch more
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
@@ -198,18 +198,18 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
                         records = self._ends_found(ends)
                         continue
                     records = self._next_list(ends.iteration)
-                    if not isinstance(records, Failed) and not length_hint(records) and ends.is_over():
+                    if not isinstance(records, FailedPoll) and not length_hint(records) and ends.is_over():
                         return
             except GeneratorExit:
                 raise
             except BaseException as error:  # a generator that raises has ended, which would look like the end of the logs
-                records = Failed(error)
+                records = FailedPoll(error)
 
     def _ends_found(self, ends: UntilEnd) -> Iterator[Record[Any, Any]]:
         try:
             self.find_ends(ends)
         except BaseException as error:
-            return Failed(error)
+            return FailedPoll(error)
         return iter(())
 
     @call
@@ -241,7 +241,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         try:
             return self.poll(None, None, self.one_by_one, iteration)
         except BaseException as error:
-            return Failed(error)
+            return FailedPoll(error)
 
     @call
     def poll(self, timeout: float | None, most: int | None, form: Form[T], iteration: Iteration | None = None) -> T:
@@ -500,7 +500,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return self.guard.closer()
 
     @call
-    def begin_run(self, run: Run) -> None:
+    def begin_run(self, run: ConsumerRun) -> None:
         """See Reads.begin_run."""
         guard, me = self.guard, system.current_thread()
         with guard.using("process"):
@@ -511,7 +511,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             guard.lent = me, f"process of this consumer runs in thread {me.name!r}: other threads, handlers too, may only close it"
             self.take_over()
 
-    def end_run(self, run: Run) -> None:
+    def end_run(self, run: ConsumerRun) -> None:
         """See Reads.end_run."""
         if self.selection.run is run:
             self.guard.lent = None
@@ -578,11 +578,11 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         run = self._late_run()
         if run is None or self.config.group_id is None:
             return
-        if offsets := {tp: at for tp, at in run.safe().items() if tp in self.reader.claims}:
+        if offsets := {tp: at for tp, at in run.committable().items() if tp in self.reader.claims}:
             with contextlib.suppress(KafkaError):  # the records are read again
                 self.commits.commit_async(offsets, None)
 
-    def _late_run(self) -> Run | None:
+    def _late_run(self) -> ConsumerRun | None:
         """The run if its listener, in another thread, still waits for handlers: the partitions end before it can commit."""
         return self.selection.run if self.guard.listening else None
 

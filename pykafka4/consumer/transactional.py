@@ -24,7 +24,7 @@ from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Reading", "TransactionalReads"]
+__all__ = ["RecordsInTransaction", "TransactionalReads"]
 
 ILLEGAL_GENERATION: Final = 22
 REWIND_SECONDS: Final = 60.0  # for a rewind when a transaction begins: without the rewind it cannot begin
@@ -32,7 +32,7 @@ FAIL_SECONDS: Final = 10.0  # for a rewind when a transaction fails; shorter, be
 
 
 @attrs.define(eq=False)
-class Reading:
+class RecordsInTransaction:
     """The part of a consumer's records in one transaction."""
 
     committed: bool = False  # written by the loop thread, as soon as the commit is known
@@ -57,7 +57,7 @@ class TransactionalReads:
         self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
         self._commits, self._waits = commits, waits
         self.guard = guard
-        self._reading: Reading | None = None  # the last transaction, until the consumer has settled it or gone back
+        self._reading: RecordsInTransaction | None = None  # the last transaction, until the consumer has settled it or gone back
         self._refused = False  # a transaction could not begin: go back, even if the transaction before it is committed
         self._announced = False  # a block was made while records were in hand, and has not begun
         self._stored: dict[TopicPartition, tuple[object, int]] = {}  # the last stretch and offset that transactions have committed
@@ -149,7 +149,7 @@ class TransactionalReads:
         self._attachment.check()
         return self._waits.drive(self._beginning(timeout))
 
-    def _beginning(self, timeout: float | None) -> Steps[Reading]:
+    def _beginning(self, timeout: float | None) -> Steps[RecordsInTransaction]:
         with self.guard.exclusive("transaction"):
             last = self._reading
             if last is not None and not self._settled(last):
@@ -167,7 +167,7 @@ class TransactionalReads:
                     "the consumer has gone back now: poll reads them again"
                 )
             self._refused = self._announced = False
-            self._reading = Reading()
+            self._reading = RecordsInTransaction()
             return self._reading
 
     def refuse(self) -> None:
@@ -184,7 +184,7 @@ class TransactionalReads:
             return False
 
     @call
-    def take(self, reading: Reading) -> dict[TopicPartition, OffsetAndMetadata]:
+    def take(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets behind the records that the application has got, without stored offsets; the current record of a `for` loop counts.
 
         Raises TransactionAborted if records of a partition were returned that this consumer does not hold any more.
@@ -213,23 +213,23 @@ class TransactionalReads:
             changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at and not claims[tp].outdated]
             return {tp: OffsetAndMetadata(*places[tp]) for tp in changed}
 
-    def _leave(self, reading: Reading) -> dict[TopicPartition, Place]:
+    def _leave(self, reading: RecordsInTransaction) -> dict[TopicPartition, Place]:
         """Note the places of the application, and return them."""
         reading.left_after, reading.left_at = self._reader.delivered.changes, self._reader.handed_out()
         return reading.left_at
 
-    def _is_where(self, reading: Reading) -> bool:
+    def _is_where(self, reading: RecordsInTransaction) -> bool:
         """Whether the application has got no records since the transaction ended."""
         return reading.left_after == self._reader.delivered.changes and reading.left_at == self._reader.handed_out()
 
     @call
-    def settle(self, reading: Reading) -> None:
+    def settle(self, reading: RecordsInTransaction) -> None:
         """Settle an ended transaction: if its commit is known, the consumer owes no rewind."""
         with self.guard.using("transaction"):
             if self._reading is reading:
                 self._settled(reading)
 
-    def _settled(self, reading: Reading) -> bool:
+    def _settled(self, reading: RecordsInTransaction) -> bool:
         if not reading.committed:
             return False
         claims = self._reader.claims
@@ -239,11 +239,11 @@ class TransactionalReads:
         return True
 
     @call
-    def fail(self, reading: Reading, timeout: float | None) -> Any:
+    def fail(self, reading: RecordsInTransaction, timeout: float | None) -> Any:
         """Read the records of a transaction that is not committed again."""
         return self._waits.drive(self._failing(reading, timeout))
 
-    def _failing(self, reading: Reading, timeout: float | None) -> Steps[None]:
+    def _failing(self, reading: RecordsInTransaction, timeout: float | None) -> Steps[None]:
         with self.guard.exclusive("transaction"):
             if self._reading is reading:
                 if reading.left_at is None:

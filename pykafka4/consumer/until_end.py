@@ -24,7 +24,7 @@ __all__ = ["LOOK_S", "UntilEnd"]
 LOOK_S: Final = 0.25  # seconds after which a waiting poll looks again whether the member has its partitions
 
 
-class Session(Protocol):
+class LoopSession(Protocol):
     """The consumer of the loop."""
 
     reader: Reader
@@ -39,7 +39,7 @@ class Session(Protocol):
 class UntilEnd:
     """The ends of one loop."""
 
-    def __init__(self, session: Session, iteration: Iteration) -> None:
+    def __init__(self, session: LoopSession, iteration: Iteration) -> None:
         self._session, self.iteration = session, iteration
         self.begun = False
 

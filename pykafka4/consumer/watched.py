@@ -33,7 +33,7 @@ class WatchedConsumer:
         return Figures({**session.runtime.status(), "consumer": member}, session.stats())
 
 
-class ShareSession(Protocol):
+class ShareConsumerCalls(Protocol):
     """The object behind the handle of a share consumer."""
 
     runtime: Runtime
@@ -50,7 +50,7 @@ class WatchedShareConsumer:
     """See pages.watched.Watched."""
 
     client_id: str
-    _session: ShareSession
+    _session: ShareConsumerCalls
     kind: Kind = Kind.SHARE_CONSUMER
 
     def figures(self) -> Figures:

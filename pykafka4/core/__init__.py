@@ -47,7 +47,7 @@ __all__ = [
     "Owner",
     "Reply",
     "Request",
-    "Taker",
+    "RequestTarget",
     "Threads",
     "Transitions",
 ]
@@ -92,7 +92,7 @@ class Owner(Protocol):
         """Call `request.on_reply`; an exception of that method stops only this machine."""
 
 
-class Taker(Protocol):
+class RequestTarget(Protocol):
     """The broker that a request goes to."""
 
     @property
@@ -124,7 +124,7 @@ class Request:
     decode: Callable[[int, Any], Any] | None = None
     expects_reply: bool = True
     asked_at: float | None = None  # when the network took the request; monotonic seconds
-    taker: Taker | None = None  # set by the network when it has chosen a connection
+    taker: RequestTarget | None = None  # set by the network when it has chosen a connection
     owner: Owner | None = None  # set by the engine; None: an exception in `on_reply` stops the client
 
     def on_reply(self, now: float, outcome: Outcome) -> None:

@@ -38,7 +38,7 @@ __all__ = [
     "Stage",
     "Start",
     "Subscribed",
-    "Trouble",
+    "PollError",
     "Truncated",
     "UNBOUNDED",
     "of_new_partition",
@@ -252,7 +252,7 @@ class Lasting(enum.Enum):
 
 
 @attrs.frozen(eq=False)
-class Trouble:
+class PollError:
     """An error for `poll` to raise, after `poll` has returned the records before it; `claim` is None for an error of the whole consumer."""
 
     claim: Claim | None
@@ -302,7 +302,7 @@ STAGES = Transitions(
 
 
 @attrs.define
-class Rest:
+class PartitionBackoff:
     """The back-off of a partition after an error that concerns only this consumer, not the client's other users."""
 
     backoff: Backoff
@@ -358,7 +358,7 @@ class Position:
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest
         self.reported = False  # whether the partition was reported to recovery as offline
-        self.rest: Rest | None = None
+        self.rest: PartitionBackoff | None = None
         self.corruption_reported = False  # whether the application knows that the leader's log is corrupt here
         self.cut_off = 0  # consecutive responses without one complete batch
         self.topic_id: object = None

@@ -182,7 +182,7 @@ class ProducerSession(Attachment[Sender]):
             if loop.ask(lambda now: cluster.age(topic, now), SHORT) >= pace:
                 with contextlib.suppress(KafkaTimeoutError):
                     self.runtime.refresh_metadata([topic], max(0.0, until - system.monotonic()))
-                loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
+                loop.ask(lambda now: self.machine.announce_partitions(topic, now), SHORT, machine=self.machine)
             count, now = loop.ask(lambda now: cluster.partitions(topic), SHORT), system.monotonic()
             left = min(self.denied_until(topic, count), until) - now
             if partition < count or left <= 0:
@@ -214,7 +214,7 @@ class ProducerSession(Attachment[Sender]):
         until = self._until(deadline)
         with self._waiting(until), self.runtime.callbacks.waiting():
             self.runtime.partitions_of(topic, max(0.0, until - system.monotonic()), create=True)
-            self.runtime.loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
+            self.runtime.loop.ask(lambda now: self.machine.announce_partitions(topic, now), SHORT, machine=self.machine)
             left = until - system.monotonic()
             if not self.acc.direct(topic):  # parked records with an explicit partition come first: `send` must not overtake them
                 if left <= 0:

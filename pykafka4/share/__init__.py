@@ -125,7 +125,7 @@ class ShareConsumer(ServesStatus):
         With implicit acknowledgement, each is accepted when the next one is requested. An exception of a poll does not end the iterator.
         Until the iterator is deleted, `poll` in another thread raises KafkaError.
         """
-        return Records(self)
+        return ShareIterator(self)
 
     def wakeup(self) -> None:
         """Make the running poll, or the next one, return immediately, with [] if there are no records.
@@ -234,7 +234,7 @@ class ShareConsumer(ServesStatus):
         return f"<ShareConsumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
 
 
-class Records:
+class ShareIterator:
     """See ShareConsumer.__iter__. Not a generator, which would end with the first exception."""
 
     __slots__ = ("__weakref__", "_consumer", "_iteration")
@@ -244,7 +244,7 @@ class Records:
         self._consumer, self._iteration = consumer, Iteration()
         self._iteration.follow(self)
 
-    def __iter__(self) -> Records:
+    def __iter__(self) -> ShareIterator:
         return self
 
     def __next__(self) -> ShareRecord:

@@ -15,7 +15,7 @@ import attrs
 
 from pykafka4.core import INFINITY
 from pykafka4.core.share.mailbox import Mailbox
-from pykafka4.core.share.values import EXPIRED, AcknowledgeType, Acquired, Report, lock_lost
+from pykafka4.core.share.values import EXPIRED, AcknowledgementReport, AcknowledgeType, Acquired, lock_lost
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, RecordLockLost, RecordTooLarge, listed
 from pykafka4.records import TopicPartition
 from pykafka4.share.record import ShareRecord
@@ -55,7 +55,7 @@ class Outgoing:
     types: dict[Acquired, dict[int, AcknowledgeType]]
     lost: dict[TopicPartition, tuple[int, RecordLockLost]]  # number of records, and the error
     records: tuple[ShareRecord, ...]  # acknowledged or lost
-    report: Report | None = None
+    report: AcknowledgementReport | None = None
     _taker: dict[str, str] = attrs.Factory(dict)
 
     def take(self, who: str) -> bool:
@@ -72,7 +72,7 @@ class Outgoing:
 
 
 @attrs.frozen
-class Part:
+class DecodedPart:
     """Decoded records of one part of a response."""
 
     records: list[ShareRecord]
@@ -82,7 +82,7 @@ class Part:
 
 
 @attrs.define(eq=False)
-class Reading:
+class ResponseDecoding:
     """The decoding of one response. After Ctrl-C decoding begins again at `next`."""
 
     acquired: Acquired
@@ -93,7 +93,7 @@ class Reading:
     _chunk: Chunk | None = None
 
     @classmethod
-    def begin(cls, acquired: Acquired) -> Reading:
+    def begin(cls, acquired: Acquired) -> ResponseDecoding:
         """Begin to decode `acquired` at its first offset."""
         counts = {offset: count for first, last, count in acquired.spans for offset in range(first, last + 1)}
         return cls(acquired, counts, acquired.spans[0][0], acquired.spans[-1][1])
@@ -106,15 +106,17 @@ class Reading:
             self._chunk = Chunk(tp.topic, tp.partition, data, self.next, decompress=_decompress, max_decompressed=max_decompressed)
         return self._chunk
 
-    def part(self, next: int, kind: AcknowledgeType, records: Iterable[Record] = (), size: int = 0, since: int = 0) -> Part:
+    def part(self, next: int, kind: AcknowledgeType, records: Iterable[Record] = (), size: int = 0, since: int = 0) -> DecodedPart:
         """The part up to the offset `next`. Acquired offsets without a record are acknowledged as `kind`, those before `since` as gaps."""
         counts, found = self.counts, [record for record in records if record.offset in self.counts]
         aside = {offset: kind if offset >= since else AcknowledgeType.GAP for offset in counts if self.next <= offset < next}
         for record in found:
             aside.pop(record.offset, None)
-        return Part([ShareRecord(record, counts[record.offset], self.acquired) for record in found], aside, max(next, self.next), size)
+        return DecodedPart(
+            [ShareRecord(record, counts[record.offset], self.acquired) for record in found], aside, max(next, self.next), size
+        )
 
-    def rest(self, kind: AcknowledgeType) -> Part:
+    def rest(self, kind: AcknowledgeType) -> DecodedPart:
         """The part with all remaining offsets, acknowledged as `kind`."""
         return self.part(self.last + 1, kind)
 
@@ -132,7 +134,7 @@ class DeliveredRecords:
         self.expired = 0  # dropped records whose lock's time was over
         self.delivered = 0
         self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # acknowledgements of gaps, unreadable and unwanted records
-        self._reading: Reading | None = None  # the decoding of the first arrival
+        self._reading: ResponseDecoding | None = None  # the decoding of the first arrival
         self._stocked = 0  # bytes in memory of the records decoded since `ready` was empty
         self.changing = False  # True during a step, and after a step that Ctrl-C has ended
         self.out: list[ShareRecord] = []  # records that the running poll has taken and not returned
@@ -152,7 +154,7 @@ class DeliveredRecords:
                 reading = self._reading
                 if reading is None or reading.acquired is not acquired:
                     self._renew_from = min(self._renew_from, acquired.until)
-                    reading = self._reading = Reading.begin(acquired)
+                    reading = self._reading = ResponseDecoding.begin(acquired)
                 part = self._read(reading)
                 aside = reading.aside | part.aside
                 kept = self._aside.get(acquired, {}) | aside  # `keep` may have released records of it
@@ -179,7 +181,7 @@ class DeliveredRecords:
         ready = deque(record for record in self.ready if record.topic in topics)
         self.ready, self._aside = ready, aside  # no call between the stores: after Ctrl-C both are set or neither
 
-    def _read(self, reading: Reading) -> Part:
+    def _read(self, reading: ResponseDecoding) -> DecodedPart:
         """The next part of a response. Batches that cannot be read are rejected, and `poll` raises the error once."""
         if reading.acquired.tp.topic not in self._topics:
             return reading.rest(AcknowledgeType.RELEASE)
@@ -187,7 +189,7 @@ class DeliveredRecords:
             chunk = reading.open(self._max_decompressed)
         except KafkaError as error:  # not even the first header can be read
             tp = reading.acquired.tp
-            self._mailbox.tell(CorruptRecord(tp.topic, tp.partition, reading.next, str(error)))
+            self._mailbox.put_error(CorruptRecord(tp.topic, tp.partition, reading.next, str(error)))
             return reading.rest(AcknowledgeType.REJECT)
         out: list[Record] = []
         try:
@@ -195,12 +197,12 @@ class DeliveredRecords:
         except (CorruptRecord, RecordTooLarge) as error:
             behind = reading.last + 1 if error.next_offset is None else error.next_offset
             if behind > reading.next:  # otherwise the mailbox got the error before Ctrl-C ended this step
-                self._mailbox.tell(error)
+                self._mailbox.put_error(error)
             rejected = reading.part(behind, AcknowledgeType.REJECT, since=chunk.position)
             chunk.skip()
             return rejected
         except ConfigError as error:  # the codec's library is missing here: another consumer may have it, so release, not reject
-            self._mailbox.tell(error)
+            self._mailbox.put_error(error)
             return reading.rest(AcknowledgeType.RELEASE)
         # Acquired offsets without a batch, or with a batch that was cut off: acknowledged as gaps, their records would be lost.
         if not out and chunk.position == reading.next:

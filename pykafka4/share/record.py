@@ -3,7 +3,7 @@ for the acknowledgement."""
 
 from __future__ import annotations
 
-from pykafka4.core.share.values import Acquired, Report
+from pykafka4.core.share.values import AcknowledgementReport, Acquired
 from pykafka4.records import Headers
 from pykafka4.wire.records.hot import Record
 
@@ -20,7 +20,7 @@ class ShareRecord:
     def __init__(self, record: Record, delivery_count: int, acquired: Acquired) -> None:
         self._record, self.delivery_count, self._acquired = record, delivery_count, acquired
         self._renewed = False  # the application has renewed the lock
-        self._renewal: Report | None = None  # report of the last renewal, by the application or by a poll
+        self._renewal: AcknowledgementReport | None = None  # report of the last renewal, by the application or by a poll
 
     @property
     def topic(self) -> str:

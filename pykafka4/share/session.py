@@ -22,7 +22,7 @@ from pykafka4.consumer.polling_session import PollingSession
 from pykafka4.core import INFINITY
 from pykafka4.core.share.machine import ShareMachine
 from pykafka4.core.share.mailbox import Mailbox
-from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Report
+from pykafka4.core.share.values import AcknowledgementReport, Acknowledgements, AcknowledgeType, Acquired
 from pykafka4.errors import BufferFull, ConfigError, KafkaError, KafkaTimeoutError, UnsupportedVersion, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic
@@ -48,7 +48,7 @@ MOST_OWED: Final = 10_000  # callbacks of acknowledgements that wait for the exe
 WARN_SECONDS: Final = 60.0  # between two warnings about expired locks: a slow application loses some with each poll
 
 
-class Step:
+class RecordStep:
     """Marks a block in which the records in hand change: a signal handler that uses the consumer in it gets an error (`Guard.check_whole`).
 
     `changing` stays set after an exception: the next call begins with `DeliveredRecords.recover`.
@@ -82,13 +82,13 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         config = self.config
         self._hooks = PollCalls(config.hooks, config.client_id, config.group, self.runtime.loop.now) if config.hooks else None
         self.guard = Guard(self.records, self.signal, self.check)
-        self._step = Step(self.records)
+        self._step = RecordStep(self.records)
         self.topics: tuple[str, ...] = ()
         self.on_acknowledged: OnAcknowledged | None = None
         self.acknowledged = 0  # records whose acknowledgements brokers have stored; the loop counts
         self.failed = 0  # records whose acknowledgements have failed; the loop counts
         self._owed: deque[None] = deque()  # one item for each callback that has not begun
-        self._said: deque[Outgoing] = deque()  # acknowledgements of polls; the loop takes them at `_taken_at` or later
+        self._collected: deque[Outgoing] = deque()  # acknowledgements of polls; the loop takes them at `_taken_at` or later
         self._taken_at = -INFINITY
         self._pause = 0.0  # seconds between the last two polls
         self._renews = True  # False from the first broker without renewals on
@@ -149,7 +149,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self._begin_poll(limit, iteration)
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit)
             if self._hooks is not None:
-                self._hooks.tell(records)
+                self._hooks.call_hooks(records)
             self._end_poll()
             # No call from here to the return, so no signal handler runs. With a call, Ctrl-C in it could end the poll after `out` is empty:
             # the caller would get no records, but they would be in hand, and the next poll would accept them unprocessed.
@@ -233,7 +233,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         found = self.records.renewals(max(lock / 2, 2 * self._pause))
         if not found:
             return
-        report = Report(self._renewed)
+        report = AcknowledgementReport(self._renewed)
         parts = [Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report) for acquired, records in found.items()]
         self.post(lambda _: self.machine.acknowledge(parts, report))
         # After the hand-over: if Ctrl-C comes between, the next poll renews the same locks again. In the other order, records would be
@@ -242,7 +242,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             for record in records.values():
                 record._renewal = report
 
-    def _renewed(self, report: Report) -> None:
+    def _renewed(self, report: AcknowledgementReport) -> None:
         """Note whether brokers have renewals. Loop thread. No other error matters: `poll` drops records whose locks end, and warns."""
         if any(isinstance(error, UnsupportedVersion) for error in report.results.values()):
             self._renews = False
@@ -294,26 +294,26 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     def _send_soon(self, outgoing: Outgoing) -> None:
         self.records.sending(outgoing)
-        self._said.append(outgoing)
-        # The clock is read after the append. Read before it: the time is before `_taken_at`; the loop takes `_said`; this thread appends,
-        # and posts no call, as one seems to be pending: the acknowledgements wait for the next poll.
+        self._collected.append(outgoing)
+        # The clock is read after the append. Read before it: the time is before `_taken_at`; the loop takes `_collected`; this thread
+        # appends, and posts no call, as one seems to be pending: the acknowledgements wait for the next poll.
         now = self.runtime.loop.now()
         if now >= self._taken_at:  # only then, because a wake-up of the loop costs more than a record
-            self.post(lambda at: self.machine.call_at(at + FLUSH_SECONDS, self._give_said))
+            self.post(lambda at: self.machine.call_at(at + FLUSH_SECONDS, self._give_collected))
             self._taken_at = now + FLUSH_SECONDS
         self.records.sent(outgoing)
 
-    def _give_said(self) -> None:
+    def _give_collected(self) -> None:
         """Give the machine the acknowledgements of polls, with one report. Loop thread."""
-        if types := self._all_said({}):
+        if types := self._take_collected({}):
             self._give(types, self._report(self._settled))
 
-    def _all_said(self, more: Types) -> Types:
+    def _take_collected(self, more: Types) -> Types:
         """The acknowledgements of polls since the last call, merged with `more`. Loop thread."""
         found: dict[Acquired, dict[int, AcknowledgeType]] = {}
         parts = [more]
-        while self._said:
-            outgoing = self._said.popleft()
+        while self._collected:
+            outgoing = self._collected.popleft()
             if outgoing.take(LOOP):
                 parts.append(outgoing.types)
         for part in parts:
@@ -325,10 +325,10 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         if outgoing:
             self._send(outgoing, self._settled)
 
-    def _send(self, outgoing: Outgoing, done: Callable[[Report], object]) -> None:
+    def _send(self, outgoing: Outgoing, done: Callable[[AcknowledgementReport], object]) -> None:
         def give(now: float) -> None:
             if outgoing.take(LOOP):
-                self._give(self._all_said(outgoing.types), report)
+                self._give(self._take_collected(outgoing.types), report)
 
         report = outgoing.report = self._report(done)
         for tp, (records, error) in outgoing.lost.items():
@@ -338,19 +338,19 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.post(give)
         self.records.sent(outgoing)
 
-    def _report(self, done: Callable[[Report], object]) -> Report:
-        def settled(report: Report) -> None:
+    def _report(self, done: Callable[[AcknowledgementReport], object]) -> AcknowledgementReport:
+        def settled(report: AcknowledgementReport) -> None:
             self.acknowledged += report.accepted
             self.failed += report.failed
             done(report)
 
-        return Report(settled)
+        return AcknowledgementReport(settled)
 
-    def _give(self, types: Types, report: Report) -> None:
+    def _give(self, types: Types, report: AcknowledgementReport) -> None:
         """Give the machine acknowledgements, whose outcomes go to `report`. Loop thread."""
         self.machine.acknowledge([Acknowledgements(acquired, said, report) for acquired, said in types.items()], report)
 
-    def _settled(self, report: Report) -> None:
+    def _settled(self, report: AcknowledgementReport) -> None:
         """Report the outcome of acknowledgements without a waiting caller: to the callback, or errors to the log. Loop thread."""
         if self.on_acknowledged is not None:
             self._owe(self.on_acknowledged, report.results)
@@ -398,13 +398,13 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             if not sent and on_done is not None:
                 self._owe(on_done, {})
 
-    def _commit(self, done: Callable[[Report], object]) -> bool:
+    def _commit(self, done: Callable[[AcknowledgementReport], object]) -> bool:
         """Send the acknowledgements; return whether there are any."""
         with self._step:
             if self.config.is_implicit:
                 self.records.accept_all()
             outgoing = self.records.collect()
-            if not outgoing and not self._said:
+            if not outgoing and not self._collected:
                 return False
             self._send(outgoing, done)
             return True
@@ -427,7 +427,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         """Send all acknowledgements, release all other records, leave the group; wait up to `timeout` seconds."""
 
         def leave(now: float) -> None:
-            self._give_said()
+            self._give_collected()
             self.machine.leave(now, timeout, lambda: left.set_result(None))
 
         with self._step:

@@ -15,7 +15,7 @@ from pykafka4.consumer import assignment, waits
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.waits import at_once
 from pykafka4.core.group.membership.classic import MemberState
-from pykafka4.core.subscription import Assigned, Claim, Lasting, Located, Move, Trouble
+from pykafka4.core.subscription import Assigned, Claim, Lasting, Located, Move, PollError
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
@@ -212,7 +212,7 @@ def test_what_an_interrupted_poll_had_decoded_is_not_handed_out_after_a_move(act
 def test_an_interrupted_poll_of_an_error_of_a_partition_that_has_not_begun_leaves_the_others_readable() -> None:
     def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
         harness = ReaderHarness(2)
-        harness.reader.put(Trouble(harness.claims[0], KafkaError("no coordinator"), Lasting.ONCE))
+        harness.reader.put(PollError(harness.claims[0], KafkaError("no coordinator"), Lasting.ONCE))
         harness.put(0, 2, partition=1)
         got: list[Any] = []
 

@@ -13,7 +13,7 @@ import pytest
 
 from integration.waiting import until
 from pykafka4.consumer import Consumer
-from pykafka4.consumer.processing.work import Processed, Work
+from pykafka4.consumer.processing.work import HandlerWork, Processed
 from pykafka4.errors import ConfigError
 from pykafka4.producer import Producer
 from pykafka4.records import TopicPartition
@@ -399,11 +399,11 @@ def test_a_second_ctrl_c_while_it_waits_for_handlers_loses_nothing_either(
             raise KeyboardInterrupt
         return original(*arguments)
 
-    def interrupted(self: Work, timeout: float) -> bool:
+    def interrupted(self: HandlerWork, timeout: float) -> bool:
         self.refuse()
         raise KeyboardInterrupt("again")
 
-    monkeypatch.setattr(Work, "stop", interrupted)
+    monkeypatch.setattr(HandlerWork, "stop", interrupted)
     consumer.poll = poll  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt, match="again"):
         consumer.process(handle, max_in_hand=20)

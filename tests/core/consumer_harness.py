@@ -15,7 +15,7 @@ from pykafka4.consumer.reading.reader import Reader
 from pykafka4.core import Failed, Job, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.group.encoding import assigned_partitions, assignment_bytes
-from pykafka4.core.metadata.cluster import Change
+from pykafka4.core.metadata.cluster import MetadataChange
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import LANE
 from pykafka4.core.network.troubles import Troubles
@@ -71,7 +71,7 @@ class Cluster:
     in_racks: dict[str, list[frozenset[str]]] = attrs.Factory(dict)  # of the replicas of each partition
     brokers: dict[int, Any] = attrs.Factory(lambda: {1: None, 2: None})
     version: int = 0
-    on_change: list[Callable[[Change], None]] = attrs.Factory(list)
+    on_change: list[Callable[[MetadataChange], None]] = attrs.Factory(list)
     wanted: list[str] = attrs.Factory(list)
     users: dict[str, set[object]] = attrs.Factory(dict)  # who wants each topic now
     hints: list[Any] = attrs.Factory(list)
@@ -94,7 +94,7 @@ class Cluster:
     def change(self, topic: str) -> None:
         """Something about `topic` is another than before."""
         for listener in self.on_change:
-            listener(Change(self.version, frozenset({topic}), False))
+            listener(MetadataChange(self.version, frozenset({topic}), False))
 
     def want(self, topic: str, user: object) -> None:
         self.wanted.append(topic)

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from pykafka4.core.share.mailbox import Mailbox
-from pykafka4.core.share.values import AcknowledgeType, Acquired, Lease, Report
+from pykafka4.core.share.values import AcknowledgementReport, AcknowledgeType, Acquired, SessionLease
 from pykafka4.errors import RecordLockLost
 from pykafka4.records import TopicPartition
 from pykafka4.share.delivered import APPLICATION, LOOP, DeliveredRecords, Outgoing
@@ -30,12 +30,12 @@ class Harness:
         self.mailbox = Mailbox(lambda: None)
         self.records = DeliveredRecords(self.mailbox, lambda: self.now, limit)
         self.records.keep(("t",))
-        self.lease = Lease(TopicPartition("t", 0), UUID(int=7), 1)
+        self.lease = SessionLease(TopicPartition("t", 0), UUID(int=7), 1)
 
     def arrive(self, first: int, last: int, topic: str = "t", gaps: int = 0) -> Acquired:
         records = [WireRecord(timestamp_ms=1, value=b"x") for _ in range(last - first + 1)]
         data = bytes(build_batch(records, base_offset=first, last_offset_delta=last + gaps - first))  # compacted, if it has gaps
-        lease = self.lease if topic == "t" else Lease(TopicPartition(topic, 0), UUID(int=8), 1)
+        lease = self.lease if topic == "t" else SessionLease(TopicPartition(topic, 0), UUID(int=8), 1)
         acquired = Acquired(lease, ((first, last + gaps, 1),), data, self.now + self.lock)
         lease.deliver(acquired, self.now)
         self.mailbox.put(acquired)
@@ -58,7 +58,7 @@ def test_a_record_whose_renewal_is_under_way_can_be_acknowledged_after_the_end_o
     first, second = harness.take()
     harness.records.acknowledge(first, RENEW)
     outgoing = harness.records.collect()
-    report = outgoing.report = Report(lambda _: None)
+    report = outgoing.report = AcknowledgementReport(lambda _: None)
     harness.records.sent(outgoing)
     harness.now += LOCK
     harness.records.acknowledge(first, ACCEPT)
@@ -125,7 +125,7 @@ def test_the_locks_of_buffered_records_are_renewed_in_time(lock: float) -> None:
     found = harness.records.renewals(lock / 2)
     assert {each: list(records) for each, records in found.items()} == {acquired: [1, 2, 3]}
     for record in found[acquired].values():
-        record._renewal = Report(lambda _: None)
+        record._renewal = AcknowledgementReport(lambda _: None)
     assert harness.records.renewals(lock / 2) == {}  # it is under way
     for record in found[acquired].values():
         acquired.renewed[record.offset] = harness.now + lock

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from pykafka4.core.producer.produce.responses import Answers
+from pykafka4.core.producer.produce.responses import ProduceAnswers
 from tests.simulation.judge.invariants import Broken
 from tests.simulation.plans.producer_plan import draw
 from tests.simulation.plans.schedules import around
@@ -40,7 +40,7 @@ def test_what_a_broker_names_fails_alone_and_nothing_is_in_a_log_twice(tell: Cal
 
 
 def test_a_producer_that_sends_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    around(monkeypatch, Answers, "_was_last", lambda original, self, batch: False)
+    around(monkeypatch, ProduceAnswers, "_was_last", lambda original, self, batch: False)
     with pytest.raises(Broken, match="no duplicates"):
         for seed in SEEDS:
             simulation(seed).run()

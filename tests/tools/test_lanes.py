@@ -17,7 +17,7 @@ first: ; @touch first
 second: ; @test -e first
 bad: ; @echo "tests/test_a.py::test_b: call failed"; echo "FAILED tests/test_a.py::test_b - assert 1 == 2"; false
 busy: ; @case "$(MORE)" in *--last-failed*) echo 1 passed ;; *) echo "FAILED tests/test_c.py::test_d[x y] - TimeoutError"; false ;; esac
-crashing: ; @test -e crashed || { touch crashed; echo "worker 'gw0' crashed while running 'tests/test_g.py::test_h'"; exit 1; }; echo more: $(MORE).
+crashing: ; @test -e crashed || { touch crashed; echo "worker 'gw0' crashed while running 'test_h'"; exit 1; }; echo more: $(MORE).
 endless: ; @echo "tests/test_e.py::test_f: call failed"; sleep 60
 """
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from threading import Condition, Thread
 from typing import Final
 
-from pykafka4.agent.account.log_entries import Entry, format_entry
+from pykafka4.agent.account.log_entries import DiscardLine, format_entry
 from pykafka4.agent.account.log_file import LogFile
 from pykafka4.agent.message import Message, Reason, Refused
 from pykafka4.agent.settings.values import DiscardLogSettings
@@ -39,7 +39,7 @@ class DiscardLog:
         self._path, self._most, self._wall_clock = settings.path, settings.max_prefix_size, wall_clock
         self._file = LogFile(settings.path, settings.max_file_size, settings.max_archive_size, wall_clock)
         self._changed = Condition()
-        self._waiting: list[Entry] = []
+        self._waiting: list[DiscardLine] = []
         self._waiting_bytes = 0
         self._closing = False
         self._written = self._left_out = 0
@@ -56,18 +56,18 @@ class DiscardLog:
         """Queue an entry for bytes that are no message."""
         info = f"{refused.reason}({refused.detail})" if refused.reason in INFOS_WITH_DETAIL else refused.reason.value
         now = self._now()
-        self._put(Entry(now, now, info, "", b"", bytes(data[: self._most])))
+        self._put(DiscardLine(now, now, info, "", b"", bytes(data[: self._most])))
 
     def discarded(self, message: Message, reason: Reason) -> None:
         """Queue an entry for a discarded message."""
         topic, value, key, _, timestamp_ms = message
         most = self._most
-        self._put(Entry(self._now(), timestamp_ms, reason.value, topic, (key or b"")[:most], (value or b"")[:most]))
+        self._put(DiscardLine(self._now(), timestamp_ms, reason.value, topic, (key or b"")[:most], (value or b"")[:most]))
 
     def _now(self) -> int:
         return int(self._wall_clock() * 1000)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: DiscardLine) -> None:
         size = entry.size
         with self._changed:
             # `_waiting` is empty while the thread writes the previous list, whose bytes still count: one entry may wait then, however
@@ -108,7 +108,7 @@ class DiscardLog:
         except OSError as error:
             self._fail(error, 0)
 
-    def _write(self, entries: list[Entry]) -> None:
+    def _write(self, entries: list[DiscardLine]) -> None:
         written, error = self._file.append([format_entry(entry) for entry in entries])
         with self._changed:
             left_out = self._left_out

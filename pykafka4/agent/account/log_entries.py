@@ -11,10 +11,10 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import NamedTuple
 
-__all__ = ["Entry", "format_entry"]
+__all__ = ["DiscardLine", "format_entry"]
 
 
-class Entry(NamedTuple):
+class DiscardLine(NamedTuple):
     """The fields of a line. Times are in milliseconds since the epoch. `message` is a message's value, or bytes that are no message."""
 
     now_ms: int
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
         return 200 + 4 * len(self.topic) + len(self.key) + len(self.message)
 
 
-def format_entry(entry: Entry) -> bytes:
+def format_entry(entry: DiscardLine) -> bytes:
     """Return the line of an entry, with its line break."""
     topic = entry.topic.encode("unicode_escape").replace(b"[", b"\\x5b").replace(b"]", b"\\x5d")
     head = f"now: {entry.now_ms} ts: {entry.timestamp_ms} event: DISC info: {entry.info} topic: ".encode()

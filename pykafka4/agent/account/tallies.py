@@ -50,7 +50,7 @@ class Recent(Generic[K]):
             self.add(entry)
 
 
-class Row:
+class TopicRow:
     """The counts of a topic by reason, and the earliest and latest timestamp of its messages."""
 
     __slots__ = ("first_ms", "last_ms", "reasons")
@@ -68,7 +68,7 @@ class Row:
         if last_ms is not None and (self.last_ms is None or last_ms > self.last_ms):
             self.last_ms = last_ms
 
-    def absorb(self, other: Row) -> None:
+    def absorb(self, other: TopicRow) -> None:
         """Add the counts of another row."""
         for reason, count in other.reasons.items():
             self.add(reason, count, other.first_ms, other.last_ms)
@@ -84,22 +84,22 @@ class Rows:
     __slots__ = ("_bad", "_rows", "others")
 
     def __init__(self) -> None:
-        self._rows: OrderedDict[str, Row] = OrderedDict()
-        self._bad: OrderedDict[str, Row] = OrderedDict()
-        self.others = Row()
+        self._rows: OrderedDict[str, TopicRow] = OrderedDict()
+        self._bad: OrderedDict[str, TopicRow] = OrderedDict()
+        self.others = TopicRow()
 
     def add(self, topic: str, reason: Reason, count: int, first_ms: int | None, last_ms: int | None) -> None:
         """Count messages of `topic`."""
         self._row(topic, reason is Reason.BAD_TOPIC).add(reason, count, first_ms, last_ms)
 
-    def _row(self, topic: str, bad: bool) -> Row:
+    def _row(self, topic: str, bad: bool) -> TopicRow:
         rows, limit = (self._bad, BAD_TOPICS) if bad else (self._rows, TOPICS)
         name = row_name(topic)
         row = rows.get(name)
         if row is not None:
             rows.move_to_end(name)
             return row
-        row = rows[name] = Row()
+        row = rows[name] = TopicRow()
         if len(rows) > limit:  # the counts of the row that goes are added to `others`, so the sum over all rows stays exact
             self.others.absorb(rows.popitem(last=False)[1])
         return row

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from pykafka4.agent.account.values import Account, Report
-from pykafka4.agent.http.look import InputState, Look
+from pykafka4.agent.http.look import AgentLook, InputState
 from pykafka4.agent.inputs.counters import InputCounters
 from pykafka4.agent.message import Source
 from pykafka4.agent.settings.values import InputSettings
@@ -19,7 +19,7 @@ __all__ = ["AgentView"]
 REFRESH_S: Final = 10.0  # the wait for new metadata after POST /metadata_update
 
 
-class Figures(Protocol):
+class AgentFigures(Protocol):
     """The methods of Books that the view calls."""
 
     def account(self) -> Account: ...
@@ -35,7 +35,7 @@ class AgentView:
     def __init__(
         self,
         producer: Producer,
-        books: Figures,
+        books: AgentFigures,
         inputs: tuple[InputSettings, InputCounters],
         version: str,
         report_interval_s: float,
@@ -47,11 +47,11 @@ class AgentView:
         self._producer, self._books, self._spool = producer, books, spool
         self._settings, self._counters = inputs
 
-    def look(self) -> Look:
+    def look(self) -> AgentLook:
         """See Watched."""
         # The spool and the account are two looks at the loop: a page may show a message on disk that its account has in the producer.
         spool = None if self._spool is None else self._spool()
-        return Look(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
+        return AgentLook(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
 
     def counters(self, account: Account) -> Mapping[str, int]:
         """See Watched."""

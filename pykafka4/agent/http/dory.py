@@ -20,7 +20,7 @@ from pykafka4.agent.http.look import Queue
 from pykafka4.agent.message import Reason
 
 __all__ = [
-    "Process",
+    "PageHead",
     "counters",
     "discards",
     "dump",
@@ -42,7 +42,7 @@ def dump(value: object) -> str:
 
 
 @attrs.frozen
-class Process:
+class PageHead:
     """The head of all pages: the process, and the times of its start and of the answer, in seconds since the epoch."""
 
     version: str
@@ -63,17 +63,17 @@ class Process:
 # ---------------------------------------------------------------- values
 
 
-def server_info(process: Process) -> Json:
+def server_info(process: PageHead) -> Json:
     """Return /server_info/json."""
     return process.head()
 
 
-def counters(process: Process, counts: Mapping[str, int]) -> Json:
+def counters(process: PageHead, counts: Mapping[str, int]) -> Json:
     """Return /counters/json."""
     return {**process.head(), "counters": [{"location": LOCATION, "name": name, "value": value} for name, value in counts.items()]}
 
 
-def queue_counts(process: Process, queues: Mapping[str, Queue]) -> Json:
+def queue_counts(process: PageHead, queues: Mapping[str, Queue]) -> Json:
     """Return /queues/json: a row for each topic with messages that have a partition, and the sum of the others as `new`."""
     rows = [
         {"topic": topic, "batch": queue.batch, "send_wait": queue.waiting, "ack_wait": queue.in_flight}
@@ -83,7 +83,7 @@ def queue_counts(process: Process, queues: Mapping[str, Queue]) -> Json:
     return {**process.head(), "sending": rows, "new": sum(queue.new for queue in queues.values())}
 
 
-def metadata_fetch_time(process: Process, metadata: Mapping[str, float | None]) -> Json:
+def metadata_fetch_time(process: PageHead, metadata: Mapping[str, float | None]) -> Json:
     """Return /metadata_fetch_time/json. Times are in milliseconds since the epoch, 0 before the first metadata."""
     now = process.now
 
@@ -94,7 +94,7 @@ def metadata_fetch_time(process: Process, metadata: Mapping[str, float | None]) 
     return {**head, "last_updated": moment(metadata["age"]), "last_modified": moment(metadata["changed"])}
 
 
-def discards(process: Process, interval_s: float, unfinished: Report, finished: Report | None) -> Json:
+def discards(process: PageHead, interval_s: float, unfinished: Report, finished: Report | None) -> Json:
     """Return /discards/json, without `finished_report` in the first interval."""
     last = {} if finished is None else {"finished_report": _report(finished)}
     return {**process.head(), "interval": int(interval_s), "unfinished_report": _report(unfinished), **last}
@@ -148,20 +148,20 @@ def _base64(parts: Iterable[bytes]) -> list[str]:
 # ---------------------------------------------------------------- plain text
 
 
-def in_plain_text(page: str, process: Process, value: Json) -> str:
+def in_plain_text(page: str, process: PageHead, value: Json) -> str:
     """Return the page with Dory's words for these values."""
     return "\n".join(PLAIN[page](process, value)) + "\n"
 
 
-def _plain_info(process: Process, value: Json) -> list[str]:
+def _plain_info(process: PageHead, value: Json) -> list[str]:
     return process.lines()
 
 
-def _plain_counters(process: Process, value: Json) -> list[str]:
+def _plain_counters(process: PageHead, value: Json) -> list[str]:
     return [*process.lines(), "", *[f"{row['location']}.{row['name']}={row['value']}" for row in value["counters"]]]
 
 
-def _plain_queues(process: Process, value: Json) -> list[str]:
+def _plain_queues(process: PageHead, value: Json) -> list[str]:
     rows = value["sending"]
     lines = [
         f"batch: {row['batch']:10}  send_wait: {row['send_wait']:10}  ack_wait: {row['ack_wait']:10}  topic: {_bracketed(row['topic'])}"
@@ -173,7 +173,7 @@ def _plain_queues(process: Process, value: Json) -> list[str]:
     return [*process.lines(), "", *lines, *([""] if lines else []), *totals, everything]
 
 
-def _plain_metadata(process: Process, value: Json) -> list[str]:
+def _plain_metadata(process: PageHead, value: Json) -> list[str]:
     pid, version, since, _ = process.lines()
     names = {
         "now": "now",
@@ -184,7 +184,7 @@ def _plain_metadata(process: Process, value: Json) -> list[str]:
     return [pid, version, since, *times]
 
 
-def _plain_discards(process: Process, value: Json) -> list[str]:
+def _plain_discards(process: PageHead, value: Json) -> list[str]:
     lines = [*process.lines(), f"report interval in seconds: {value['interval']}", "", "current (unfinished) reporting period:"]
     lines += _plain_report(value["unfinished_report"])
     if "finished_report" in value:
@@ -238,7 +238,7 @@ SECTIONS: Final[Mapping[str, Callable[[Any], str]]] = {
     "possible_duplicate_topic": _span("possible duplicate topic:"),
 }
 
-PLAIN: Final[Mapping[str, Callable[[Process, Json], Sequence[str]]]] = {
+PLAIN: Final[Mapping[str, Callable[[PageHead, Json], Sequence[str]]]] = {
     "server_info": _plain_info,
     "counters": _plain_counters,
     "discards": _plain_discards,

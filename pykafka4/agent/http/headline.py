@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.agent.http.look import Look, offline, unknown_topics
+from pykafka4.agent.http.look import AgentLook, offline, unknown_topics
 from pykafka4.pages.brokers import away
 from pykafka4.pages.headline import Headline, Level
 from pykafka4.pages.outages import Outages
@@ -27,7 +27,7 @@ STATES: Final[Mapping[str, str]] = {
 }
 
 
-def headline(look: Look, outages: Outages, discards_per_s: float) -> Headline:
+def headline(look: AgentLook, outages: Outages, discards_per_s: float) -> Headline:
     """Return the worst trouble that the look shows. `discards_per_s` is the rate of the last seconds."""
     losses = _discards(look, discards_per_s)
     for judge in JUDGES:
@@ -44,7 +44,7 @@ def headline(look: Look, outages: Outages, discards_per_s: float) -> Headline:
     return Headline(Level.OK, "No message waits" if total.discards.count else "All messages are delivered", losses)
 
 
-def _cluster(look: Look, outages: Outages) -> Headline | None:
+def _cluster(look: AgentLook, outages: Outages) -> Headline | None:
     status = look.status
     if status["state"] == "connected":
         return None
@@ -55,22 +55,22 @@ def _cluster(look: Look, outages: Outages) -> Headline | None:
     )
 
 
-def _spool(look: Look, outages: Outages) -> Headline | None:
+def _spool(look: AgentLook, outages: Outages) -> Headline | None:
     if look.spool is None or look.spool.failure is None:
         return None
     return Headline(Level.TROUBLE, "The spool cannot be written", _details(look.spool.failure), outages.since("spool"))
 
 
-def _partitions(look: Look, outages: Outages) -> Headline | None:
+def _partitions(look: AgentLook, outages: Outages) -> Headline | None:
     return _some(look, offline(look.status), "{} is offline", "{:,} partitions are offline", outages.since("partitions"))
 
 
-def _topics(look: Look, outages: Outages) -> Headline | None:
+def _topics(look: AgentLook, outages: Outages) -> Headline | None:
     found = unknown_topics(look.status)
     return _some(look, found, "Messages for {} wait", "Messages for {:,} topics wait", outages.since("unknown topics"))
 
 
-def _some(look: Look, rows: Mapping[str, Mapping[str, Any]], one: str, several: str, since: float | None) -> Headline | None:
+def _some(look: AgentLook, rows: Mapping[str, Mapping[str, Any]], one: str, several: str, since: float | None) -> Headline | None:
     """Return a warning with the first row's reason, None without rows. `one` takes the row's name, `several` the number of rows."""
     if not rows:
         return None
@@ -80,7 +80,7 @@ def _some(look: Look, rows: Mapping[str, Mapping[str, Any]], one: str, several: 
     return Headline(Level.WARNING, text, _details(str(reason), "Messages of other partitions flow." if others else ""), since)
 
 
-def _brokers(look: Look, outages: Outages) -> Headline | None:
+def _brokers(look: AgentLook, outages: Outages) -> Headline | None:
     down = away(look.status)
     if not down:
         return None
@@ -89,18 +89,18 @@ def _brokers(look: Look, outages: Outages) -> Headline | None:
     return Headline(Level.WARNING, text, _details(str(first["error"])), outages.since(f"broker {first['node']}"))
 
 
-def _memory(look: Look, outages: Outages) -> Headline | None:
+def _memory(look: AgentLook, outages: Outages) -> Headline | None:
     if not look.max_buffer or look.buffered < NEARLY_FULL * look.max_buffer:
         return None
     text = f"{look.buffered / look.max_buffer:.0%} of max_buffer are in use"
     return Headline(Level.WARNING, "The memory for messages is nearly full", (f"{text}. {_when_it_is_full(look)}",))
 
 
-def _when_it_is_full(look: Look) -> str:
+def _when_it_is_full(look: AgentLook) -> str:
     return "What does not fit goes to the disk." if look.spool is not None else "When it is full, new messages are discarded."
 
 
-def _where_messages_go(look: Look) -> str:
+def _where_messages_go(look: AgentLook) -> str:
     total = look.account.total
     if look.spool is not None and look.spool.failure is not None:
         return f"The spool {look.spool.failure}. New messages wait in memory: {total.queued:,} so far. What does not fit is discarded."
@@ -109,7 +109,7 @@ def _where_messages_go(look: Look) -> str:
     return f"New messages wait in memory: {total.queued:,} so far. {_when_it_is_full(look)}" if total.accepted else ""
 
 
-def _discards(look: Look, per_s: float) -> tuple[str, ...]:
+def _discards(look: AgentLook, per_s: float) -> tuple[str, ...]:
     """Return a sentence on the discards since the start and their rate; empty if no message was discarded."""
     rate = "" if per_s <= 0 else f" Now {per_s:,.0f} a second." if per_s >= 1 else " Now less than one a second."
     reasons = sorted(look.account.total.discards.by_reason.items(), key=lambda item: -item[1])
@@ -123,4 +123,4 @@ def _details(*texts: str) -> tuple[str, ...]:
 
 # From the worst to the least: the first that finds a trouble gives the headline. Without the cluster all partitions are offline, too, and
 # a headline about one of them would hide the cause.
-JUDGES: Final[tuple[Callable[[Look, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)
+JUDGES: Final[tuple[Callable[[AgentLook, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)

@@ -12,7 +12,7 @@ from pykafka4.agent.message import Source
 from pykafka4.agent.spool.values import SpoolState
 from pykafka4.core.producer.partition_status import NO_PARTITION
 
-__all__ = ["InputState", "Look", "Queue", "Watched", "offline", "queues", "topic_of", "unknown_topics"]
+__all__ = ["InputState", "AgentLook", "Queue", "Watched", "offline", "queues", "topic_of", "unknown_topics"]
 
 UNDECIDED = NO_PARTITION.format("")  # the end of the name of a row for messages without a partition
 
@@ -31,7 +31,7 @@ class InputState:
 
 
 @attrs.frozen
-class Look:
+class AgentLook:
     """The figures at a moment. `at` is in seconds since the epoch, `status` is `Producer.status()`, `max_buffer` the size of the pool."""
 
     at: float
@@ -85,7 +85,7 @@ class Watched(Protocol):
     started_at: float  # seconds since the epoch
     report_interval_s: float
 
-    def look(self) -> Look:
+    def look(self) -> AgentLook:
         """Return the present figures. Raises KafkaError if the producer's thread does not answer in time."""
 
     def counters(self, account: Account) -> Mapping[str, int]:

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from pykafka4.agent.account.values import Discards, TopicAccount
-from pykafka4.agent.http.look import Look, Queue, offline, queues, topic_of
+from pykafka4.agent.http.look import AgentLook, Queue, offline, queues, topic_of
 from pykafka4.agent.message import Reason
 from pykafka4.pages.brokers import brokers
 
@@ -26,7 +26,7 @@ PREFIX: Final = "pykafka4_agent"
 OTHERS: Final = ""  # the label of the topics without a row; no topic has this name
 
 
-def exposition(look: Look, counters: Mapping[str, int], version: str, started_at: float) -> bytes:
+def exposition(look: AgentLook, counters: Mapping[str, int], version: str, started_at: float) -> bytes:
     """Return all figures of a look as the bytes of an answer."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Figures(look, counters, version, started_at))
@@ -34,7 +34,7 @@ def exposition(look: Look, counters: Mapping[str, int], version: str, started_at
 
 
 class _Figures(Collector):
-    def __init__(self, look: Look, counters: Mapping[str, int], version: str, started_at: float) -> None:
+    def __init__(self, look: AgentLook, counters: Mapping[str, int], version: str, started_at: float) -> None:
         self._look, self._counters, self._version, self._started_at = look, counters, version, started_at
 
     def describe(self) -> Iterable[Metric]:
@@ -58,7 +58,7 @@ class _Figures(Collector):
         yield counter
 
 
-def _process(look: Look) -> Iterator[Metric]:
+def _process(look: AgentLook) -> Iterator[Metric]:
     account, status = look.account, look.status
     yield GaugeMetricFamily(f"{PREFIX}_connected", "1: a broker can be reached.", float(status["state"] == "connected"))
     yield GaugeMetricFamily(f"{PREFIX}_offline_partitions", "Partitions that nothing can be sent to.", len(offline(status)))
@@ -74,7 +74,7 @@ def _process(look: Look) -> Iterator[Metric]:
     yield refused
 
 
-def _rows(look: Look) -> dict[str, TopicAccount]:
+def _rows(look: AgentLook) -> dict[str, TopicAccount]:
     """Return rows of the topics that came first, and under an empty name the sum of all other topics.
 
     Topics that brokers do not know have no row, nor has a topic while its first messages wait for its partitions: each name that a client
@@ -133,7 +133,7 @@ def _queues(found: Mapping[str, Queue]) -> Iterator[Metric]:
     yield GaugeMetricFamily(f"{PREFIX}_oldest_message_seconds", "The age of the oldest message in memory.", max(ages, default=0.0))
 
 
-def _inputs(look: Look) -> Iterator[Metric]:
+def _inputs(look: AgentLook) -> Iterator[Metric]:
     messages = CounterMetricFamily(f"{PREFIX}_input_messages", "Messages that an input took.", labels=["input"])
     read = CounterMetricFamily(f"{PREFIX}_input_bytes", "Bytes that an input read.", labels=["input"])
     refused = CounterMetricFamily(f"{PREFIX}_input_refused", "What an input refused.", labels=["input"])
@@ -148,7 +148,7 @@ def _inputs(look: Look) -> Iterator[Metric]:
     yield from (messages, read, refused, clients)
 
 
-def _brokers(look: Look) -> Iterator[Metric]:
+def _brokers(look: AgentLook) -> Iterator[Metric]:
     up = GaugeMetricFamily(
         f"{PREFIX}_broker_up", "1: no connection, or one that works; 0: the last one failed.", labels=["broker", "address"]
     )
@@ -158,7 +158,7 @@ def _brokers(look: Look) -> Iterator[Metric]:
     yield up
 
 
-def _spool(look: Look) -> Iterator[Metric]:
+def _spool(look: AgentLook) -> Iterator[Metric]:
     if look.spool is None:
         return
     yield GaugeMetricFamily(f"{PREFIX}_spool_bytes", "Bytes of messages on disk.", look.spool.bytes)

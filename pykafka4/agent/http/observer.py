@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from pykafka4.agent.http import dory
 from pykafka4.agent.http.account_data import account_data
-from pykafka4.agent.http.look import Look, Watched, queues
+from pykafka4.agent.http.look import AgentLook, Watched, queues
 from pykafka4.agent.http.metrics import exposition
 from pykafka4.agent.http.page_data import page_data
 from pykafka4.agent.http.troubles import troubles
@@ -25,7 +25,7 @@ from pykafka4.pages.outages import Outages
 from pykafka4.pages.rates import Rates, Sample
 from pykafka4.pages.shared_look import SharedLook
 
-__all__ = ["Busy", "Observer"]
+__all__ = ["ThreadBusy", "Observer"]
 
 log = logging.getLogger("pykafka4.agent.http")
 SHARE: Final = 20  # a look of 100 ms is taken every 2 s: with many partitions a sample costs at most a twentieth of a core
@@ -34,7 +34,7 @@ MOST_WAITING: Final = 32  # answers that wait for the thread: half of MOST_CONNE
 T = TypeVar("T")
 
 
-class Busy(Exception):
+class ThreadBusy(Exception):
     """Too many answers wait for the thread."""
 
 
@@ -72,7 +72,7 @@ class Observer:
     async def answer(self, make: Callable[[], T]) -> T:
         """Run `make` on the thread and return its result. Raises Busy, and KafkaError if the producer's thread does not answer in time."""
         if self._waiting >= MOST_WAITING:
-            raise Busy
+            raise ThreadBusy
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, make)
@@ -106,28 +106,28 @@ class Observer:
         value = DORY[page](self, process)
         return dory.dump(value) if form == "json" else dory.in_plain_text(page, process, value)
 
-    def server_info(self, process: dory.Process) -> dict[str, Any]:
+    def server_info(self, process: dory.PageHead) -> dict[str, Any]:
         """Return the head of all pages."""
         return dory.server_info(process)
 
-    def counters(self, process: dory.Process) -> dict[str, Any]:
+    def counters(self, process: dory.PageHead) -> dict[str, Any]:
         """Return the counters since the start."""
         return dory.counters(process, self._watched.counters(self._looks.get().account))
 
-    def discards(self, process: dory.Process) -> dict[str, Any]:
+    def discards(self, process: dory.PageHead) -> dict[str, Any]:
         """Return the reports of the current and the last finished interval."""
         watched = self._watched
         return dory.discards(process, watched.report_interval_s, watched.unfinished_report(), watched.finished_report())
 
-    def queue_counts(self, process: dory.Process) -> dict[str, Any]:
+    def queue_counts(self, process: dory.PageHead) -> dict[str, Any]:
         """Return the messages in memory, by topic."""
         return dory.queue_counts(process, queues(self._looks.get().status))
 
-    def metadata_fetch_time(self, process: dory.Process) -> dict[str, Any]:
+    def metadata_fetch_time(self, process: dory.PageHead) -> dict[str, Any]:
         """Return the times of the last metadata and of its last change."""
         look = self._looks.get()
         # The ages in the status count from the look, not from the answer, so the look's time is `now` here.
-        now = dory.Process(self._watched.version, self._watched.started_at, look.at)
+        now = dory.PageHead(self._watched.version, self._watched.started_at, look.at)
         return dory.metadata_fetch_time(now, look.status["metadata"])
 
     # ---------------------------------------------------------------- looks
@@ -136,7 +136,7 @@ class Observer:
         """Note rates and outages, by taking a look, unless a reader has just taken one."""
         self._looks.get()
 
-    def _take_look(self, now: float) -> Look:
+    def _take_look(self, now: float) -> AgentLook:
         look = self._watched.look()
         total = look.account.total
         counts = {"accepted": total.accepted, "acknowledged": total.acknowledged, "discarded": total.discards.count}
@@ -144,14 +144,14 @@ class Observer:
         self._outages.note(look.at, troubles(look))
         return look
 
-    def _process(self) -> dory.Process:
-        return dory.Process(self._watched.version, self._watched.started_at, self._wall_clock())
+    def _process(self) -> dory.PageHead:
+        return dory.PageHead(self._watched.version, self._watched.started_at, self._wall_clock())
 
     async def _sample_forever(self) -> None:
         while True:
             try:
                 await self.answer(self.sample)
-            except (KafkaError, Busy, TimeoutError):
+            except (KafkaError, ThreadBusy, TimeoutError):
                 pass  # the producer's thread does not answer: the next look that succeeds reports its state
             except Exception as error:  # a bug in the pages is no reason to end the agent, or to fill its log
                 if repr(error) != self._bug:
@@ -160,7 +160,7 @@ class Observer:
             await asyncio.sleep(self._looks.pause_s(SHARE))
 
 
-DORY: Final[dict[str, Callable[[Observer, dory.Process], dict[str, Any]]]] = {
+DORY: Final[dict[str, Callable[[Observer, dory.PageHead], dict[str, Any]]]] = {
     "server_info": Observer.server_info,
     "counters": Observer.counters,
     "discards": Observer.discards,

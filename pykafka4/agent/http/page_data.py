@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from pykafka4.agent.http.headline import headline
-from pykafka4.agent.http.look import Look, Queue, offline, queues, unknown_topics
+from pykafka4.agent.http.look import AgentLook, Queue, offline, queues, unknown_topics
 from pykafka4.pages.brokers import brokers_json
 from pykafka4.pages.outages import Outages
 from pykafka4.pages.rates import STEP_S, Rates
@@ -29,7 +29,7 @@ TOPIC_COLUMNS: Final = (
 Json = dict[str, Any]
 
 
-def page_data(look: Look, rates: Rates, outages: Outages, head: Json) -> Json:
+def page_data(look: AgentLook, rates: Rates, outages: Outages, head: Json) -> Json:
     """Return the JSON of the page. `head` has the fields of /server_info/json."""
     now = rates.now()
     words = headline(look, outages, now["discarded"])
@@ -50,7 +50,7 @@ def page_data(look: Look, rates: Rates, outages: Outages, head: Json) -> Json:
     }
 
 
-def _balance(look: Look) -> Json:
+def _balance(look: AgentLook) -> Json:
     account, total = look.account, look.account.total
     ages = [queue.oldest_s for queue in queues(look.status).values() if queue.oldest_s is not None]
     return {
@@ -66,7 +66,7 @@ def _balance(look: Look) -> Json:
     }
 
 
-def _topics(look: Look) -> Json:
+def _topics(look: AgentLook) -> Json:
     """Return the rows of the topics with the most waiting messages; among equals, with the most accepted messages."""
     found, accounts = queues(look.status), look.account.topics
     rows: list[list[Any]] = []
@@ -79,7 +79,7 @@ def _topics(look: Look) -> Json:
     return {"columns": TOPIC_COLUMNS, "rows": chosen, "count": len(rows)}
 
 
-def _discards(look: Look) -> Json:
+def _discards(look: AgentLook) -> Json:
     rows = [
         {
             "topic": topic,
@@ -108,7 +108,7 @@ def _input(entry: Any) -> Json:
     }
 
 
-def _partitions(look: Look) -> Json:
+def _partitions(look: AgentLook) -> Json:
     known: Mapping[str, Any] = look.status.get("partitions", {})
     rows = [
         {
@@ -123,7 +123,7 @@ def _partitions(look: Look) -> Json:
     return {"offline": nlargest(MOST_OFFLINE, rows, key=itemgetter("waiting")), "offline_count": len(rows), "online_count": online}
 
 
-def _not_flowing(look: Look) -> Mapping[str, Any]:
+def _not_flowing(look: AgentLook) -> Mapping[str, Any]:
     """Return the rows of offline partitions, with their counts of messages, and of topics that brokers do not know."""
     known = look.status.get("partitions", {})
     rows = {name: {**known.get(name, {}), **row} for name, row in look.status.get("offline", {}).items()}
@@ -133,7 +133,7 @@ def _not_flowing(look: Look) -> Mapping[str, Any]:
     }
 
 
-def _spool(look: Look) -> Json | None:
+def _spool(look: AgentLook) -> Json | None:
     spool = look.spool
     if spool is None:
         return None

@@ -15,7 +15,7 @@ from pykafka4.agent.http import dory
 from pykafka4.agent.http.guarding import SENT_HEADERS, Connections, Guard, Handler
 from pykafka4.agent.http.look import Watched
 from pykafka4.agent.http.metrics import CONTENT_TYPE
-from pykafka4.agent.http.observer import DORY, Busy, Observer
+from pykafka4.agent.http.observer import DORY, Observer, ThreadBusy
 from pykafka4.agent.settings.values import HttpSettings
 from pykafka4.errors import KafkaError
 from pykafka4.pages.files import page_files
@@ -152,7 +152,7 @@ class PageServer:
     async def _answer(self, make: Callable[[], bytes], kind: str) -> web.Response:
         try:
             body = await asyncio.wait_for(self._observer.answer(make), ANSWER_S)
-        except Busy:
+        except ThreadBusy:
             return web.Response(status=503, text="503: too many requests wait\n")
         except KafkaError as error:
             return web.Response(status=503, text=f"503: {error}\n")

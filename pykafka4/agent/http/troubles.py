@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pykafka4.agent.http.look import Look, offline, unknown_topics
+from pykafka4.agent.http.look import AgentLook, offline, unknown_topics
 from pykafka4.pages.brokers import away
 
 __all__ = ["troubles"]
 
 
-def troubles(look: Look) -> dict[str, str]:
+def troubles(look: AgentLook) -> dict[str, str]:
     """Return the subjects that are out of order, each with the reason."""
     status, found = look.status, dict[str, str]()
     if status["state"] not in ("connected", "closed"):

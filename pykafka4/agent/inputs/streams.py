@@ -49,7 +49,7 @@ class StreamInput:
         self._selector = selectors.DefaultSelector()  # of a kind that has a descriptor: epoll, kqueue
         self._connections: set[Connection] = set()
         self._ready: deque[Connection | None] = deque()  # None: the listener
-        self._accepting = self._said = self._looking = self._closed = False
+        self._accepting = self._warned = self._looking = self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -157,7 +157,7 @@ class StreamInput:
         try:
             sock, _ = self._listener.accept()
         except BlockingIOError:
-            self._said = False
+            self._warned = False
             return 0
         except OSError as error:
             self._entrance.counts.errors += 1
@@ -177,8 +177,8 @@ class StreamInput:
         self._accepting = False
         self._selector.unregister(self._listener)
         self._entrance.counts.accept_pauses += 1
-        if not self._said:
-            self._said = True
+        if not self._warned:
+            self._warned = True
             log.warning("agent: %s takes no further connections for now: %s", self._entrance.source.value, why)
         if self._loop is not None:
             self._loop.call_later(RETRY_S, self._accept_again)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["HOLD_S", "SMALL_BYTES", "Holder", "Room", "Unfinished"]
+__all__ = ["HOLD_S", "SMALL_BYTES", "RoomHolder", "Room", "Unfinished"]
 
 SMALL_BYTES = 64 * 1024  # larger messages are large
 ROOM_BYTES = 8 * 1024 * 1024
 HOLD_S = 2.0
 
 
-class Holder(Protocol):
+class RoomHolder(Protocol):
     """A connection that holds room, or waits for it."""
 
     def resume(self) -> None:
@@ -31,15 +31,15 @@ class Room:
 
     def __init__(self, capacity: int) -> None:
         self.free = capacity
-        self._held: dict[Holder, tuple[int, float]] = {}  # bytes and since when, oldest first
-        self._waiting: dict[Holder, int] = {}  # bytes, oldest first
+        self._held: dict[RoomHolder, tuple[int, float]] = {}  # bytes and since when, oldest first
+        self._waiting: dict[RoomHolder, int] = {}  # bytes, oldest first
 
     @property
     def crowded(self) -> bool:
         """Whether a holder waits."""
         return bool(self._waiting)
 
-    def reserve(self, holder: Holder, size: int, now: float) -> bool:
+    def reserve(self, holder: RoomHolder, size: int, now: float) -> bool:
         """Reserve `size` bytes. Returns whether `holder` has them; without them the holder waits for `resume`."""
         # Behind those who wait, even if there is room: else small messages would overtake a larger one for ever.
         if self._waiting or size > self.free:
@@ -48,12 +48,12 @@ class Room:
         self.hold(holder, size, now)
         return True
 
-    def hold(self, holder: Holder, size: int, now: float) -> None:
+    def hold(self, holder: RoomHolder, size: int, now: float) -> None:
         """Count bytes for a holder without any, even beyond the capacity: the connection has read them already."""
         self.free -= size
         self._held[holder] = (size, now)
 
-    def release(self, holder: Holder) -> None:
+    def release(self, holder: RoomHolder) -> None:
         """Free the holder's room, and forget its wait for room."""
         size, _ = self._held.pop(holder, (0, 0.0))
         self.free += size
@@ -92,7 +92,7 @@ class Unfinished:
         """Whether a connection waits."""
         return self.small.crowded or self.large.crowded
 
-    def release(self, holder: Holder) -> None:
+    def release(self, holder: RoomHolder) -> None:
         """Free the room of a holder without an unfinished message."""
         self.small.release(holder)
         self.large.release(holder)

@@ -26,7 +26,7 @@ from pykafka4.errors import ClosedError, DeliveryFailed, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.wire.records.hot import Delivery
 
-__all__ = ["Reading", "Replay", "Unsettled"]
+__all__ = ["ByteRange", "Replay", "Unsettled"]
 
 log = get_log("pykafka4.agent.spool")
 
@@ -43,7 +43,7 @@ GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
 
 @attrs.frozen
-class Reading:
+class ByteRange:
     """A range of bytes to read: `length` at `offset`, or fewer at the end of the segment."""
 
     replayed: Replayed
@@ -53,7 +53,7 @@ class Reading:
 
 
 @attrs.define(eq=False)
-class Sent:
+class SentPart:
     """A part of a segment that ends at `end`: a sent message; without `delivery` a discarded message; with `count` 0 damaged bytes."""
 
     segment: Segment
@@ -80,7 +80,7 @@ class Replayed:
 
     def __init__(self, fifo: Fifo) -> None:
         self.fifo = fifo
-        self.sent: deque[Sent] = deque()
+        self.sent: deque[SentPart] = deque()
         self.in_flight = 0  # unacknowledged bytes, with RECORD_COST for each message
         self.length = FIRST_READ
         self.least = 0  # bytes of the next read, even beyond the share: a frame is longer than the last read
@@ -113,7 +113,7 @@ class Replay:
         if replayed is not None:
             self._turns.remove(replayed)
 
-    def next_reading(self) -> Reading | None:
+    def next_reading(self) -> ByteRange | None:
         """Return the next range of bytes to read, None if no message can be sent now. Topics take turns."""
         if self.stopped or self.holds:
             return None
@@ -128,7 +128,7 @@ class Replay:
             if at is not None:
                 replayed.reading = True
                 length = min(replayed.length, max(FIRST_READ, share - replayed.in_flight))
-                return Reading(replayed, *at, max(length, replayed.least))
+                return ByteRange(replayed, *at, max(length, replayed.least))
         return None
 
     def _share(self) -> int:
@@ -157,7 +157,7 @@ class Replay:
 
     # ---- sending
 
-    def send(self, reading: Reading, data: bytes) -> None:
+    def send(self, reading: ByteRange, data: bytes) -> None:
         """Send the messages in the bytes that were read."""
         replayed, segment = reading.replayed, reading.segment
         replayed.reading = False
@@ -176,7 +176,7 @@ class Replay:
             ranges = [(start, end) for start, end in (*whole.damaged, (whole.end, len(data))) if end > start]
             self._send_all(replayed, segment, reading.offset, whole.frames, ranges)
 
-    def unreadable(self, reading: Reading, refused: OSError) -> None:
+    def unreadable(self, reading: ByteRange, refused: OSError) -> None:
         """Take notice of a failed read: skip the rest of the segment, or pause if only descriptors or memory are short."""
         reading.replayed.reading = False
         if refused.errno in OUT_OF:
@@ -220,7 +220,7 @@ class Replay:
         cost = len(message) + RECORD_COST
         replayed.in_flight += cost
         replayed.fifo.sent_to(end, 1)
-        replayed.sent.append(Sent(segment, end, 1, cost, delivery, message))
+        replayed.sent.append(SentPart(segment, end, 1, cost, delivery, message))
         return True
 
     def _skip(self, replayed: Replayed, segment: Segment, start: int, end: int) -> int:
@@ -229,7 +229,7 @@ class Replay:
             "spool: bytes %d to %d of %s are damaged; their messages of topic %s are lost", start, end, segment.path, replayed.fifo.topic
         )
         replayed.fifo.skipped_to(end, end - start)
-        replayed.sent.append(Sent(segment, end, 0, 0, None, b""))
+        replayed.sent.append(SentPart(segment, end, 0, 0, None, b""))
         return end
 
     # ---- acknowledgements

@@ -30,7 +30,7 @@ LOOK = 0.2  # seconds between looks at threads that hold a record: the end of a 
 class StreamState:
     """One stream: which partitions it has, and the record in hand. Changed under the allotment's lock."""
 
-    __slots__ = ("asked_at", "hand", "name", "owner", "queues", "ready", "signal", "told", "topic")
+    __slots__ = ("asked_at", "hand", "name", "owner", "queues", "ready", "signal", "topic", "warned")
 
     def __init__(self, topic: str | None, name: str) -> None:
         """`topic` is None for a stream of a pattern or list of topics; `name` is for messages."""
@@ -41,7 +41,7 @@ class StreamState:
         self.owner: Thread | None = None  # the thread that iterates it
         self.signal = Signal()  # notified when a queue is ready, or the streams end
         self.asked_at = system.monotonic()  # when a thread last requested a record
-        self.told = False  # whether the log has a line that nobody reads the stream
+        self.warned = False  # whether the log has a line that nobody reads the stream
 
     def __repr__(self) -> str:
         return self.name
@@ -378,9 +378,9 @@ class Allotment:
                     self._give_back(stream)
                     stream.owner = None
                 late = (stream.hand is not None or bool(stream.ready)) and now - stream.asked_at > seconds
-                if late and not stream.told:
+                if late and not stream.warned:
                     idle.append(stream)
-                stream.told = late
+                stream.warned = late
         return dead, idle
 
     # ---------------------------------------------------------------- the end

@@ -12,9 +12,9 @@ from threading import Thread
 from typing import Final
 
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
+from pykafka4.consumer.processing.committable_offsets import RunSession
 from pykafka4.consumer.processing.limits import Limits
-from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS, Consumes, RunLoop
-from pykafka4.consumer.processing.safe import Reads
+from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS, RunConsumer, RunLoop
 from pykafka4.consumer.waits import at_once
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
@@ -34,7 +34,7 @@ class Dispatcher(Allotment):
 
     abandoned = False
 
-    def __init__(self, consumer: Consumes, streams: Sequence[StreamState], limits: Limits, reads: Reads) -> None:
+    def __init__(self, consumer: RunConsumer, streams: Sequence[StreamState], limits: Limits, reads: RunSession) -> None:
         super().__init__(streams, consumer.wakeup)
         self._consumer, self._reads, self.limits = consumer, reads, limits
         self.run = RunLoop(consumer, self, reads)
@@ -50,7 +50,7 @@ class Dispatcher(Allotment):
     def commit(self, timeout: float) -> None:
         """Commit all records that streams have finished, and wait for the commit."""
         if self.in_own_thread():
-            if offsets := self.run.safe():
+            if offsets := self.run.committable():
                 self._consumer.commit(offsets, timeout)
             return
         done: Promise[None] = Promise(self.limits.where)
@@ -169,7 +169,7 @@ class Dispatcher(Allotment):
                 else:
                     promise.set_exception(error)
 
-        if not (offsets := self.run.safe()):
+        if not (offsets := self.run.committable()):
             settle(offsets, None)
             return
         try:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pykafka4.consumer.dead_letters import DeadLetters, Sends
+from pykafka4.consumer.dead_letters import DeadLetters, LetterSender
 from pykafka4.consumer.processing.limits import Limits, at_least_one, seconds
 from pykafka4.errors import ConfigError, shown, with_article
 from pykafka4.misuse import check_count
@@ -70,7 +70,7 @@ def plan(
     retries: object,
     retry_backoff: object,
     dead_letter: object,
-    producer: Sends | None,
+    producer: LetterSender | None,
     max_in_hand: object,
     drain_timeout: object,
     stop: Stop | None,

@@ -13,15 +13,15 @@ from pykafka4.core.subscription import Place
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["Progress", "Task"]
+__all__ = ["PartitionProgress", "TaskInHand"]
 
 
 @attrs.define(eq=False)
-class Task:
+class TaskInHand:
     """A record in hand."""
 
     record: Record
-    progress: Progress
+    progress: PartitionProgress
     attempts: int = 0
     finished: bool = False
     void: bool = False  # reading has gone back to this offset or before it: the log no longer has this record
@@ -32,7 +32,7 @@ class Task:
         return self.void or self.progress.ended
 
 
-class Progress:
+class PartitionProgress:
     """The records of one partition in hand, from its assignment to its end. The owner of this object holds the lock."""
 
     __slots__ = ("_window", "ended", "running", "tp")
@@ -41,7 +41,7 @@ class Progress:
         self.tp = tp
         self.running = 0  # running handlers, and records that wait for acknowledgements
         self.ended = False  # the partition has another owner: its records are not handled any more
-        self._window: OrderedDict[int, Task] = OrderedDict()
+        self._window: OrderedDict[int, TaskInHand] = OrderedDict()
 
     @property
     def window(self) -> int:
@@ -54,15 +54,15 @@ class Progress:
         task = next(iter(self._window.values()), None)
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 
-    def add(self, record: Record) -> Task:
+    def add(self, record: Record) -> TaskInHand:
         """Put `record` into the window. If the log lost its end, so that reading went back, tasks from its offset on become void."""
         window = self._window
         while window and next(reversed(window)) >= record.offset:
             window.popitem()[1].void = True
-        task = window[record.offset] = Task(record, self)
+        task = window[record.offset] = TaskInHand(record, self)
         return task
 
-    def finish(self, task: Task) -> None:
+    def finish(self, task: TaskInHand) -> None:
         """Count this record as finished, and move the window past finished records at its beginning."""
         task.finished = True
         window = self._window

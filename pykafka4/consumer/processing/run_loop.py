@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 
+from pykafka4.consumer.processing.committable_offsets import CommittableOffsets, RunSession
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.pauses import Pauses, Pausing
-from pykafka4.consumer.processing.safe import Reads, Safe
 from pykafka4.consumer.waits import Steps, at_once
 from pykafka4.core.subscription import Place
 from pykafka4.errors import ClosedError, KafkaError
@@ -24,7 +24,7 @@ from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["COMMIT_SECONDS", "Consumes", "OnCommitted", "RecordsInHand", "RunLoop", "run"]
+__all__ = ["COMMIT_SECONDS", "RunConsumer", "OnCommitted", "RecordsInHand", "RunLoop", "run"]
 
 log = get_log("pykafka4.processing")
 
@@ -35,7 +35,7 @@ COMMIT_SECONDS: Final = 10.0  # for a commit before partitions are released, and
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
 
-class Consumes(Pausing, Protocol):
+class RunConsumer(Pausing, Protocol):
     """The methods of a Consumer or an aio.Consumer that a run calls."""
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Any:
@@ -102,10 +102,10 @@ class RecordsInHand(Protocol):
 class RunLoop:
     """One run. The thread or task that polls uses it; the listener runs there, or where the consumer is closed."""
 
-    def __init__(self, consumer: Consumes, in_hand: RecordsInHand, reads: Reads) -> None:
+    def __init__(self, consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> None:
         self._consumer, self._in_hand, self._reads, self._waits = consumer, in_hand, reads, reads.waits
         self._limits = in_hand.limits
-        self._safe = Safe(reads, in_hand.unfinished)
+        self._safe = CommittableOffsets(reads, in_hand.unfinished)
         self._pauses = Pauses(consumer, self._limits.most_in_hand)
         self._commit_at = system.monotonic() + COMMIT_EVERY
         self.closed = False  # the consumer is closed elsewhere, where the listener commits the finished records
@@ -147,7 +147,7 @@ class RunLoop:
 
     # ---------------------------------------------------------------- commits
 
-    def safe(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets that a `commit` of the application may store."""
         return self._safe.places()
 
@@ -289,7 +289,7 @@ class RunLoop:
         self.commit_soon(offsets, self.committed)
 
 
-def run(consumer: Consumes, in_hand: RecordsInHand, reads: Reads) -> None:
+def run(consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> None:
     """Run on this thread until the end."""
     loop = RunLoop(consumer, in_hand, reads)
     try:

@@ -14,7 +14,7 @@ from pykafka4.client.runtime import warn_unclosed
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
 from pykafka4.consumer.processing.dispatcher import Dispatcher
 from pykafka4.consumer.processing.limits import Limits, at_least_one
-from pykafka4.consumer.processing.run_loop import Consumes
+from pykafka4.consumer.processing.run_loop import RunConsumer
 from pykafka4.errors import ConfigError, ForkedClientError, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import api_timeout, check_timeout, refuse_pickling
@@ -196,7 +196,7 @@ def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
     return {None: at_least_one(count, "count", MOST_STREAMS)}, topics
 
 
-def open_streams(consumer: Consumes, counts: Counts, limits: Limits, session: Any, subscribe: Callable[[], object]) -> Streams[Any, Any]:
+def open_streams(consumer: RunConsumer, counts: Counts, limits: Limits, session: Any, subscribe: Callable[[], object]) -> Streams[Any, Any]:
     """See Consumer.streams. `session` is the consumer's session; `subscribe()` subscribes it to the topics."""
     states = [
         StreamState(topic, f"stream {n}" if topic is None else f"stream {n} of {topic}")

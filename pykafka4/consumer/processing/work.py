@@ -22,7 +22,7 @@ import attrs
 
 from pykafka4.consumer.processing.partition_turns import PartitionTurns
 from pykafka4.consumer.processing.plan import Plan
-from pykafka4.consumer.processing.progress import Progress, Task
+from pykafka4.consumer.processing.progress import PartitionProgress, TaskInHand
 from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS
 from pykafka4.core.subscription import Place
 from pykafka4.errors import KafkaError, shown
@@ -33,7 +33,7 @@ from pykafka4.net.handoff.workers import Workers
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Delivery, Record
 
-__all__ = ["OrderedRecords", "Processed", "Work", "checked_delivery", "deliveries"]
+__all__ = ["OrderedRecords", "Processed", "HandlerWork", "checked_delivery", "deliveries"]
 
 log = get_log("pykafka4.processing")
 
@@ -51,10 +51,10 @@ class OrderedRecords:
     """The unfinished records of one key. The first is being handled, or waits for its next attempt."""
 
     key: Hashable
-    tasks: deque[Task] = attrs.Factory(deque)
+    tasks: deque[TaskInHand] = attrs.Factory(deque)
 
 
-class Work:
+class HandlerWork:
     """The records in hand of `Consumer.process` (see `RecordsInHand`), with handlers on threads.
 
     The run loop calls the public methods, workers and callbacks call the others.
@@ -72,10 +72,10 @@ class Work:
         self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap by the time of the next attempt at the first record
         self._numbers = itertools.count()  # break ties in the heap, as OrderedRecords cannot be compared
         self._running = 0  # running handlers, and records that wait for acknowledgements
-        self._runs: dict[int, Progress] = {}  # the partition whose record a thread handles, by thread
+        self._runs: dict[int, PartitionProgress] = {}  # the partition whose record a thread handles, by thread
         self._stopping = False
         self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is no larger than this
-        self.partitions: dict[TopicPartition, Progress] = {}
+        self.partitions: dict[TopicPartition, PartitionProgress] = {}
         self.held = 0  # the windows of all partitions together
         self.error: BaseException | None = None
         self.processed = Processed()
@@ -101,10 +101,10 @@ class Work:
         for ordered in fresh:
             self._submit(self._run, ordered)
 
-    def _progress(self, tp: TopicPartition) -> Progress:
+    def _progress(self, tp: TopicPartition) -> PartitionProgress:
         known = self.partitions.get(tp)
         if known is None:
-            known = self.partitions[tp] = Progress(tp)
+            known = self.partitions[tp] = PartitionProgress(tp)
         return known
 
     @property
@@ -144,11 +144,11 @@ class Work:
         """Wait for `condition`, which only the end of a handler makes true; returns its last value."""
         return self._ends.wait(condition, timeout)
 
-    def _handled_here(self) -> Progress | None:
+    def _handled_here(self) -> PartitionProgress | None:
         """The partition of the handler that runs on this thread; None on other threads."""
         return self._runs.get(system.get_ident())
 
-    def _begin_end(self, tps: Collection[TopicPartition]) -> list[Progress]:
+    def _begin_end(self, tps: Collection[TopicPartition]) -> list[PartitionProgress]:
         """Start no more records of these partitions."""
         with self._lock:
             ending = [self.partitions[tp] for tp in tps if tp in self.partitions]
@@ -248,7 +248,7 @@ class Work:
         except BaseException as error:
             self._fail(error)
 
-    def _begin(self, ordered: OrderedRecords) -> Task | None:
+    def _begin(self, ordered: OrderedRecords) -> TaskInHand | None:
         """Count another attempt at the first record, and return it; None if this run does not handle it any more."""
         with self._lock:
             task = ordered.tasks[0]
@@ -281,13 +281,13 @@ class Work:
         finally:
             self._runs.pop(thread, None)
 
-    def _abandon(self, task: Task, error: BaseException) -> None:
+    def _abandon(self, task: TaskInHand, error: BaseException) -> None:
         """This attempt ends the work."""
         with self._lock:
             self._count(task, -1)
         self._fail(error, task)
 
-    def _settle(self, ordered: OrderedRecords, task: Task, returned: object) -> None:
+    def _settle(self, ordered: OrderedRecords, task: TaskInHand, returned: object) -> None:
         """Finish the record when all deliveries that its handler returned are acknowledged."""
         try:
             sent = deliveries(returned)
@@ -316,7 +316,7 @@ class Work:
             delivery.add_done_callback(settled)
         settled(None)
 
-    def _finished(self, ordered: OrderedRecords, task: Task, dead: int = 0) -> None:
+    def _finished(self, ordered: OrderedRecords, task: TaskInHand, dead: int = 0) -> None:
         with self._lock:
             self._count(task, -1)
             progress = task.progress
@@ -342,7 +342,7 @@ class Work:
                 return
         self._submit(self._run, ordered)
 
-    def _failed(self, ordered: OrderedRecords, task: Task, error: BaseException) -> None:
+    def _failed(self, ordered: OrderedRecords, task: TaskInHand, error: BaseException) -> None:
         with self._lock:
             self._count(task, -1)
             given_up = task.ended or self._stopping  # the record is read again, by the next owner or after the next start
@@ -360,7 +360,7 @@ class Work:
         else:
             self._submit(self._bury, ordered, task, error)  # on a worker: `send` may wait for room, and this may be a callback thread
 
-    def _bury(self, ordered: OrderedRecords, task: Task, error: BaseException) -> Any:
+    def _bury(self, ordered: OrderedRecords, task: TaskInHand, error: BaseException) -> Any:
         """Send the dead letter of a record. Runs on a worker."""
         assert self._plan.dead_letters is not None
         try:
@@ -370,11 +370,11 @@ class Work:
         else:
             self._settle_letter(ordered, task, error, delivery)
 
-    def _settle_letter(self, ordered: OrderedRecords, task: Task, error: BaseException, delivery: Delivery) -> None:
+    def _settle_letter(self, ordered: OrderedRecords, task: TaskInHand, error: BaseException, delivery: Delivery) -> None:
         """Finish the record when its dead letter is acknowledged."""
         self._await([delivery], lambda lost: self._finished(ordered, task, 1) if lost is None else self._lose(task, error, lost))
 
-    def _lose(self, task: Task, error: BaseException, refused: BaseException) -> None:
+    def _lose(self, task: TaskInHand, error: BaseException, refused: BaseException) -> None:
         """End the work: the dead letter was not written, so the record stays unfinished."""
         with self._lock:
             self._count(task, -1)
@@ -385,13 +385,13 @@ class Work:
         lost.__cause__ = error
         self._fail(lost)
 
-    def _count(self, task: Task, change: int) -> None:
+    def _count(self, task: TaskInHand, change: int) -> None:
         self._running += change
         task.progress.running += change
         if not task.progress.running:
             self._ends.notify()
 
-    def _fail(self, error: BaseException, task: Task | None = None) -> None:
+    def _fail(self, error: BaseException, task: TaskInHand | None = None) -> None:
         """End the work by an error that nothing handles."""
         if task is not None:
             with contextlib.suppress(Exception):  # an exception of the application may refuse notes
@@ -403,7 +403,7 @@ class Work:
         self._wake()
 
 
-def _place(task: Task) -> str:
+def _place(task: TaskInHand) -> str:
     return f"{task.progress.tp} at offset {task.record.offset}"
 
 

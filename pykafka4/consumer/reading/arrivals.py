@@ -12,7 +12,7 @@ from typing import Any
 from pykafka4.consumer.reading.cursors import Cursors
 from pykafka4.consumer.reading.notices import Notices, subject_of
 from pykafka4.core import INFINITY
-from pykafka4.core.subscription import Lasting, Located, Trouble
+from pykafka4.core.subscription import Lasting, Located, PollError
 from pykafka4.errors import KafkaError
 from pykafka4.wire.records.hot import Chunk
 
@@ -44,14 +44,14 @@ class Arrivals(Cursors):
     def tell_denied(self, error: KafkaError) -> None:
         """Have `poll` raise the error of a missing right, unless an error about the same right waits to be raised."""
         # `tuple` copies the deque in one C call: the polling thread deletes items meanwhile, so a loop over the deque could fail.
-        waiting = {subject_of(item.error) for item in tuple(self.arrivals) if item.__class__ is Trouble and item.claim is None}
+        waiting = {subject_of(item.error) for item in tuple(self.arrivals) if item.__class__ is PollError and item.claim is None}
         if subject_of(error) not in waiting | self.notices.subjects():
-            self.put(Trouble(None, error, Lasting.ONCE))
+            self.put(PollError(None, error, Lasting.ONCE))
 
     def tell_refused(self, error: KafkaError) -> None:
         """Have `poll` raise the error of a broker that refuses this client, unless another error of the whole consumer waits."""
-        if not self.notices and not any(item.__class__ is Trouble and item.claim is None for item in tuple(self.arrivals)):
-            self.put(Trouble(None, error, Lasting.ONCE))
+        if not self.notices and not any(item.__class__ is PollError and item.claim is None for item in tuple(self.arrivals)):
+            self.put(PollError(None, error, Lasting.ONCE))
             self.news()
 
     def interrupt(self) -> None:

@@ -111,7 +111,7 @@ class _Records(Form[T_co]):
     def _taken(self) -> list[Record[Any, Any]]:
         """The collected records, after the hooks have seen them; the form drops its reference."""
         if self._hooks is not None:  # first: if a hook is interrupted, no poll has returned the records yet, and they are fetched again
-            self._hooks.tell(self._records)
+            self._hooks.call_hooks(self._records)
         records, self._records = self._records, []
         return records
 

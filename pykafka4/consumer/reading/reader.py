@@ -27,7 +27,7 @@ from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
 from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.reading.steps import step
 from pykafka4.core import INFINITY
-from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Place, Since, Start, Subscribed, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Place, PollError, Since, Start, Subscribed, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -204,7 +204,7 @@ class Reader(Arrivals):
             if isinstance(error, ConfigError):  # a codec is missing: fetched again, the batch can be read once the codec is installed
                 self._fetch_again([claim])
             else:
-                self._buffer.block(claim, Trouble(claim, error.again()))
+                self._buffer.block(claim, PollError(claim, error.again()))
             raise
         except Halted as stop:
             halted = stop
@@ -230,7 +230,7 @@ class Reader(Arrivals):
             self.delivered.add(claim.tp, first, last)
         places[claim] = (halt.offset, epoch)
         if halt.error is not None:
-            self._buffer.block(claim, Trouble(claim, halt.error))
+            self._buffer.block(claim, PollError(claim, halt.error))
             if len(form):
                 return False
             raise halt.error.again()
@@ -252,7 +252,7 @@ class Reader(Arrivals):
         if known is not None:
             return known
         item = self._buffer.first_of(self.claims[tp])
-        if isinstance(item, Trouble):
+        if isinstance(item, PollError):
             raise item.error.again()
         return None if item is None else item.position if isinstance(item, Chunk) else item.offset
 
@@ -489,7 +489,7 @@ class Reader(Arrivals):
         if self.claims.get(claim.tp) is claim and self._buffer.first_of(claim) is letters:
             self._fetch_again((claim,))
 
-    def _arrive_trouble(self, trouble: Trouble) -> None:
+    def _arrive_trouble(self, trouble: PollError) -> None:
         if trouble.claim is not None:
             self._arrive(trouble)
         elif trouble.lasting is Lasting.ONCE:
@@ -537,7 +537,7 @@ class Reader(Arrivals):
         self._buffer.set_aside((letters.claim,))
         return True
 
-    def _take_trouble(self, trouble: Trouble, form: Form[Any], places: dict[Claim, Place]) -> bool:
+    def _take_trouble(self, trouble: PollError, form: Form[Any], places: dict[Claim, Place]) -> bool:
         if len(form):
             return False
         claim = trouble.claim
@@ -583,7 +583,7 @@ ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
     Located: Reader._arrive,
     Truncated: Reader._arrive,
     AwaitedLetters: Reader._arrive_letters,
-    Trouble: Reader._arrive_trouble,
+    PollError: Reader._arrive_trouble,
     Assigned: Reader._arrive_event,
     Ended: Reader._arrive_event,
     Subscribed: Reader._arrive_subscribed,
@@ -592,6 +592,6 @@ TAKE: Mapping[type, Callable[[Reader, Any, Form[Any], dict[Claim, Place]], bool]
     Chunk: Reader._take_chunk,
     AwaitedLetters: Reader._take_letters,
     Located: Reader._take_located,
-    Trouble: Reader._take_trouble,
+    PollError: Reader._take_trouble,
     Truncated: Reader._take_truncated,
 }

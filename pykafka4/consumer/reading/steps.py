@@ -13,7 +13,7 @@ __all__ = ["step"]
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
-class Steps(Protocol):
+class StepOwner(Protocol):
     """An object with steps, such as a `Reader`."""
 
     changing: bool
@@ -23,7 +23,7 @@ def step(method: Step) -> Step:
     """Mark a step: `changing` is set until the step returns or raises a KafkaError. After any other exception `changing` stays set."""
 
     @wraps(method)
-    def run(self: Steps, *args: Any) -> Any:
+    def run(self: StepOwner, *args: Any) -> Any:
         before, self.changing = self.changing, True  # steps call steps: the inner one must not clear the mark of the outer one
         try:
             result = method(self, *args)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pykafka4.core import INFINITY, NOTHING, Effects, Job
 from pykafka4.core.admin.places import Anyone, Coordinators, FindCoordinators, FindTransactionCoordinators
 from pykafka4.core.admin.work import Context, Place, Question, Work
-from pykafka4.core.metadata.cluster import Change, Cluster
+from pykafka4.core.metadata.cluster import Cluster, MetadataChange
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError
@@ -139,7 +139,7 @@ class AdminMachine:
         for work in self._works:
             work.placed(group)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: MetadataChange) -> None:
         for work in self._works:
             work.stir()
         self.coordinators.stir()

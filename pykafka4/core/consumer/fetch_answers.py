@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.consumer.fetch_session import Asked
+from pykafka4.core.consumer.fetch_session import RequestedPartition
 from pykafka4.core.consumer.followers import Followers
 from pykafka4.core.consumer.losses import Losses
 from pykafka4.core.consumer.positions import Positions
@@ -23,7 +23,7 @@ from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.consumer.tails import Tails
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
-from pykafka4.core.subscription import Position, Rest, Stage, Start
+from pykafka4.core.subscription import PartitionBackoff, Position, Stage, Start
 from pykafka4.core.timers import Timers
 from pykafka4.errors import CorruptRecord, DecodeError, KafkaError, RecordTooLarge, broker_error
 from pykafka4.errors.codes import ErrorCode, Refresh, error_code
@@ -155,7 +155,7 @@ class FetchAnswers:
         if self._awaits(asked.position, asked.offset):
             self._positions.stop(asked.position, RecordTooLarge.fetched(tp.topic, tp.partition, asked.offset, reason))
 
-    def _asked_alone(self, source: Source, fetch: InFlightFetch) -> Asked:
+    def _asked_alone(self, source: Source, fetch: InFlightFetch) -> RequestedPartition:
         """The only partition of `fetch`, a Fetch for a single partition."""
         ((tp, asked),) = fetch.asked.items()
         source.alone.pop(tp, None)
@@ -274,7 +274,7 @@ class FetchAnswers:
 
     def _hold(self, now: float, position: Position, reason: KafkaError) -> None:
         """Do not fetch `position` for a back-off. The partition is not offline: others that use it, such as a producer, continue."""
-        rest = position.rest = position.rest or Rest(Backoff.retry(self._config, self._random))
+        rest = position.rest = position.rest or PartitionBackoff(Backoff.retry(self._config, self._random))
         position.reported = True
         self._recovery.note_retry(now, position.tp, reason)
         waits = rest.reason is not None  # two Fetches were in flight: one failure, not two
@@ -283,7 +283,7 @@ class FetchAnswers:
         if not waits:
             self._timers.at(now + rest.backoff.next(), partial(self._release, position.tp, rest))
 
-    def _release(self, tp: TopicPartition, rest: Rest, now: float) -> None:
+    def _release(self, tp: TopicPartition, rest: PartitionBackoff, now: float) -> None:
         rest.reason = None
         self._positions.touch(tp)
 

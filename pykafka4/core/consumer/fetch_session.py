@@ -35,7 +35,7 @@ from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.fields import MAX_INT32
 
-__all__ = ["BY_ID_FROM", "SESSION_ERRORS", "Asked", "FetchSession", "OtherVersion"]
+__all__ = ["BY_ID_FROM", "SESSION_ERRORS", "RequestedPartition", "FetchSession", "OtherVersion"]
 
 SESSIONS_FROM: Final = 7  # the version of Fetch
 BY_ID_FROM: Final = 13
@@ -50,7 +50,7 @@ class OtherVersion(KafkaError):
     """The broker's version of Fetch no longer fits the session. Nothing was sent."""
 
 
-class Asked(NamedTuple):
+class RequestedPartition(NamedTuple):
     """The part of a Fetch for one partition."""
 
     position: Position
@@ -68,7 +68,7 @@ class FetchSession:
     number: int = 0  # session id; before the session is open, the id of the previous session
     epoch: int = FULL  # session epoch of the next Fetch
     by_id: bool = False
-    asked: dict[TopicPartition, Asked] = attrs.Factory(dict)
+    asked: dict[TopicPartition, RequestedPartition] = attrs.Factory(dict)
     limit: int = 0  # sum of the bytes requested per partition
     unnamed: int = 0  # partitions whose topic has no id
 
@@ -81,7 +81,7 @@ class FetchSession:
         """Delete all partitions, for a full Fetch. A Fetch in flight keeps its own `asked`."""
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
-    def note(self, tp: TopicPartition, now: Asked | None) -> Asked | None:
+    def note(self, tp: TopicPartition, now: RequestedPartition | None) -> RequestedPartition | None:
         """Note that the next Fetch requests `now`, or removes `tp` (None). Returns the request that was sent for `tp` before."""
         before = self.asked.get(tp)
         if before is not None:

@@ -25,7 +25,7 @@ from pykafka4.core.metadata.events import NOBODY, EventSink
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
-from pykafka4.core.subscription import MemberIdentity, Place, Trouble
+from pykafka4.core.subscription import MemberIdentity, Place, PollError
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -117,7 +117,7 @@ class ConsumerMachine:
         try:
             self.offsets.fail(reason)
         finally:
-            self._reader.put(Trouble(None, reason))
+            self._reader.put(PollError(None, reason))
             self._reader.news()
         return ()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pykafka4.core.subscription import Claim, Lasting, Located, Position, Stage, Trouble, Truncated
+from pykafka4.core.subscription import Claim, Lasting, Located, PollError, Position, Stage, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Chunk
@@ -125,7 +125,7 @@ class Positions(dict[TopicPartition, Position]):
         if stays:  # after the chunk, which raises its own error first if its first batch has an invalid header
             tp = position.tp
             error = CorruptRecord(tp.topic, tp.partition, position.offset, "the broker returned only records before that offset")
-            self._intake.put(Trouble(position.claim, error))
+            self._intake.put(PollError(position.claim, error))
 
     def truncate(self, position: Position, offset: int, epoch: int, *, raises: bool) -> None:
         """The log was truncated to `offset`. The reader steps back, or raises: it knows the offset of the next record to return."""
@@ -137,10 +137,10 @@ class Positions(dict[TopicPartition, Position]):
         """Stop at an error; only a seek continues."""
         position.move(Stage.STOPPED)
         self.touch(position.tp)
-        self._intake.put(Trouble(position.claim, error))
+        self._intake.put(PollError(position.claim, error))
 
     def tell_once(self, position: Position, error: KafkaError) -> None:
         """Have `poll` raise `error` once. Until it has, further errors of this claim are ignored."""
         if self.is_current(position) and not position.claim.troubled:
             position.claim.troubled = True
-            self._intake.put(Trouble(position.claim, error, Lasting.ONCE))
+            self._intake.put(PollError(position.claim, error, Lasting.ONCE))

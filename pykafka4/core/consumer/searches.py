@@ -68,7 +68,7 @@ class ListOffsetsInFlight(Request):
         self.searches.answered(now, self.asked, outcome)
 
 
-class Connections(Protocol):
+class LeaderConnections(Protocol):
     """The connections to the brokers that lead partitions."""
 
     def address(self, node: int) -> int:
@@ -80,7 +80,9 @@ class Searches:
 
     __slots__ = ("_cluster", "_config", "_connections", "_of_topic", "_outbox", "_pending", "_recovery", "_stirred")
 
-    def __init__(self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, connections: Connections, outbox: Outbox) -> None:
+    def __init__(
+        self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, connections: LeaderConnections, outbox: Outbox
+    ) -> None:
         self._config, self._cluster, self._recovery, self._connections, self._outbox = config, cluster, recovery, connections, outbox
         self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one of each
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}

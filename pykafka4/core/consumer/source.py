@@ -23,7 +23,7 @@ from uuid import UUID
 import attrs
 
 from pykafka4.core import INFINITY, Failed, Outcome, Request
-from pykafka4.core.consumer.fetch_session import SESSION_ERRORS, Asked, FetchSession, OtherVersion
+from pykafka4.core.consumer.fetch_session import SESSION_ERRORS, FetchSession, OtherVersion, RequestedPartition
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
@@ -67,7 +67,7 @@ class InFlightFetch(Request):
     reserved: int = attrs.field(kw_only=True)
     wait: float = attrs.field(kw_only=True)  # seconds for which the broker may hold it back
     held_until: float = attrs.field(kw_only=True)
-    asked: Mapping[TopicPartition, Asked] = attrs.field(kw_only=True)
+    asked: Mapping[TopicPartition, RequestedPartition] = attrs.field(kw_only=True)
     session: FetchSession | None = attrs.field(kw_only=True)
     incremental: bool = attrs.field(kw_only=True)  # names only changes
     alone: bool = attrs.field(kw_only=True)  # for a single partition, after a response that was too large
@@ -276,7 +276,7 @@ class Source:
     def _next_alone(self) -> Position | None:
         return next((self.line[tp] for tp in self.alone if tp not in self.full), None)
 
-    def _name_all(self, used: FetchSession, alone: Position | None) -> list[Asked]:
+    def _name_all(self, used: FetchSession, alone: Position | None) -> list[RequestedPartition]:
         """Name `alone`, otherwise all partitions to fetch, the one served last at the end."""
         used.clear()
         if used is self.session:
@@ -287,7 +287,7 @@ class Source:
             used.note(position.tp, self._wish(position))
         return list(used.asked.values())
 
-    def _changes(self, last_turn: int) -> tuple[list[Asked], list[Asked]] | None:
+    def _changes(self, last_turn: int) -> tuple[list[RequestedPartition], list[RequestedPartition]] | None:
         """(partitions to name, partitions to forget) in the session; None if it ended, because a partition that has waited long would come
         last."""
         session = self.session
@@ -299,7 +299,7 @@ class Source:
                 session.end()
                 return None
         self._news.clear()
-        named, forgotten = list[Asked](), list[Asked]()
+        named, forgotten = list[RequestedPartition](), list[RequestedPartition]()
         for tp, position in positions.items():
             now = None if position is None else self._wish(position)
             before = session.note(tp, now)
@@ -313,11 +313,11 @@ class Source:
         named.sort(key=lambda asked: asked.position.turn)
         return named, forgotten
 
-    def _wish(self, position: Position) -> Asked:
+    def _wish(self, position: Position) -> RequestedPartition:
         tp = position.tp
         leader = self._recovery.leader(tp)
         epoch = -1 if leader is None else leader.epoch
-        return Asked(position, self._cluster.topic_id(tp.topic), position.offset, position.epoch, epoch, position.limit)
+        return RequestedPartition(position, self._cluster.topic_id(tp.topic), position.offset, position.epoch, epoch, position.limit)
 
     # ---------------------------------------------------------------- responses
 
@@ -395,7 +395,7 @@ def _has_records(topic: FetchResponse.Topic) -> bool:
     return any(answer.records for answer in topic.partitions)
 
 
-def _topics(asked: Iterable[Asked]) -> list[FetchRequest.Topic]:
+def _topics(asked: Iterable[RequestedPartition]) -> list[FetchRequest.Topic]:
     topics: dict[tuple[str, UUID], list[FetchRequest.Topic.Partition]] = {}
     for one in asked:
         tp = one.position.tp
@@ -411,7 +411,7 @@ def _topics(asked: Iterable[Asked]) -> list[FetchRequest.Topic]:
     return [FetchRequest.Topic(topic=name, topic_id=topic_id, partitions=parts) for (name, topic_id), parts in topics.items()]
 
 
-def _forgotten_topics(asked: Iterable[Asked]) -> list[FetchRequest.ForgottenTopic]:
+def _forgotten_topics(asked: Iterable[RequestedPartition]) -> list[FetchRequest.ForgottenTopic]:
     topics: dict[tuple[str, UUID], list[int]] = {}
     for one in asked:
         topics.setdefault((one.position.tp.topic, one.topic_id or NO_UUID), []).append(one.position.tp.partition)

@@ -8,7 +8,7 @@ index from the topic to its own state of that topic. A machine reads the metadat
 
 from __future__ import annotations
 
-from pykafka4.core.metadata.cluster import Change, Cluster
+from pykafka4.core.metadata.cluster import Cluster, MetadataChange
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.records import TopicPartition
 
@@ -59,7 +59,7 @@ class TopicChanges:
         self._topics.clear()
         self._online.clear()
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: MetadataChange) -> None:
         self._topics |= change.topics
 
     def _came_online(self, tp: TopicPartition) -> None:

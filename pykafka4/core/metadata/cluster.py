@@ -34,7 +34,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 
-__all__ = ["MISSING", "Change", "Cluster", "Waiter"]
+__all__ = ["MISSING", "MetadataChange", "Cluster", "Waiter"]
 
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
@@ -52,7 +52,7 @@ Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 
 @attrs.frozen
-class Change:
+class MetadataChange:
     """A new version of the metadata: the topics that changed, and whether the list of brokers changed."""
 
     version: int
@@ -95,7 +95,7 @@ class Cluster(KnownMetadata):
         self.controller: int | None = None
         self.cluster_id: str | None = None
         self.error: KafkaError | None = None  # the failure of the last request; None after a success
-        self.on_change: list[Callable[[Change], None]] = []
+        self.on_change: list[Callable[[MetadataChange], None]] = []
         self._config, self._network, self._random, self._events = config, network, random, events
         self._topics[BROKERS] = self._new_topic()
         self.on_forgotten: list[Callable[[str], None]] = []  # called with a topic that is no longer in use
@@ -467,7 +467,7 @@ class Cluster(KnownMetadata):
             self._changed(topics, brokers_changed)
         if refused := frozenset(name for name in self._still(names) if self.refusal(name) is not None) - topics:
             # An unchanged refusal is no change, but users that came since the last response have not received it.
-            self._tell(Change(self.version, refused, False))
+            self._tell(MetadataChange(self.version, refused, False))
 
     def _pace(self, now: float, name: str, changed: bool) -> None:
         """Set the time of the next request for `name`: at once after a change, otherwise after a back-off."""
@@ -581,9 +581,9 @@ class Cluster(KnownMetadata):
 
     def _changed(self, topics: frozenset[str], brokers: bool) -> None:
         self.version += 1
-        self._tell(Change(self.version, topics, brokers))
+        self._tell(MetadataChange(self.version, topics, brokers))
         self._events.emit(MetadataChanged(self.version))
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: MetadataChange) -> None:
         for listener in self.on_change:
             listener(change)

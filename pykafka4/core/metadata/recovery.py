@@ -22,7 +22,7 @@ import attrs
 
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.metadata.cluster import Change, Cluster
+from pykafka4.core.metadata.cluster import Cluster, MetadataChange
 from pykafka4.core.metadata.events import EventSink
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
@@ -185,7 +185,7 @@ class Recovery:
     def _new_backoff(self) -> Backoff:
         return Backoff.retry(self._config, self._random)
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: MetadataChange) -> None:
         self._changed.update(change.topics & self._outages.keys())
 
     def _forgotten(self, topic: str) -> None:

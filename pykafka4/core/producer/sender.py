@@ -17,13 +17,13 @@ from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
-from pykafka4.core.producer.outcomes.batch_outcomes import Callbacks, Events, Outcomes, Waiters
+from pykafka4.core.producer.outcomes.batch_outcomes import BatchEvents, Callbacks, Outcomes, Waiters
 from pykafka4.core.producer.outcomes.deadlines import Deadlines
 from pykafka4.core.producer.outcomes.obstacles import Obstacles
 from pykafka4.core.producer.partition_status import PartitionStatus
 from pykafka4.core.producer.produce.requests import SILENCE, ProduceRequests
-from pykafka4.core.producer.produce.responses import Answers
-from pykafka4.core.producer.queues.late import UNDESIGNATED, Late
+from pykafka4.core.producer.produce.responses import ProduceAnswers
+from pykafka4.core.producer.queues.late import UNDESIGNATED, LateBatches
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.queues.ready import ReadyQueues
 from pykafka4.core.producer.sequences.identity import Identity
@@ -89,12 +89,12 @@ class Sender:
         self.ledger, self.measures = self._outcomes.ledger, self._outcomes.measures
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self)
         self._limits = TopicLimits(config, network, self._new_backoff(random), accumulator)
-        self._answers = Answers(
+        self._answers = ProduceAnswers(
             config, accumulator, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._limits, self
         )
         self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers)
         self.standings = PartitionStatus(network, cluster, recovery, self._requests, self.ledger, self._numbering)
-        self._late = Late(accumulator, network, cluster, recovery, self._ready, self)
+        self._late = LateBatches(accumulator, network, cluster, recovery, self._ready, self)
         self._unready: list[PartitionQueue] = []  # queues whose next batch is still being compressed
         self._changes = TopicChanges(cluster, recovery)
         self._parking = Parking(config, accumulator, cluster, network, self._changes, self._outcomes, self)
@@ -191,9 +191,9 @@ class Sender:
         """The number of topics with parked records. For any thread."""
         return len(self._parking)
 
-    def tell(self, topic: str, now: float) -> None:
+    def announce_partitions(self, topic: str, now: float) -> None:
         """Pass new partitions of `topic` to the accumulator at once, because a `send` waits for them."""
-        self._parking.tell(topic, now)
+        self._parking.announce_partitions(topic, now)
 
     def gone(self) -> None:
         """Drop all topics, when the producer is closed."""
@@ -315,7 +315,7 @@ class Sender:
             self._ready.place(queue)
         return take_at
 
-    def listen(self, events: Events | None) -> None:
+    def listen(self, events: BatchEvents | None) -> None:
         """Report the sealing, sending and outcome of batches to `events` from now on; None: to nobody."""
         self._outcomes.events = self._requests.events = events
         self.acc.watch = None if events is None else events.watch  # for parked records that fail
@@ -539,7 +539,7 @@ class Sender:
     # ---------------------------------------------------------------- batches that get their partition here (`late`)
 
     def has_room(self, node: int) -> bool:
-        """See `Late`: whether another request may be sent to `node` now."""
+        """See `LateBatches`: whether another request may be sent to `node` now."""
         return self._requests.room(node)
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:

@@ -17,9 +17,9 @@ from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.member import ShareMember
 from pykafka4.core.share.requests import not_supported
-from pykafka4.core.share.source import Context
-from pykafka4.core.share.sources import Parts, Sources
-from pykafka4.core.share.values import Acknowledgements, Report
+from pykafka4.core.share.source import SourceContext
+from pykafka4.core.share.sources import Parts, ShareSources
+from pykafka4.core.share.values import AcknowledgementReport, Acknowledgements
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.options.share import ShareConsumerConfig
 
@@ -38,8 +38,8 @@ class ShareMachine:
         group_lane, fetch_lane = self._lanes
         self.coordinator = MembersCoordinator(config, network, cluster, GROUP, config.group, random, outbox, self)
         self.member = ShareMember(config, self.coordinator, group_lane, mailbox, random, outbox, self)
-        context = Context(config, self.member.member_id, fetch_lane, cluster, recovery, mailbox, random, outbox, self)
-        self.sources = Sources(context)
+        context = SourceContext(config, self.member.member_id, fetch_lane, cluster, recovery, mailbox, random, outbox, self)
+        self.sources = ShareSources(context)
         self._end_by = INFINITY
         self._then: Callable[[], None] | None = None
         self._leave_by = INFINITY
@@ -57,7 +57,7 @@ class ShareMachine:
         self.member.polled()
         self.sources.want(taken)
 
-    def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
+    def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: AcknowledgementReport) -> None:
         """Send acknowledgements; the machine calls `report.done` when all of them have an outcome."""
         self.sources.acknowledge(acknowledgements, report)
 
@@ -131,7 +131,7 @@ class ShareMachine:
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
         """See `CoordinatorUser`."""
         if getattr(getattr(error, "code", None), "denied", False):
-            self._mailbox.tell(error)
+            self._mailbox.put_error(error)
         else:
             self.member.fail(error)
 

@@ -49,7 +49,7 @@ class Mailbox:
         self.arrivals.append(acquired)
         self._notify()
 
-    def tell(self, error: KafkaError) -> None:
+    def put_error(self, error: KafkaError) -> None:
         """Have one poll raise `error`, unless an error with the same text already waits for a poll."""
         if len(self.notices) < MOST_NOTICES and str(error) not in map(str, tuple(self.notices)):
             self.notices.append(error)

@@ -175,7 +175,7 @@ class ShareMember(HeartbeatMember):
         return self._consumer.explain(reason)
 
     def _denied(self, error: KafkaError) -> None:
-        self._mailbox.tell(error)
+        self._mailbox.put_error(error)
 
     def _error(self, answer: ShareGroupHeartbeatResponse) -> KafkaError:
         if answer.error_code == UNSUPPORTED:

@@ -26,14 +26,14 @@ from pykafka4.core.network.network import via
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
 from pykafka4.core.share.requests import CLOSE, by_partition, needs_renewals, share_acknowledge, share_fetch
-from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, Lease, lock_lost, release
+from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, SessionLease, lock_lost, release
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import Refresh, error_code
 from pykafka4.logs import get_log
 from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["Context", "Source"]
+__all__ = ["SourceContext", "ShareSource"]
 
 log = get_log("pykafka4.share")
 
@@ -52,7 +52,7 @@ class ShareUser(Protocol):
 
 
 @attrs.frozen(eq=False)
-class Context:
+class SourceContext:
     """The objects and settings that all sources of a consumer share."""
 
     config: ShareConsumerConfig
@@ -79,7 +79,7 @@ class ShareRequest(Enum):
 class ShareInFlight(Request):
     """A request of a share session, without a response so far."""
 
-    source: Source = attrs.field(kw_only=True)
+    source: ShareSource = attrs.field(kw_only=True)
     kind: ShareRequest = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
@@ -88,7 +88,7 @@ class ShareInFlight(Request):
 
 
 @attrs.define(eq=False)
-class Hold:
+class PartitionPause:
     """The pause of a partition after its error: no request names the partition before `until`.
 
     A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause one such partition turns the
@@ -101,13 +101,13 @@ class Hold:
     tried: bool = False  # the request in flight names the partition
 
 
-class Source:
+class ShareSource:
     """The share session with one broker."""
 
-    def __init__(self, node: int, context: Context) -> None:
+    def __init__(self, node: int, context: SourceContext) -> None:
         self.node, self._context, self._config = node, context, context.config
         self.targets: dict[TopicPartition, UUID] = {}  # partitions from which to acquire records
-        self.leases: dict[TopicPartition, Lease] = {}  # leases of this session
+        self.leases: dict[TopicPartition, SessionLease] = {}  # leases of this session
         self.wanted = NOBODY  # `Mailbox.taken` of a poll that found no records: one ShareFetch is due, even if no poll waits
         self.in_flight = False
         self.queue: list[Acknowledgements] = []
@@ -121,7 +121,7 @@ class Source:
         self._backoff = Backoff.retry(context.config, context.random)
         self._rest_until = 0.0  # end of the pause after a request that has failed as a whole
         self._error: KafkaError | None = None  # the error of such a request, until the next success
-        self._holds: dict[TopicPartition, Hold] = {}
+        self._holds: dict[TopicPartition, PartitionPause] = {}
         self._closing: Callable[[], None] | None = None
         self._closed = False
 
@@ -311,7 +311,7 @@ class Source:
             where, node = self._config.client_id, self.node
             log.info("%s: the share session with broker %d has ended (%s); opening another", where, node, row.name, broker=node)
         elif not row.retriable and row.name != TRANSIENT:
-            self._context.mailbox.tell(error)
+            self._context.mailbox.put_error(error)
         return False
 
     def _broken(self, now: float, error: KafkaError, reason: str) -> None:
@@ -344,7 +344,7 @@ class Source:
                 hold.tried = tp in tried
 
     def _hold(self, now: float, tp: TopicPartition, error: KafkaError) -> None:
-        hold = self._holds.setdefault(tp, Hold(Backoff.retry(self._config, self._context.random), error))
+        hold = self._holds.setdefault(tp, PartitionPause(Backoff.retry(self._config, self._context.random), error))
         hold.error = error
         self._context.recovery.note_retry(now, tp, error)
         if now >= hold.until:  # otherwise the same response had an error for the partition's acknowledgements, too: one pause for both
@@ -400,7 +400,7 @@ class Source:
             return
         self._hold(now, tp, error)
         if not row.retriable and row.name != TRANSIENT:
-            self._context.mailbox.tell(error)
+            self._context.mailbox.put_error(error)
 
     def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
         """End the lease and hold the partition: the broker does not lead the partition, or does not know it."""
@@ -417,7 +417,7 @@ class Source:
         lease = self.leases.get(tp)
         if lease is None or lease.topic_id != topic_id:
             self.drop_lease(tp, "the topic was created again")
-            lease = self.leases[tp] = Lease(tp, topic_id, self.node)
+            lease = self.leases[tp] = SessionLease(tp, topic_id, self.node)
         spans = tuple((span.first_offset, span.last_offset, span.delivery_count) for span in part.acquired_records)
         acquired = Acquired(lease, spans, part.records or b"", now + lock)
         lease.deliver(acquired, now)
@@ -468,7 +468,7 @@ class Source:
         if topic_id != self.targets.get(tp, topic_id) or (lease is not None and lease.topic_id != topic_id):
             return []
         locked = [offset for offset in offsets if now < acquired.locked_until(offset) and (lease is None or not lease.has(offset))]
-        copy = Acquired(Lease(tp, topic_id, self.node), (), b"", acquired.until)  # a new lease: those under an ended one fail unsent
+        copy = Acquired(SessionLease(tp, topic_id, self.node), (), b"", acquired.until)  # a new lease: those under an ended one fail unsent
         return [release(copy, locked)] if locked else []
 
     # ---------------------------------------------------------------- the end
@@ -522,9 +522,9 @@ class Source:
             done()
 
 
-READERS: Final[Mapping[ShareRequest, Callable[[Source, float, Outcome], None]]] = {
-    ShareRequest.FETCH: Source._fetched,
-    ShareRequest.ACKNOWLEDGE: Source._acknowledged,
-    ShareRequest.RELEASE: Source._left_released,
-    ShareRequest.CLOSE: Source._session_closed,
+READERS: Final[Mapping[ShareRequest, Callable[[ShareSource, float, Outcome], None]]] = {
+    ShareRequest.FETCH: ShareSource._fetched,
+    ShareRequest.ACKNOWLEDGE: ShareSource._acknowledged,
+    ShareRequest.RELEASE: ShareSource._left_released,
+    ShareRequest.CLOSE: ShareSource._session_closed,
 }

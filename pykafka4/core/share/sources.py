@@ -9,31 +9,31 @@ from uuid import UUID
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.changes import TopicChanges
-from pykafka4.core.share.source import Context, Source
-from pykafka4.core.share.values import Acknowledgements, Report, lock_lost
+from pykafka4.core.share.source import ShareSource, SourceContext
+from pykafka4.core.share.values import AcknowledgementReport, Acknowledgements, lock_lost
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
-__all__ = ["Parts", "Sources"]
+__all__ = ["Parts", "ShareSources"]
 
 Parts: TypeAlias = frozenset[tuple[UUID, int]]  # topic id, partition
 
 LOOK_AGAIN = 1.0  # seconds until the metadata is requested again for a topic id without a name
 
 
-class Sources:
+class ShareSources:
     """The sources of one consumer: a source for each broker that leads assigned partitions, or has acquired records for the member."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: SourceContext) -> None:
         self._context = context
         self._changes = TopicChanges(context.cluster, context.recovery)
-        self._sources: dict[int, Source] = {}
+        self._sources: dict[int, ShareSource] = {}
         self._assigned: Parts = frozenset()
         self._topics: tuple[str, ...] = ()
         self._placed = True  # nothing has changed since the partitions were given to their leaders
         self._losses = -1
         self._look_at = INFINITY
-        self._closing: list[Source] = []
+        self._closing: list[ShareSource] = []
         self._done: Callable[[], None] | None = None
 
     @property
@@ -68,7 +68,7 @@ class Sources:
         for source in self._sources.values():
             source.wanted = taken
 
-    def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: Report) -> None:
+    def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: AcknowledgementReport) -> None:
         """Queue acknowledgements at the sources that have acquired the records; fail those without a source."""
         for each in acknowledgements:
             report.begin()
@@ -115,7 +115,7 @@ class Sources:
             cluster.refresh(now, self._topics)
         for node in targets:
             if node not in self._sources:
-                self._sources[node] = Source(node, self._context)
+                self._sources[node] = ShareSource(node, self._context)
         for node, source in self._sources.items():
             source.targets = targets.get(node, {}) if self._done is None else {}
             for tp in list(source.leases):
@@ -150,7 +150,7 @@ class Sources:
         self.subscribe(())
         self._changes.end()
 
-    def _ended(self, source: Source) -> None:
+    def _ended(self, source: ShareSource) -> None:
         if source in self._closing:
             self._closing.remove(source)
         self._sources.pop(source.node, None)

@@ -1,8 +1,8 @@
 """Holds acquired records, their leases and locks, and acknowledgements with their reports. Invariants: an acknowledgement has exactly one
 outcome; a lease that has ended never becomes valid again.
 
-A broker *acquires* records for a member: it locks them for `group.share.record.lock.duration.ms`. A `Lease` stands for one partition in one
-share session with its leader. After the end of a lease, records that were acquired under it cannot be acknowledged any more.
+A broker *acquires* records for a member: it locks them for `group.share.record.lock.duration.ms`. A `SessionLease` stands for one partition
+in one share session with its leader. After the end of a lease, records that were acquired under it cannot be acknowledged any more.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = [
     "AcknowledgeType",
     "Acknowledgements",
     "Acquired",
-    "Lease",
-    "Report",
+    "SessionLease",
+    "AcknowledgementReport",
     "lock_lost",
     "ranges",
     "release",
@@ -49,7 +49,7 @@ class AcknowledgeType(enum.Enum):
 
 
 @attrs.define(eq=False)
-class Lease:
+class SessionLease:
     """The right to acknowledge records of one partition in one share session. The loop sets `ended`; any thread may read it."""
 
     tp: TopicPartition
@@ -98,7 +98,7 @@ class Lease:
 class Acquired:
     """Records of one partition that one response has acquired, as undecoded batches, which may contain other records as well."""
 
-    lease: Lease
+    lease: SessionLease
     spans: tuple[tuple[int, int, int], ...]  # first offset, last offset, delivery count
     data: Any  # record batches
     until: float  # the end of the locks, by the client's clock: not before their end on the broker
@@ -143,14 +143,14 @@ def lock_lost(tp: TopicPartition, offsets: Iterable[int], reason: str) -> Record
 
 
 @attrs.define(eq=False)
-class Report:
+class AcknowledgementReport:
     """Collects the outcomes of acknowledgements that were handed over together: per partition None or the first error; calls `done` once.
 
     `_open` counts the parts without an outcome, plus one until all parts have begun: otherwise the report would end between two parts, when
     the first one has its outcome before the second one begins.
     """
 
-    done: Callable[[Report], object]
+    done: Callable[[AcknowledgementReport], object]
     results: dict[TopicPartition, KafkaError | None] = attrs.Factory(dict)
     accepted: int = 0  # records whose acknowledgements the brokers have stored, without gaps
     failed: int = 0  # records whose acknowledgements have failed
@@ -188,7 +188,7 @@ class Acknowledgements:
 
     acquired: Acquired
     types: Mapping[int, AcknowledgeType]  # by offset
-    report: Report
+    report: AcknowledgementReport
     attempts: int = 0
 
     @property
@@ -233,7 +233,7 @@ class Acknowledgements:
 
 def release(acquired: Acquired, offsets: Iterable[int]) -> Acknowledgements:
     """Releases of records that no application has in hand. Their report has no reader."""
-    report = Report(lambda _: None)
+    report = AcknowledgementReport(lambda _: None)
     report.begin()
     report.close()
     return Acknowledgements(acquired, dict.fromkeys(offsets, AcknowledgeType.RELEASE), report)

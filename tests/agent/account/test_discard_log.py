@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka4.agent.account.discard_log import DiscardLog
-from pykafka4.agent.account.log_entries import Entry, format_entry
+from pykafka4.agent.account.log_entries import DiscardLine, format_entry
 from pykafka4.agent.account.log_file import LogFile
 from pykafka4.agent.message import Reason, Refused
 from pykafka4.agent.settings.values import DiscardLogSettings
@@ -84,7 +84,7 @@ def test_a_line_is_dorys_to_the_byte(started: Open, path: Path) -> None:
 
 @given(st.text(st.characters(), max_size=50), st.binary(max_size=20), st.binary(max_size=20))
 def test_no_topic_can_forge_a_field_or_a_line(topic: str, key: bytes, value: bytes) -> None:
-    line = format_entry(Entry(1, 2, "NO_MEM", topic, key, value))
+    line = format_entry(DiscardLine(1, 2, "NO_MEM", topic, key, value))
     assert line.isascii()
     assert line.count(b"\n") == 1
     assert parse(line) == (1, 2, "NO_MEM", topic, key, value)
@@ -92,7 +92,7 @@ def test_no_topic_can_forge_a_field_or_a_line(topic: str, key: bytes, value: byt
 
 def test_a_topic_that_tries_is_one_line() -> None:
     topic = "x] key: 0[] msg: 0[]\nnow: 1 ts: 2 event: DISC info: BUG topic: 1[y"
-    assert parse(format_entry(Entry(1, 2, "NO_MEM", topic, b"", b"")))[3] == topic
+    assert parse(format_entry(DiscardLine(1, 2, "NO_MEM", topic, b"", b"")))[3] == topic
 
 
 def test_keys_and_values_are_cut(started: Open, path: Path) -> None:

@@ -21,7 +21,7 @@ from pykafka4.agent.settings.values import ReportSettings
 from pykafka4.core.producer.outcomes.ledger import Ledger as ProducerLedger
 from tests.agent.account.accounting import Clock, message
 
-PROCESS = dory.Process("1.0", 1_700_000_000.0, 1_700_000_700.0)
+PROCESS = dory.PageHead("1.0", 1_700_000_000.0, 1_700_000_700.0)
 INTS = (
     "id",
     "start_time",

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from pykafka4.agent.account.values import Account, Discards, Repeats, Report, TopicAccount
-from pykafka4.agent.http.look import InputState, Look
+from pykafka4.agent.http.look import AgentLook, InputState
 from pykafka4.agent.http.server import PageServer
 from pykafka4.agent.message import Reason, Source
 from pykafka4.agent.settings.values import HttpSettings
@@ -90,14 +90,14 @@ def topic(acknowledged: int, queued: int = 0, spooled: int = 0, discards: Discar
     return TopicAccount(acknowledged + queued + spooled + lost.count, acknowledged, queued, spooled, lost)
 
 
-QUIET = Look(1_000_000.0, account({}), status())
+QUIET = AgentLook(1_000_000.0, account({}), status())
 
 
 @attrs.define
 class FakeAgent:
     """See Watched. `current` is what the next look finds, or the error that it raises."""
 
-    current: Look | Exception = QUIET
+    current: AgentLook | Exception = QUIET
     version: str = "0.1.0"
     started_at: float = 999_000.5
     report_interval_s: float = 600.0
@@ -108,7 +108,7 @@ class FakeAgent:
     looks: int = 0
     refreshes: int = 0
 
-    def look(self) -> Look:
+    def look(self) -> AgentLook:
         self.looks += 1
         if isinstance(self.current, Exception):
             raise self.current
@@ -179,13 +179,13 @@ class LivelyAgent(FakeAgent):
     away_since: float | None = None
     acknowledged_before: float = 0.0
 
-    def look(self) -> Look:
+    def look(self) -> AgentLook:
         self.looks += 1
         now = time.time()
         return look_at(now, now - self.begun, self.topics, None if self.away_since is None else now - self.away_since)
 
 
-def look_at(now: float, seconds: float, topics: int, away_s: float | None) -> Look:
+def look_at(now: float, seconds: float, topics: int, away_s: float | None) -> AgentLook:
     """The figures after so many seconds; the cluster has been away for the last `away_s`."""
     rows, partitions, offline = {}, {}, {}
     for number in range(topics):
@@ -224,7 +224,7 @@ def look_at(now: float, seconds: float, topics: int, away_s: float | None) -> Lo
     on_disk = {name: SpooledTopic(row.spooled, 0, row.spooled * 140, 0, int((now - (away_s or 0)) * 1000)) for name, row in rows.items()}
     spool = SpoolState(figures.total.spooled * 140 + 65_536, 1024 * MIB, on_disk if away_s else {})
     more["producer"] = {"buffered_bytes": min(figures.total.queued * 130, 128 * MIB)}
-    return Look(now, figures, status(**more), inputs, spool, 128 * MIB)
+    return AgentLook(now, figures, status(**more), inputs, spool, 128 * MIB)
 
 
 REPORT = Report(

@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.agent.account.values import Discards
 from pykafka4.agent.http.headline import headline
-from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.look import AgentLook
 from pykafka4.agent.http.troubles import troubles
 from pykafka4.agent.message import Reason
 from pykafka4.agent.spool.values import SpoolState
@@ -22,11 +22,11 @@ LOST = Discards({Reason.RATE_LIMIT: 3, Reason.NO_MEM: 4000})
 UNKNOWN = partition(3, 0, 3, state="offline", reason="the brokers report UNKNOWN_TOPIC_OR_PARTITION", since=2.0)
 
 
-def note(outages: Outages, found: Look) -> None:
+def note(outages: Outages, found: AgentLook) -> None:
     outages.note(found.at, troubles(found))
 
 
-def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Look:
+def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> AgentLook:
     return attrs.evolve(QUIET, account=account(topics or {}), status=status(**more), spool=spool)
 
 
@@ -52,7 +52,7 @@ def look(topics: Any = None, spool: SpoolState | None = None, **more: Any) -> Lo
         (look(state="crashed", reason="x"), Level.TROUBLE, "The producer has crashed"),
     ],
 )
-def test_the_worst_is_said_first(found: Look, level: Level, text: str) -> None:
+def test_the_worst_is_said_first(found: AgentLook, level: Level, text: str) -> None:
     words = headline(found, Outages(), 0.0)
     assert (words.level, words.text) == (level, text)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import attrs
 
-from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.look import AgentLook
 from pykafka4.agent.http.troubles import troubles
 from pykafka4.agent.spool.values import SpoolState
 from pykafka4.pages.outages import MOST_ENDED, MOST_OPEN, Outage, Outages
 from tests.agent.http.fake_agent import QUIET, broker, partition, status
 
 
-def note(outages: Outages, look: Look) -> None:
+def note(outages: Outages, look: AgentLook) -> None:
     outages.note(look.at, troubles(look))
 
 

@@ -20,7 +20,7 @@ from pykafka4.agent.account.values import Account, Discards, TopicAccount
 from pykafka4.agent.http import guarding
 from pykafka4.agent.http.guarding import MOST_CONNECTIONS
 from pykafka4.agent.http.headline import headline
-from pykafka4.agent.http.look import Look
+from pykafka4.agent.http.look import AgentLook
 from pykafka4.agent.http.metrics import exposition
 from pykafka4.agent.http.observer import MOST_WAITING, Observer
 from pykafka4.agent.http.troubles import troubles
@@ -43,7 +43,7 @@ PARTITIONS = {
     "clicks (no partition yet)": partition(6, 0, 6),
     f"{NASTY}-0": partition(0, 0, 0, 3),
 }
-LOOK = Look(AT, account(ROWS, {Reason.MALFORMED: 2}), status(partitions=PARTITIONS))
+LOOK = AgentLook(AT, account(ROWS, {Reason.MALFORMED: 2}), status(partitions=PARTITIONS))
 
 
 @attrs.frozen
@@ -250,7 +250,7 @@ def test_topics_that_brokers_do_not_know_are_no_offline_partitions() -> None:
 def test_the_page_is_bounded_and_counts_what_it_leaves_out() -> None:
     rows = {f"t{number}": topic(number, discards=Discards({Reason.NO_MEM: 1})) for number in range(3000)}
     offline = {f"t{number}-0": {"since": 5.0, "reason": "no leader"} for number in range(3000)}
-    look = Look(AT, account(rows), status(offline=offline, brokers=[broker(number, "refused") for number in range(1000)]))
+    look = AgentLook(AT, account(rows), status(offline=offline, brokers=[broker(number, "refused") for number in range(1000)]))
     with serving(FakeAgent(look)) as pages:
         found = ask(pages, "/page/json").json
     assert (len(found["topics"]["rows"]), found["topics"]["count"]) == (1000, 3000)
@@ -271,7 +271,7 @@ def test_the_connections_to_a_broker_are_one_row_and_an_old_error_of_one_of_them
     """Otherwise Prometheus would read a sample twice, and the page would say that a broker is away while messages go to it."""
     lost = {**broker(3, "the broker closed the connection"), "state": "idle", "failures": 0}
     links = [broker(1), {**broker(1, "no response"), "state": "idle"}, broker(2, "refused"), lost]
-    look = Look(AT, account(ROWS), status(brokers=links))
+    look = AgentLook(AT, account(ROWS), status(brokers=links))
     up = [line for line in exposition(look, {}, "0", 0.0).decode().splitlines() if line.startswith("pykafka4_agent_broker_up{")]
     assert [line.rpartition(" ")[2] for line in up] == ["1.0", "0.0", "1.0"]
     assert list(troubles(look)) == ["broker 2"]
@@ -285,7 +285,7 @@ def test_a_look_that_takes_long_is_shared_for_longer() -> None:
     now = 100.0
 
     class Slow(FakeAgent):
-        def look(self) -> Look:
+        def look(self) -> AgentLook:
             nonlocal now
             now += 0.2
             return super().look()

@@ -1,4 +1,4 @@
-"""Allotment: a partition is on one stream at a time, and its safe offset never passes a record that is not finished."""
+"""Allotment: a partition is on one stream at a time, and its committable offset never passes a record that is not finished."""
 
 from __future__ import annotations
 

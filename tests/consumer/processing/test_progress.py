@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 import time
 
-from pykafka4.consumer.processing.progress import Progress, Task
+from pykafka4.consumer.processing.progress import PartitionProgress, TaskInHand
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
 TP = TopicPartition("t", 0)
 
 
-def progress(*offsets: int, epoch: int = 3) -> tuple[Progress, dict[int, Task]]:
-    found = Progress(TP)
+def progress(*offsets: int, epoch: int = 3) -> tuple[PartitionProgress, dict[int, TaskInHand]]:
+    found = PartitionProgress(TP)
     return found, {offset: found.add(Record("t", 0, offset, leader_epoch=epoch)) for offset in offsets}
 
 

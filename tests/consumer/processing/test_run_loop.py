@@ -92,7 +92,7 @@ def test_a_partition_is_released_after_the_commit_of_its_finished_records() -> N
     fakes = Fakes()
     fakes.run.on_partitions_revoked([T0])
     assert fakes.journal == ["wait 20", "drop", "commit {0: 7} within 10", "tell 0"]
-    assert fakes.run.safe() == {T1: OffsetAndMetadata(3, 1)}, "its next owner commits"
+    assert fakes.run.committable() == {T1: OffsetAndMetadata(3, 1)}, "its next owner commits"
 
 
 @pytest.mark.parametrize(("left", "wait", "commit"), [(4.0, "wait 4", "commit {0: 7} within 4"), (0.0, "wait 0", "commit_async {0: 7}")])
@@ -118,7 +118,7 @@ def test_a_lost_partition_is_dropped_without_a_commit() -> None:
 def test_a_partition_that_nobody_reads_is_paused_and_not_committed() -> None:
     fakes = Fakes()
     fakes.run.on_partitions_assigned([T0, T1])
-    assert (fakes.journal, places(fakes.run.safe())) == ([f"pause {{{T1!r}}}"], {0: 5})
+    assert (fakes.journal, places(fakes.run.committable())) == ([f"pause {{{T1!r}}}"], {0: 5})
 
 
 def test_a_commit_that_cannot_be_queued_is_repeated(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -150,14 +150,14 @@ def test_a_partition_that_assign_has_taken_away_is_dropped_and_may_come_back(mon
     fakes.assigned, fakes.journal = {T1}, []
     at_once(fakes.run.run())
     assert fakes.journal[:3] == ["poll 50", "look", "drop"]
-    assert places(fakes.run.safe()) == {0: 9, 1: 3}, "the listener hears nothing of a partition of assign"
+    assert places(fakes.run.committable()) == {0: 9, 1: 3}, "the listener hears nothing of a partition of assign"
 
 
 def test_a_partition_that_comes_back_is_committed_again() -> None:
     fakes = Fakes()
     fakes.run.on_partitions_lost([T0])
     fakes.run.on_partitions_assigned([T0])
-    assert places(fakes.run.safe()) == {0: 9, 1: 3}
+    assert places(fakes.run.committable()) == {0: 9, 1: 3}
 
 
 def test_a_run_ends_when_its_commit_finds_the_consumer_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pykafka4.consumer.dead_letters import DeadLetters
 from pykafka4.consumer.processing.plan import Retries
-from pykafka4.consumer.processing.work import Processed, Work
+from pykafka4.consumer.processing.work import HandlerWork, Processed
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.records import TopicPartition
@@ -391,7 +391,7 @@ def test_nothing_that_goes_wrong_on_a_worker_is_lost_in_its_future(monkeypatch: 
 def test_ctrl_c_at_any_place_leaves_the_lock_free() -> None:
     """Workers would wait for it for ever, and the exit of the interpreter for them."""
 
-    def use(todo: Work) -> None:
+    def use(todo: HandlerWork) -> None:
         todo.add([record(5, None, 1)])
         todo.watch({T0: 1})
         todo.unfinished()

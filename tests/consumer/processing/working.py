@@ -10,7 +10,7 @@ from typing import Any
 from pykafka4.consumer.dead_letters import DeadLetters
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.plan import Plan, Retries, _order
-from pykafka4.consumer.processing.work import Work
+from pykafka4.consumer.processing.work import HandlerWork
 from pykafka4.wire.records.hot import Record
 
 
@@ -41,13 +41,16 @@ class ByHand(Executor):
             self.run()
 
 
-def work(handle: Callable[[Record], object], by: Any = "key", retries: int = 0, dead: DeadLetters | None = None) -> tuple[Work, ByHand]:
+Handler = Callable[[Record], object]
+
+
+def work(handle: Handler, by: Any = "key", retries: int = 0, dead: DeadLetters | None = None) -> tuple[HandlerWork, ByHand]:
     executor = ByHand()
     limits = Limits("test: group g", most_in_hand=10_000, most_polled=500, drain=30.0, max_poll=300.0, commits=True)
-    return Work(Plan(handle, _order(by), Retries(retries, 1.0), dead, limits, executor=executor), lambda: None), executor
+    return HandlerWork(Plan(handle, _order(by), Retries(retries, 1.0), dead, limits, executor=executor), lambda: None), executor
 
 
-def first(todo: Work) -> dict[int, int]:
+def first(todo: HandlerWork) -> dict[int, int]:
     """The first record of each partition that is not finished."""
     return {tp.partition: offset for tp, (offset, _) in todo.unfinished().items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka4.consumer.reading.forms import LoopForm
-from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Trouble
+from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, PollError
 from pykafka4.errors import KafkaError
 from tests.consumer.reader_harness import ReaderHarness, offsets
 from tests.core.consumer_harness import tp
@@ -141,8 +141,8 @@ def test_an_event_ends_a_loops_list_before_its_next_record(harness: ReaderHarnes
     items = {
         "assigned": Assigned(()),
         "ended": Ended((), Ending.REVOKED),
-        "trouble": Trouble(None, KafkaError("x")),
-        "notice": Trouble(None, KafkaError("x"), Lasting.ONCE),
+        "trouble": PollError(None, KafkaError("x")),
+        "notice": PollError(None, KafkaError("x"), Lasting.ONCE),
     }
     harness.put(0, 5)
     iterator = harness.loop()

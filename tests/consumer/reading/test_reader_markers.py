@@ -8,7 +8,7 @@ import pytest
 
 from pykafka4.consumer.reading.forms import LoopForm
 from pykafka4.consumer.reading.notices import DENIED_AGAIN
-from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Located, PollError, Start, Truncated
 from pykafka4.errors import AuthorizationError, CorruptRecord, KafkaError, LogTruncated, broker_error
 from tests.consumer.reader_harness import ReaderHarness, offsets
 from tests.core.consumer_harness import batch, tp
@@ -42,7 +42,7 @@ def test_an_error_of_one_partition_keeps_no_other_partition_waiting(kind: str) -
         bad[-1] ^= 1
         harness.put(2, 2, data=bytes(bad))
     elif kind == "lasting error":
-        harness.reader.put(Trouble(claim, KafkaError("for good")))
+        harness.reader.put(PollError(claim, KafkaError("for good")))
     else:
         harness.reader.put(Truncated(claim, 1, raises=True))
     harness.put(4, 1)  # more of the same partition: it stays behind the error
@@ -88,7 +88,7 @@ def test_a_stopped_partition_does_not_keep_the_data_of_a_paused_one() -> None:
 
 def test_a_lasting_error_is_a_new_object_each_time_it_is_raised(harness: ReaderHarness) -> None:
     stored = KafkaError("for good")
-    harness.reader.put(Trouble(harness.claims[0], stored))
+    harness.reader.put(PollError(harness.claims[0], stored))
     raised = []
     for _ in range(3):
         with pytest.raises(KafkaError, match="for good") as caught:
@@ -104,8 +104,8 @@ def test_an_error_raised_once_is_cleared_and_one_until_seek_is_not(harness: Read
     claim = harness.claims[0]
     claim.troubled = True
     harness.put(0, 1)
-    harness.reader.put(Trouble(claim, KafkaError("once"), Lasting.ONCE))
-    harness.reader.put(Trouble(claim, KafkaError("for good")))
+    harness.reader.put(PollError(claim, KafkaError("once"), Lasting.ONCE))
+    harness.reader.put(PollError(claim, KafkaError("for good")))
     assert offsets(harness.poll()) == [0]
     with pytest.raises(KafkaError, match="once"):
         harness.poll()
@@ -119,15 +119,15 @@ def test_an_error_raised_once_is_cleared_and_one_until_seek_is_not(harness: Read
 
 def test_an_error_of_an_ended_claim_is_not_raised(harness: ReaderHarness) -> None:
     harness.reader.seek(tp(0), 7)
-    harness.reader.put(Trouble(harness.claims[0], KafkaError("old")))
+    harness.reader.put(PollError(harness.claims[0], KafkaError("old")))
     assert harness.poll() == []
 
 
 def test_an_error_without_a_partition_concerns_the_whole_consumer(harness: ReaderHarness) -> None:
-    harness.reader.put(Trouble(None, KafkaError("a"), Lasting.ONCE))
+    harness.reader.put(PollError(None, KafkaError("a"), Lasting.ONCE))
     harness.reader.drain()
     assert harness.reader.ready
-    harness.reader.put(Trouble(None, KafkaError("b")))
+    harness.reader.put(PollError(None, KafkaError("b")))
     harness.reader.drain()
     assert [str(e) for e in harness.reader.notices.waiting] == ["a"]
     assert str(harness.reader.fatal) == "b"
@@ -218,7 +218,7 @@ def test_the_next_offset_is_known_from_what_is_buffered(harness: ReaderHarness) 
     harness.reader.drain()
     assert harness.reader.next_offset(tp(0)) == 12
     harness.reader.seek(tp(0), Start.EARLIEST)
-    harness.reader.put(Trouble(harness.reader.claims[tp(0)], KafkaError("no")))
+    harness.reader.put(PollError(harness.reader.claims[tp(0)], KafkaError("no")))
     harness.reader.drain()
     with pytest.raises(KafkaError, match="no"):
         harness.reader.next_offset(tp(0))
@@ -305,7 +305,7 @@ def test_a_missing_right_is_raised_once_a_second_for_all_partitions_of_a_topic()
         for number, claim in enumerate(harness.claims):
             if not claim.troubled:
                 claim.troubled = True
-                harness.reader.put(Trouble(claim, denial("t", number), Lasting.ONCE))
+                harness.reader.put(PollError(claim, denial("t", number), Lasting.ONCE))
         for _ in range(3):
             try:
                 harness.poll()
@@ -320,10 +320,10 @@ def test_a_missing_right_is_raised_once_a_second_for_all_partitions_of_a_topic()
 def test_records_behind_a_missing_right_that_was_just_raised_are_returned_by_the_same_poll() -> None:
     harness = ReaderHarness(2)
     first = harness.claims[0]
-    harness.reader.put(Trouble(first, denial("t", 0), Lasting.ONCE))
+    harness.reader.put(PollError(first, denial("t", 0), Lasting.ONCE))
     with pytest.raises(AuthorizationError):
         harness.poll()
-    harness.reader.put(Trouble(first, denial("t", 1), Lasting.ONCE))
+    harness.reader.put(PollError(first, denial("t", 1), Lasting.ONCE))
     harness.put(0, 2, partition=1)
     assert offsets(harness.poll()) == [0, 1]
 
@@ -349,7 +349,7 @@ def test_different_rights_are_raised_one_after_the_other(harness: ReaderHarness)
 
 def test_a_denial_does_not_hide_another_error(harness: ReaderHarness) -> None:
     harness.reader.tell_denied(denial("t"))
-    harness.reader.put(Trouble(None, KafkaError("something else"), Lasting.ONCE))
+    harness.reader.put(PollError(None, KafkaError("something else"), Lasting.ONCE))
     harness.reader.drain()
     with pytest.raises(AuthorizationError):
         harness.reader.notices.raise_next()

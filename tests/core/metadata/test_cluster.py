@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.metadata.cluster import Change
+from pykafka4.core.metadata.cluster import MetadataChange
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader, Topic
 from pykafka4.errors import ConfigError, ConnectionLost, KafkaError, UnsupportedVersion
@@ -159,14 +159,14 @@ def test_a_partition_without_leader_is_asked_about_until_it_has_one() -> None:
 
 def test_listeners_and_events_hear_of_changes_and_only_of_changes() -> None:
     world = knowing()
-    heard: list[Change] = []
+    heard: list[MetadataChange] = []
     world.engine.cluster.on_change.append(heard.append)
     world.events.clear()
     answer_metadata(world, world.metadata)
     assert not heard
     assert not world.events
     answer_metadata(world, metadata({"t": (ID, [(2, 6), (2, 7)])}, brokers={1: ("h1", 1), 2: ("moved", 2)}))
-    assert heard == [Change(world.engine.cluster.version, frozenset({"t"}), True)]
+    assert heard == [MetadataChange(world.engine.cluster.version, frozenset({"t"}), True)]
     assert BrokerRemoved(3, "h3", 3) in world.events
     assert BrokerRemoved(2, "h2", 2) in world.events
     assert BrokerAdded(2, "moved", 2) in world.events

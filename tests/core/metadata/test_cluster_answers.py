@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.core.metadata.cluster import EPOCHS_FROM, Change
+from pykafka4.core.metadata.cluster import EPOCHS_FROM, MetadataChange
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader
 from pykafka4.errors import KafkaError
@@ -231,7 +231,7 @@ def test_a_leader_that_left_leads_nothing_and_its_topics_are_requested_whatever_
     cluster.want("other", ME)
     world.run(5.0)
     world.asked.clear()
-    seen: list[tuple[Change, Leader | None]] = []
+    seen: list[tuple[MetadataChange, Leader | None]] = []
     cluster.on_change.append(lambda change: seen.append((change, cluster.leader(T1))))
     world.metadata = metadata({"t": (ID, [(1, 5), (3, 8)]), "other": (OTHER, [(1, 1)])}, brokers={1: ("h1", 1), 3: ("h3", 3)})
     cluster.refresh(world.now, ["other"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka4.core.metadata.cluster import Change
+from pykafka4.core.metadata.cluster import MetadataChange
 from pykafka4.core.metadata.events import MetadataChanged
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import AuthorizationError, KafkaError
@@ -21,8 +21,8 @@ def denying() -> World:
     return world
 
 
-def changes(world: World) -> list[Change]:
-    found: list[Change] = []
+def changes(world: World) -> list[MetadataChange]:
+    found: list[MetadataChange] = []
     world.engine.cluster.on_change.append(found.append)
     return found
 

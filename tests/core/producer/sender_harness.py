@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from pykafka4.core import Effects, Failed, Reply, Request
-from pykafka4.core.metadata.cluster import Change
+from pykafka4.core.metadata.cluster import MetadataChange
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.troubles import Troubles
 from pykafka4.core.producer.outcomes.ledger import ProducerStats
@@ -85,7 +85,7 @@ class FakeCluster:
         """Nothing else becomes known."""
 
     def __init__(self) -> None:
-        self.on_change: list[Callable[[Change], None]] = []
+        self.on_change: list[Callable[[MetadataChange], None]] = []
         self.known = True
         self.hidden: set[str] = set()  # topics that do not exist
         self.unheard: set[str] = set()  # topics that no response has named yet
@@ -98,7 +98,7 @@ class FakeCluster:
     def change(self, topic: str = "t") -> None:
         """Something about `topic` is another than before."""
         for listener in self.on_change:
-            listener(Change(0, frozenset({topic}), False))
+            listener(MetadataChange(0, frozenset({topic}), False))
 
     def partitions(self, topic: str) -> int:
         return 2 if self.known and topic not in self.hidden | self.unheard else 0

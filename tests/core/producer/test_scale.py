@@ -17,7 +17,7 @@ import pytest
 from pykafka4.client.status import SLICE
 from pykafka4.core.metadata.recovery import Offline
 from pykafka4.core.producer.outcomes import ledger as ledger_module
-from pykafka4.core.producer.outcomes.ledger import Waiting, take_census
+from pykafka4.core.producer.outcomes.ledger import WaitingBatches, take_census
 from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import KafkaError
@@ -350,13 +350,13 @@ def test_a_record_that_is_sent_during_the_census_is_in_it_or_not_at_all(busy: Pl
     """The first look finds another number of accepted records than before, and is made again."""
     acc, sent = busy.acc, []
 
-    class Disturbed(Waiting):
+    class Disturbed(WaitingBatches):
         def __init__(self, batches: list[Any]) -> None:
             if not sent:
                 sent.append(acc.send(busy.names[0], b"v", partition=0))
             super().__init__(batches)
 
-    monkeypatch.setattr(ledger_module, "Waiting", Disturbed)
+    monkeypatch.setattr(ledger_module, "WaitingBatches", Disturbed)
     accepted, batches, _ = take_census(acc)
     assert accepted - acc.acked == sum(records for _, records, _ in batches)
 

@@ -13,8 +13,8 @@ import pytest
 from pykafka4.core import Failed, Reply
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
-from pykafka4.core.share.source import Context, Source
-from pykafka4.core.share.values import Acknowledgements, AcknowledgeType, Acquired, Lease, Report
+from pykafka4.core.share.source import ShareSource, SourceContext
+from pykafka4.core.share.values import AcknowledgementReport, Acknowledgements, AcknowledgeType, Acquired, SessionLease
 from pykafka4.errors import ConnectionLost, KafkaError, RecordLockLost, UnsupportedVersion
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.share import ShareConsumerConfig
@@ -45,10 +45,10 @@ class Harness:
         config = ShareConsumerConfig(bootstrap_servers="h:1", group_id="g", **options)
         cluster: Any = SimpleNamespace(topic_name=lambda topic_id: None, hint=lambda *hint: None)  # has forgotten every topic
         recovery: Any = SimpleNamespace(report=lambda *report: None, healthy=lambda tp: None, note_retry=lambda *retry: None)
-        context = Context(config, "m", 1, cluster, recovery, self.mailbox, Random(1), outbox, self)
-        self.source = Source(1, context)
+        context = SourceContext(config, "m", 1, cluster, recovery, self.mailbox, Random(1), outbox, self)
+        self.source = ShareSource(1, context)
         self.source.targets = {T0: ID}
-        self.reports: list[Report] = []
+        self.reports: list[AcknowledgementReport] = []
 
     def unsupported(self, error: Exception) -> None:
         self.errors.append(error)
@@ -94,9 +94,9 @@ class Harness:
         self.mailbox.taken += 1
         return self.mailbox.arrivals.popleft()
 
-    def say(self, acquired: Acquired, **types: AcknowledgeType) -> Report:
+    def say(self, acquired: Acquired, **types: AcknowledgeType) -> AcknowledgementReport:
         """Acknowledge records: `o3=ACCEPT`. The report has the outcome when it is not open any more."""
-        report = Report(self.reports.append)
+        report = AcknowledgementReport(self.reports.append)
         report.begin()
         self.source.acknowledge(Acknowledgements(acquired, {int(name[1:]): kind for name, kind in types.items()}, report))
         report.close()
@@ -465,7 +465,7 @@ def test_what_a_partition_on_hold_has_left_locked_is_released_after_the_pause_an
     harness.acknowledged()
 
     harness.source.targets = {T0: UUID(int=8)}
-    harness.source._left = [(Acquired(Lease(T0, ID, 1), (), b"", harness.now + LOCK), [0])]
+    harness.source._left = [(Acquired(SessionLease(T0, ID, 1), (), b"", harness.now + LOCK), [0])]
     assert isinstance(harness.poll(), ShareFetchRequest)
     assert harness.source._left == []
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
-from pykafka4.core.producer.produce.responses import ACTIONS, Answers
+from pykafka4.core.producer.produce.responses import ACTIONS, ProduceAnswers
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.errors.codes import Produce
@@ -70,16 +70,16 @@ def call_a_timeout_a_purge(patch: pytest.MonkeyPatch) -> None:
 
 def fail_the_batch_of_a_bad_record(patch: pytest.MonkeyPatch) -> None:
     """What a broker names takes its whole batch with it."""
-    patch.setitem(ACTIONS, Produce.REFUSED, Answers._failed)
+    patch.setitem(ACTIONS, Produce.REFUSED, ProduceAnswers._failed)
 
 
 def forget_why_a_record_is_bad(patch: pytest.MonkeyPatch) -> None:
-    def refused(original: Any, self: Answers, queue: Any, batch: Any, now: float, answer: Any, error: KafkaError) -> None:
+    def refused(original: Any, self: ProduceAnswers, queue: Any, batch: Any, now: float, answer: Any, error: KafkaError) -> None:
         for found in answer.record_errors:
             found.batch_index_error_message = None
         original(self, queue, batch, now, answer, error)
 
-    patch.setitem(ACTIONS, Produce.REFUSED, lambda *args: refused(Answers._refused, *args))
+    patch.setitem(ACTIONS, Produce.REFUSED, lambda *args: refused(ProduceAnswers._refused, *args))
 
 
 def count_numbers_from_one(patch: pytest.MonkeyPatch) -> None:

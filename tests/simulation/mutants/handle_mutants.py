@@ -14,7 +14,7 @@ from pykafka4.core.producer.outcomes import ledger
 from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
 from pykafka4.core.producer.outcomes.ledger import Ledger
 from pykafka4.core.producer.produce.requests import ProduceRequests
-from pykafka4.core.producer.produce.responses import ACTIONS, Answers
+from pykafka4.core.producer.produce.responses import ACTIONS, ProduceAnswers
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
@@ -27,7 +27,7 @@ from tests.simulation.world.weather import Climate
 __all__ = ["MUTANTS", "Told", "sender_of", "sending"]
 
 
-def sender_of(answers: Answers) -> Sender:
+def sender_of(answers: ProduceAnswers) -> Sender:
     """The machine that `answers` is a part of."""
     sender: Any = answers._compressor
     return sender
@@ -110,7 +110,7 @@ def tell_another_time(patch: pytest.MonkeyPatch) -> None:
 def refuse_whatever_waits(patch: pytest.MonkeyPatch) -> None:
     """A record that a broker refuses takes with it all that was not sent yet, to other partitions, too."""
 
-    def failed(original: Any, self: Answers, queue: Any, batch: Any, now: float, answer: Any, error: KafkaError) -> None:
+    def failed(original: Any, self: ProduceAnswers, queue: Any, batch: Any, now: float, answer: Any, error: KafkaError) -> None:
         original(self, queue, batch, now, answer, error)
         for other in sender_of(self).queues.values():
             for waiting in [b for b in other.batches if not b.in_flight and not b.written and not b.attempts]:

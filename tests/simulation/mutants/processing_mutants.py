@@ -10,10 +10,10 @@ from pykafka4.consumer import assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.processing import plan
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
+from pykafka4.consumer.processing.committable_offsets import CommittableOffsets
 from pykafka4.consumer.processing.pauses import Pauses
-from pykafka4.consumer.processing.progress import Progress
-from pykafka4.consumer.processing.safe import Safe
-from pykafka4.consumer.processing.work import Work
+from pykafka4.consumer.processing.progress import PartitionProgress
+from pykafka4.consumer.processing.work import HandlerWork
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.subscription import Place
 from pykafka4.net import system
@@ -29,12 +29,12 @@ ALONE, ORDER, ENDS = "one record of a key or partition at a time", "records are 
 
 
 def the_last_finished_record_is_committed(patch: pytest.MonkeyPatch) -> None:
-    def first(self: Progress) -> Place | None:
+    def first(self: PartitionProgress) -> Place | None:
         tasks = list(self._window.values())
         behind = max((n + 1 for n, task in enumerate(tasks) if task.finished), default=0)
         return (tasks[behind].record.offset, -1) if behind < len(tasks) else None
 
-    patch.setattr(Progress, "first", property(first))
+    patch.setattr(PartitionProgress, "first", property(first))
 
 
 def a_record_that_a_stream_takes_is_finished(patch: pytest.MonkeyPatch) -> None:
@@ -79,34 +79,34 @@ def a_record_that_is_given_back_comes_last(patch: pytest.MonkeyPatch) -> None:
 
 
 def old_offsets_are_committed_again(patch: pytest.MonkeyPatch) -> None:
-    def instead(original: Any, self: Safe, *tps: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    def instead(original: Any, self: CommittableOffsets, *tps: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         return {tp: OffsetAndMetadata(at.offset % 7) for tp, at in original(self, *tps).items()}
 
-    around(patch, Safe, "uncommitted", instead)
+    around(patch, CommittableOffsets, "uncommitted", instead)
 
 
 def where_reading_began_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     seen: dict[int, set[TopicPartition]] = {}
 
-    def instead(original: Any, self: Safe) -> dict[TopicPartition, OffsetAndMetadata]:
+    def instead(original: Any, self: CommittableOffsets) -> dict[TopicPartition, OffsetAndMetadata]:
         known = seen.setdefault(id(self), set())
         known |= self._unfinished().keys()
         return {tp: at for tp, at in original(self).items() if tp in known}
 
-    around(patch, Safe, "places", instead)
+    around(patch, CommittableOffsets, "places", instead)
 
 
 def a_lane_stops_after_a_record(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Work, "_next", lambda self, lane: None)
+    patch.setattr(HandlerWork, "_next", lambda self, lane: None)
 
 
 def runs_go_on_for_half_a_minute(patch: pytest.MonkeyPatch) -> None:
     ends: dict[int, float] = {}
 
-    def instead(original: Any, self: Work) -> bool:
+    def instead(original: Any, self: HandlerWork) -> bool:
         return original(self) or system.monotonic() < ends.setdefault(id(self), system.monotonic() + 30.0)
 
-    around(patch, Work, "goes_on", instead)
+    around(patch, HandlerWork, "goes_on", instead)
 
 
 def leaving_takes_its_time(patch: pytest.MonkeyPatch) -> None:

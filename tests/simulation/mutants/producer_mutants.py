@@ -23,7 +23,7 @@ from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
 from pykafka4.core.producer.outcomes.deadlines import Deadlines
 from pykafka4.core.producer.outcomes.ledger import Ledger
 from pykafka4.core.producer.produce.requests import ProduceRequests
-from pykafka4.core.producer.produce.responses import ACTIONS, Answers
+from pykafka4.core.producer.produce.responses import ACTIONS, ProduceAnswers
 from pykafka4.core.producer.queues.partition_queue import UNASSIGNED, PartitionQueue
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.producer.sequences.identity import Identity
@@ -44,34 +44,34 @@ from tests.simulation.world.weather import Climate
 def forget_what_was_lost(patch: pytest.MonkeyPatch) -> None:
     """A lost connection takes its batches with it."""
 
-    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: ProduceAnswers, node: int, entries: Any, now: float, outcome: Any) -> None:
         for queue, batch in entries:
             if not batch.done:
                 self._outcomes.ledger.requeued(batch.count)
                 queue.remove(batch)
 
-    around(patch, Answers, "_flight_lost", lost)
+    around(patch, ProduceAnswers, "_flight_lost", lost)
 
 
 def take_loss_for_success(patch: pytest.MonkeyPatch) -> None:
     """A lost connection counts as an acknowledgement."""
 
-    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: ProduceAnswers, node: int, entries: Any, now: float, outcome: Any) -> None:
         for queue, batch in entries:
             self._outcomes.acknowledge(queue, batch, -1, -1)
 
-    around(patch, Answers, "_flight_lost", lost)
+    around(patch, ProduceAnswers, "_flight_lost", lost)
 
 
 def new_sequence_for_each_try(patch: pytest.MonkeyPatch) -> None:
     """A batch that is sent again gets another number."""
 
-    def requeue(original: Any, self: Answers, queue: Any, batch: Any) -> None:
+    def requeue(original: Any, self: ProduceAnswers, queue: Any, batch: Any) -> None:
         original(self, queue, batch)
         if not batch.done:
             batch.base_sequence = UNASSIGNED
 
-    around(patch, Answers, "_requeue", requeue)
+    around(patch, ProduceAnswers, "_requeue", requeue)
 
 
 def call_back_twice(patch: pytest.MonkeyPatch) -> None:
@@ -160,12 +160,12 @@ def lose_count(patch: pytest.MonkeyPatch) -> None:
 def call_it_not_written(patch: pytest.MonkeyPatch) -> None:
     """A lost answer is taken for a request that never left."""
 
-    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: ProduceAnswers, node: int, entries: Any, now: float, outcome: Any) -> None:
         original(self, node, entries, now, attrs.evolve(outcome, written=Written.NO))
         for _, batch in entries:
             batch.attempts += 1  # so that only the numbering is wrong
 
-    around(patch, Answers, "_flight_lost", lost)
+    around(patch, ProduceAnswers, "_flight_lost", lost)
 
 
 def take_an_error_after_the_append_for_definite(patch: pytest.MonkeyPatch) -> None:
@@ -287,20 +287,20 @@ def give_up_when_there_is_no_id(patch: pytest.MonkeyPatch) -> None:
 
 def never_retry(patch: pytest.MonkeyPatch) -> None:
     """An error that says "try again" is final."""
-    patch.setitem(ACTIONS, Produce.RESEND, Answers._failed)
+    patch.setitem(ACTIONS, Produce.RESEND, ProduceAnswers._failed)
 
 
 def never_retry_after_a_loss(patch: pytest.MonkeyPatch) -> None:
     """A lost connection is final for what was under way."""
 
-    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: ProduceAnswers, node: int, entries: Any, now: float, outcome: Any) -> None:
         for queue, batch in entries:
             batch.written = True
             self._requeue(queue, batch)
             if not batch.done:
                 self._outcomes.fail(queue, batch, "NETWORK_EXCEPTION", outcome.reason)
 
-    around(patch, Answers, "_flight_lost", lost)
+    around(patch, ProduceAnswers, "_flight_lost", lost)
 
 
 def time_out_early(patch: pytest.MonkeyPatch) -> None:
@@ -333,14 +333,14 @@ def fill_until_the_timeout(patch: pytest.MonkeyPatch) -> None:
 def rest_everywhere_after_a_loss(patch: pytest.MonkeyPatch) -> None:
     """A lost connection keeps all partitions waiting for a while, not only those that it led to."""
 
-    def lost(original: Any, self: Answers, node: int, entries: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: ProduceAnswers, node: int, entries: Any, now: float, outcome: Any) -> None:
         original(self, node, entries, now, outcome)
         for queue in sender_of(self).queues.values():
             if queue not in dict(entries):
                 queue.held_until = now + 5.0
                 self._deadlines._timers.at(queue.held_until, lambda _, queue=queue: self._ready.place(queue))
 
-    around(patch, Answers, "_flight_lost", lost)
+    around(patch, ProduceAnswers, "_flight_lost", lost)
 
 
 def rest_too_long(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.group.topics.subscribed import SubscribedTopics
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Policy, Start, Subscribed, Trouble
+from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Policy, PollError, Start, Subscribed
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -258,7 +258,7 @@ class Membership:
     def refused(self, error: KafkaError) -> None:
         """Have `poll` raise the error, not retriable, with which the group rejected this member."""
         self._rejected = True
-        self._application.put(Trouble(None, error))
+        self._application.put(PollError(None, error))
 
     def denied(self, error: KafkaError) -> None:
         """Have `poll` raise the error with which a broker denied a request of this member, while the request is repeated."""

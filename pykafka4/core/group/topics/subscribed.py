@@ -19,7 +19,7 @@ from pykafka4.core.group.topics.discovery import AGAIN, Discovery
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import MISSING, Cluster
-from pykafka4.core.subscription import Lasting, Policy, Trouble, of_new_partition, reset_policy
+from pykafka4.core.subscription import Lasting, Policy, PollError, of_new_partition, reset_policy
 from pykafka4.errors import AuthorizationError, KafkaError, listed
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -231,7 +231,7 @@ class SubscribedTopics:
             )
         elif refusal is not None:
             self._sizes[topic] = 0
-            self._listener.put(Trouble(None, refusal, Lasting.ONCE))
+            self._listener.put(PollError(None, refusal, Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Policy:
         """The start of `tp` without a committed offset: the reset policy, but the beginning for a new partition."""

@@ -15,13 +15,13 @@ from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.records import TopicPartition, Written
 from pykafka4.wire.records.hot import Batch
 
-__all__ = ["Callbacks", "Events", "Outcomes", "Waiters"]
+__all__ = ["Callbacks", "BatchEvents", "Outcomes", "Waiters"]
 
 Callbacks = Callable[[], None]
 GIVEN_UP = ("CLOSED", "PURGED", "TRANSACTION_ABORTED")  # codes of records that the application gave up
 
 
-class Events(Protocol):
+class BatchEvents(Protocol):
     """The receiver of events of batches, for hooks. It runs no code of the application on the loop thread."""
 
     def sealed(self, batch: Batch) -> None:
@@ -44,7 +44,7 @@ class Waiters(Protocol):
 class Outcomes:
     """Gives the batches of one producer their outcomes."""
 
-    events: Events | None = None
+    events: BatchEvents | None = None
 
     def __init__(self, waiters: Waiters) -> None:
         self.ledger = Ledger()

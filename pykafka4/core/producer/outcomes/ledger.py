@@ -144,7 +144,7 @@ NO_TALLY = Tally()
 
 
 @attrs.frozen
-class Failure:
+class FailedBatch:
     """A failed batch: the number of records that had failed before it, the number of its records, and its error."""
 
     before: int
@@ -156,7 +156,7 @@ Sizes = dict[tuple[str, int], int]  # records by partition
 Census = tuple[int, Iterable[tuple[Batch, int, bool]], list[tuple[str, int]]]  # see `Accumulator.census`
 
 
-class Waiting:
+class WaitingBatches:
     """Batches without an outcome, their records, and whether they are in flight: three lists instead of a tuple for each batch."""
 
     __slots__ = ("_batches", "_counts", "_flying")
@@ -182,14 +182,14 @@ def take_census(acc: Accumulator) -> Census:
         if parked > FEW_PARKED:
             break
         items: list[Any] = acc.unfinished()
-        waiting = Waiting(items[: len(items) - parked])
+        waiting = WaitingBatches(items[: len(items) - parked])
         topics = Counter([handle.topic for handle in items[len(items) - parked :]])
         if acc.accepted == accepted:
             return accepted, waiting, list(topics.items())
     return acc.census()
 
 
-class Trouble(NamedTuple):
+class PartitionTrouble(NamedTuple):
     """The last error of a partition. `refused` is the time since which brokers refuse every batch; None after an acknowledgement, or while
     a batch is sent again."""
 
@@ -230,12 +230,12 @@ class Ledger:
     def __init__(self) -> None:
         self.take_dropped: Callable[[], list[Any]] = list  # `Accumulator.take_dropped`
         self.clock: Callable[[], float] = lambda: 0.0  # monotonic seconds, for `troubles`
-        self.troubles: dict[TopicPartition, Trouble] = {}
+        self.troubles: dict[TopicPartition, PartitionTrouble] = {}
         self.acked = self.in_flight = self.retries = self.requests = 0
         self.failed: Counter[tuple[str, Written]] = Counter()
-        self.failures: list[Failure] = []
+        self.failures: list[FailedBatch] = []
         self.failures_seen = 0
-        self._last: Failure | None = None
+        self._last: FailedBatch | None = None
         self._batches, self._stride = 0, 1  # number of failed batches, of which every `_stride`-th is kept
         self.raw_bytes = self.sent_bytes = self.all_repeated = 0
         self.all_lost = NO_LOSS
@@ -318,7 +318,7 @@ class Ledger:
     ) -> None:
         """Count queued records as failed. `times` are the first and last timestamp of these records, in milliseconds."""
         # The failure is stored before it is counted: `failures_since` runs on other threads, reads the count first, and finds its failure.
-        self._remember(Failure(self.failures_seen, records, DeliveryFailed(topic, partition, code, written, None, cause)))
+        self._remember(FailedBatch(self.failures_seen, records, DeliveryFailed(topic, partition, code, written, None, cause)))
         self.failures_seen += records
         self.failed[code, written] += records
         self._lose(topic, partition, Loss({(code, written): records}, NOTHING, *times))
@@ -327,7 +327,7 @@ class Ledger:
         """Keep `error` as the last error of this partition. `refused`: the batch failed for good because of this error."""
         before, now = self.troubles.get(tp), self.clock()
         since = now if before is None or before.refused is None else before.refused
-        self.troubles[tp] = Trouble(error, now, since if refused else None)
+        self.troubles[tp] = PartitionTrouble(error, now, since if refused else None)
 
     def note_progress(self, tp: TopicPartition) -> None:
         """End the refusal of a partition, because one of its batches was acknowledged."""
@@ -346,7 +346,7 @@ class Ledger:
 
     # ---- failures that the application has not seen
 
-    def _remember(self, failure: Failure) -> None:
+    def _remember(self, failure: FailedBatch) -> None:
         """Keep the first failure, the last, and every `_stride`-th between them, so that memory is bounded in a long outage."""
         self._last = failure
         if self._batches % self._stride == 0:
@@ -459,7 +459,7 @@ class Snapshot:
                 in_flight += records
             else:
                 queued += records
-        partitions = Partitions(self, drops)
+        partitions = PartitionCounts(self, drops)
         return ProducerStats(
             accepted=accepted + sum(drops.by_reason.values()),
             queued=queued + sum([records for _, records in parked]),
@@ -467,21 +467,21 @@ class Snapshot:
             dropped=drops.by_reason.copy(),
             first_lost_ms=min(first, default=NEVER),
             last_lost_ms=max(self.lost.last_ms, drops.last_ms),
-            topics=Topics(lambda: self._count_topics(partitions.found(), parked, drops)),
+            topics=TopicCounts(lambda: self._count_topics(partitions.found(), parked, drops)),
             partitions=partitions,
             **self.totals,
         )
 
-    def find_partitions(self, drops: Drops) -> Found:
+    def find_partitions(self, drops: Drops) -> PartitionParts:
         """The counters of every partition with records."""
         queued, in_flight = _by_partition(self.census[1])
         tallies = self.tallies.copy()
         for topic, partition in (*queued, *((topic, partition) for topic, partition, _ in drops.rows)):
             if partition >= 0 and (topic, partition) not in tallies:  # its first batch is not queued yet, or everything was dropped
                 tallies[TopicPartition(topic, partition)] = NO_TALLY
-        return Found(tallies, queued, in_flight)
+        return PartitionParts(tallies, queued, in_flight)
 
-    def _count_topics(self, found: Found, parked: list[tuple[str, int]], drops: Drops) -> dict[str, RecordCounts]:
+    def _count_topics(self, found: PartitionParts, parked: list[tuple[str, int]], drops: Drops) -> dict[str, RecordCounts]:
         """The counts of every topic: its partitions, its parked records, and records whose partition is unknown or no longer counted."""
         sums = {topic: [*tally] for topic, tally in self.retired.items()}
         for (topic, _), (acked, raw, sent, repeated) in found.tallies.items():
@@ -503,7 +503,7 @@ class Snapshot:
         }
 
 
-class Found(NamedTuple):
+class PartitionParts(NamedTuple):
     """The parts of the counts of partitions."""
 
     tallies: dict[TopicPartition, Tally]
@@ -511,7 +511,7 @@ class Found(NamedTuple):
     in_flight: Sizes
 
 
-class Counts(Mapping[K, RecordCounts]):
+class LazyCounts(Mapping[K, RecordCounts]):
     """Counts that are computed when a caller reads them: most calls of `stats` use only the totals."""
 
     def __repr__(self) -> str:
@@ -521,7 +521,7 @@ class Counts(Mapping[K, RecordCounts]):
         return dict, (dict(self),)
 
 
-class Topics(Counts[str]):
+class TopicCounts(LazyCounts[str]):
     """The counts of topics."""
 
     __slots__ = ("_compute", "_found")
@@ -546,16 +546,16 @@ class Topics(Counts[str]):
         return len(self._all)
 
 
-class Partitions(Counts[TopicPartition]):
+class PartitionCounts(LazyCounts[TopicPartition]):
     """The counts of partitions. Each is computed when a caller reads it, as there may be thousands."""
 
     __slots__ = ("_drops", "_found", "_snapshot")
 
     def __init__(self, snapshot: Snapshot, drops: Drops) -> None:
         self._snapshot, self._drops = snapshot, drops
-        self._found: Found | None = None
+        self._found: PartitionParts | None = None
 
-    def found(self) -> Found:
+    def found(self) -> PartitionParts:
         """See Snapshot.find_partitions."""
         if self._found is None:
             self._found = self._snapshot.find_partitions(self._drops)

@@ -14,7 +14,7 @@ import attrs
 from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import Network
-from pykafka4.core.producer.outcomes.batch_outcomes import Events
+from pykafka4.core.producer.outcomes.batch_outcomes import BatchEvents
 from pykafka4.core.producer.outcomes.ledger import Ledger
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.options.config import ProducerConfig
@@ -83,7 +83,7 @@ class ProduceRequests:
         self._unanswered: dict[int, dict[InFlightProduce, None]] = {}  # node -> its requests, oldest first
         self._heard_at: dict[int, float] = {}  # node -> when a request to it ended last
 
-    events: Events | None = None
+    events: BatchEvents | None = None
 
     def room(self, node: int) -> bool:
         """Whether another request may be sent to `node` now."""

@@ -34,7 +34,7 @@ from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.records.hot import Accumulator, Batch
 
-__all__ = ["ACTIONS", "Answers"]
+__all__ = ["ACTIONS", "ProduceAnswers"]
 
 WAYS_OUT = {
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": "the topic's message.format.version is older than 0.11: raise it, or write with "
@@ -55,7 +55,7 @@ class Compressor(Protocol):
         """Compress `batch` of `queue`, on a helper thread if the batch is large."""
 
 
-class Answers:
+class ProduceAnswers:
     """Applies the responses of Produce requests to the batches of these requests."""
 
     def __init__(
@@ -316,11 +316,11 @@ class Answers:
 
 
 ACTIONS = {
-    Produce.RESEND: Answers._resend,
-    Produce.SPLIT: Answers._split,
-    Produce.SEQUENCE: Answers._sequence,
-    Produce.FENCED: Answers._fenced,
-    Produce.REFUSED: Answers._refused,
-    Produce.FAIL: Answers._failed,
+    Produce.RESEND: ProduceAnswers._resend,
+    Produce.SPLIT: ProduceAnswers._split,
+    Produce.SEQUENCE: ProduceAnswers._sequence,
+    Produce.FENCED: ProduceAnswers._fenced,
+    Produce.REFUSED: ProduceAnswers._refused,
+    Produce.FAIL: ProduceAnswers._failed,
 }
-TRANSACTIONAL = {**ACTIONS, Produce.SEQUENCE: Answers._epoch_over, Produce.FENCED: Answers._epoch_over}
+TRANSACTIONAL = {**ACTIONS, Produce.SEQUENCE: ProduceAnswers._epoch_over, Produce.FENCED: ProduceAnswers._epoch_over}

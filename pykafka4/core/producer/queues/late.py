@@ -23,7 +23,7 @@ from pykafka4.core.producer.queues.ready import ReadyQueues
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Accumulator, Batch
 
-__all__ = ["UNDESIGNATED", "Late"]
+__all__ = ["UNDESIGNATED", "LateBatches"]
 
 UNDESIGNATED = -1  # the partition of the queue of batches without one
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
@@ -33,7 +33,7 @@ PACE = 0.01  # seconds until the next look, after a look at all partitions of a 
 
 
 @attrs.define(eq=False)
-class Share:
+class BrokerShare:
     """A broker's share of a topic."""
 
     partitions: list[int] = attrs.Factory(list)  # the online partitions that the broker leads
@@ -45,15 +45,15 @@ class Share:
 
 
 @attrs.define(eq=False)
-class Shares:
+class BrokerShares:
     """The brokers' shares of a topic. `as_of` are the counters of `Recovery` at the time: partitions that came online, and went offline."""
 
     as_of: tuple[int, int]
-    by_node: dict[int, Share]
+    by_node: dict[int, BrokerShare]
 
 
 class PartitionQueues(Protocol):
-    """The sender: the part that `Late` uses."""
+    """The sender: the part that `LateBatches` uses."""
 
     def has_room(self, node: int) -> bool:
         """Whether another request may be sent to `node` now."""
@@ -68,7 +68,7 @@ class PartitionQueues(Protocol):
         """Append `batch`, which has its partition now, to its `queue`."""
 
 
-class Late:
+class LateBatches:
     """Moves batches without a partition to the queues of partitions."""
 
     __slots__ = (
@@ -94,8 +94,8 @@ class Late:
     ) -> None:
         self._acc, self._network, self._cluster, self._recovery, self._ready = accumulator, network, cluster, recovery, ready
         self._queues = queues
-        self._shares: dict[str, Shares] = {}
-        self._looking: Share | None = None  # the share whose partitions are being looked at
+        self._shares: dict[str, BrokerShares] = {}
+        self._looking: BrokerShare | None = None  # the share whose partitions are being looked at
         self.wake_at = INFINITY
 
     def changed(self, topic: str) -> None:
@@ -151,7 +151,7 @@ class Late:
         share = self._looking
         return share is not None and share.looked >= len(share.partitions) and oldest is not None and oldest.created + HUNGER <= now
 
-    def _target(self, queue: PartitionQueue, node: int, share: Share, now: float) -> PartitionQueue | None:
+    def _target(self, queue: PartitionQueue, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         """The queue of the next partition of `node` that can send a batch now."""
         if not self._network.ready(node):
             self._network.want(node)
@@ -167,7 +167,7 @@ class Late:
             self.wake_at = min(self.wake_at, now if share.looked < len(share.partitions) else now + PACE)
         return target
 
-    def _next_target(self, topic: str, node: int, share: Share, now: float) -> PartitionQueue | None:
+    def _next_target(self, topic: str, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
         for _ in range(min(count, LOOKS)):
             share.cursor = (share.cursor + 1) % count  # also past a stuck partition: the next turn goes on behind it
@@ -177,7 +177,7 @@ class Late:
             share.looked += 1
         return None
 
-    def _excuse(self, share: Share, now: float) -> bool:
+    def _excuse(self, share: BrokerShare, now: float) -> bool:
         """Whether the others may go on without this broker, whose turn it is, and which can take no batch."""
         if share.busy_since is None:
             share.busy_since = now
@@ -187,7 +187,7 @@ class Late:
             self.wake_at = min(self.wake_at, until)
         return share.excused
 
-    def _welcome(self, share: Share, shares: dict[int, Share]) -> None:
+    def _welcome(self, share: BrokerShare, shares: dict[int, BrokerShare]) -> None:
         """`share` is about to take a batch. It does not catch up with the batches that the others took while it was excused.
 
         Otherwise a broker that comes back after an outage would get every batch until it has as many as the others.
@@ -196,7 +196,7 @@ class Late:
             share.taken = max(share.taken, min((other.taken for other in shares.values() if not other.excused), default=share.taken))
         share.busy_since, share.excused, share.looked = None, False, 0
 
-    def _look(self, topic: str) -> dict[int, Share]:
+    def _look(self, topic: str) -> dict[int, BrokerShare]:
         """The shares of the brokers that lead online partitions of `topic`."""
         as_of = self._recovery.changes, self._recovery.losses
         known = self._shares.get(topic)
@@ -208,13 +208,13 @@ class Late:
             if leader is not None:
                 leads.setdefault(leader.node, []).append(partition)
         if known is None:
-            known = self._shares[topic] = Shares(as_of, {})
+            known = self._shares[topic] = BrokerShares(as_of, {})
         known.as_of = as_of
         if leads != {node: share.partitions for node, share in known.by_node.items()}:
             known.by_node = {node: self._share(known.by_node.get(node), leads[node]) for node in sorted(leads)}
         return known.by_node
 
-    def _share(self, known: Share | None, partitions: list[int]) -> Share:
+    def _share(self, known: BrokerShare | None, partitions: list[int]) -> BrokerShare:
         """The new share of a broker that leads `partitions` now. All brokers start from 0, as `taken` counted for the old shares."""
         cursor = 0 if known is None else known.cursor
-        return Share(partitions, cursor, 0, 0.0, None if known is None else known.busy_since, known is not None and known.excused)
+        return BrokerShare(partitions, cursor, 0, 0.0, None if known is None else known.busy_since, known is not None and known.excused)

@@ -153,7 +153,7 @@ class Parking:
         """
         for topic in changed:
             if topic in self._used or topic in self._waiting:
-                self.tell(topic, now)
+                self.announce_partitions(topic, now)
         if now >= self._expires:
             self._expire(now)
         if now >= self._next_look:
@@ -164,7 +164,7 @@ class Parking:
             self._next_look = min(self._waiting.values(), default=INFINITY)
         return self._next_look
 
-    def tell(self, topic: str, now: float) -> None:
+    def announce_partitions(self, topic: str, now: float) -> None:
         """Pass the partitions of `topic` to the accumulator, if they changed."""
         known = (self._cluster.partitions(topic), tuple(self._cluster.available(topic)))
         if known[0] and known != self._announced.get(topic):

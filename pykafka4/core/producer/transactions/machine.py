@@ -26,7 +26,7 @@ from pykafka4.core.producer.transactions.offsets import Group, OffsetsInTransact
 from pykafka4.core.producer.transactions.requests import (
     BEFORE_VERSION_2,
     ENDS_ADDING,
-    Meaning,
+    ErrorMeaning,
     add_partitions_request,
     end_request,
     init_request,
@@ -50,7 +50,7 @@ from pykafka4.options.config import ProducerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition, Written
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
-__all__ = ["Done", "Records", "TransactionState", "Transactions"]
+__all__ = ["Done", "TransactionRecords", "TransactionState", "Transactions"]
 
 log = get_log("pykafka4.producer")
 
@@ -105,7 +105,7 @@ TABLE = Transitions[S](
 OPEN: Final = {S.IN_TRANSACTION, S.COMMITTING, S.ABORTABLE_ERROR, S.ABORTING}
 
 
-class Records(Protocol):
+class TransactionRecords(Protocol):
     """The records of the producer: the part of the sender that the transactions use."""
 
     def settled(self) -> bool:
@@ -137,7 +137,7 @@ class Transactions:
     """The transactions of a producer."""
 
     def __init__(
-        self, config: ProducerConfig, network: Network, cluster: Cluster, random: Random, outbox: Outbox, records: Records
+        self, config: ProducerConfig, network: Network, cluster: Cluster, random: Random, outbox: Outbox, records: TransactionRecords
     ) -> None:
         assert config.transactional_id is not None
         self.config, self.id = config, config.transactional_id
@@ -403,12 +403,12 @@ class Transactions:
     def _refused(self, error: KafkaError) -> None:
         """Handle an error of the coordinator that a repeated request cannot change."""
         meaning = meaning_of(error)
-        if meaning is Meaning.ABORT and self.state is S.INITIALIZING:  # nothing has begun yet: the next init_transactions may succeed
+        if meaning is ErrorMeaning.ABORT and self.state is S.INITIALIZING:  # nothing has begun yet: the next init_transactions may succeed
             self.state = TABLE.move(self.state, S.UNINITIALIZED)
             self._resolve(error)
-        elif meaning is Meaning.ABORT and self.state is S.READY:
+        elif meaning is ErrorMeaning.ABORT and self.state is S.READY:
             """It was asked for the next epoch, and is asked again: no transaction can fail."""
-        elif meaning is Meaning.ABORT and self.state in OPEN:
+        elif meaning is ErrorMeaning.ABORT and self.state in OPEN:
             self._must_abort(error)
         elif isinstance(error, BrokerError) and error.code.name == "INVALID_TRANSACTION_TIMEOUT":
             limit = int(self.config.transaction_timeout_ms)
@@ -470,10 +470,10 @@ class Transactions:
         if not code:
             return None
         error = broker_error(code, f"{request} of {self.id}", None, request, topic=topic, group=group, transactional_id=self.id)
-        if request == "AddPartitionsToTxn" and meaning_of(error) is Meaning.FATAL and error.code.name not in ENDS_ADDING:
+        if request == "AddPartitionsToTxn" and meaning_of(error) is ErrorMeaning.FATAL and error.code.name not in ENDS_ADDING:
             reason = TransactionAborted(f"{error}: {topic} cannot be part of this transaction")
             return Next.GIVE_UP, caused_by(reason, error)
-        then = {Meaning.RETRY: Next.RETRY, Meaning.REFIND: Next.ELSEWHERE}
+        then = {ErrorMeaning.RETRY: Next.RETRY, ErrorMeaning.REFIND: Next.ELSEWHERE}
         return then.get(meaning_of(error), Next.GIVE_UP), error
 
     # ---------------------------------------------------------------- AddPartitionsToTxn
@@ -512,7 +512,9 @@ class Transactions:
                 elif worst is None or (verdict[0] is Next.GIVE_UP and code != NOT_ATTEMPTED):
                     worst = verdict
         if ending:
-            return worst if worst is not None and meaning_of(worst[1]) is Meaning.FATAL else None  # other errors end with the transaction
+            return (
+                worst if worst is not None and meaning_of(worst[1]) is ErrorMeaning.FATAL else None
+            )  # other errors end with the transaction
         self._records.place()
         if worst is None:
             self._add.reset()

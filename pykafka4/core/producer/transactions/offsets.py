@@ -30,7 +30,7 @@ __all__ = ["Group", "OffsetsInTransaction"]
 Group: TypeAlias = tuple[str, int, str, str | None]  # group id, generation, member id, instance id
 
 
-class Transaction(Protocol):
+class OpenTransaction(Protocol):
     """The open transaction: the part of `Transactions` that its offsets use."""
 
     config: ProducerConfig
@@ -56,7 +56,7 @@ class Transaction(Protocol):
 
 
 @attrs.define(eq=False)
-class Given:
+class GivenOffsets:
     """The offsets of one call."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -71,9 +71,9 @@ class OffsetsInTransaction:
 
     __slots__ = ("_cluster", "_given", "_groups", "_network", "_outbox", "_random", "_transaction")
 
-    def __init__(self, transaction: Transaction, network: Network, cluster: Cluster, random: Random, outbox: Outbox) -> None:
+    def __init__(self, transaction: OpenTransaction, network: Network, cluster: Cluster, random: Random, outbox: Outbox) -> None:
         self._transaction, self._network, self._cluster, self._random, self._outbox = transaction, network, cluster, random, outbox
-        self._given: list[Given] = []
+        self._given: list[GivenOffsets] = []
         self._groups: dict[str, Coordinator] = {}
 
     @property
@@ -86,7 +86,7 @@ class OffsetsInTransaction:
         if not offsets:
             done(None)
             return
-        given = Given(dict(offsets), group, done, self._transaction.call(_nothing, _never))
+        given = GivenOffsets(dict(offsets), group, done, self._transaction.call(_nothing, _never))
         self._given.append(given)
         if self._transaction.version_2:
             self._commit(given)
@@ -119,7 +119,7 @@ class OffsetsInTransaction:
         found = self._groups.get(given.group[0])
         return due if found is None else min(due, found.poll(now))
 
-    def _over(self, given: Given, error: KafkaError | None = None) -> None:
+    def _over(self, given: GivenOffsets, error: KafkaError | None = None) -> None:
         if given in self._given:
             self._given.remove(given)
         done, given.done = given.done, _nobody
@@ -127,13 +127,13 @@ class OffsetsInTransaction:
 
     # ---------------------------------------------------------------- AddOffsetsToTxn
 
-    def _add_message(self, given: Given) -> Any:
+    def _add_message(self, given: GivenOffsets) -> Any:
         mine = self._transaction
         return AddOffsetsToTxnRequest(
             transactional_id=mine.id, producer_id=mine.producer_id, producer_epoch=mine.epoch, group_id=given.group[0]
         )
 
-    def _added(self, given: Given, outcome: Outcome) -> Verdict:
+    def _added(self, given: GivenOffsets, outcome: Outcome) -> Verdict:
         if isinstance(outcome, Failed):
             if outcome.written is Written.MAYBE:
                 self._transaction.note_started(certain=False)
@@ -152,7 +152,7 @@ class OffsetsInTransaction:
 
     # ---------------------------------------------------------------- TxnOffsetCommit
 
-    def _commit(self, given: Given) -> None:
+    def _commit(self, given: GivenOffsets) -> None:
         mine, config = self._transaction, self._transaction.config
         name = given.group[0]
         if name not in self._groups:
@@ -172,7 +172,7 @@ class OffsetsInTransaction:
         if any(self._groups.get(given.group[0]) is coordinator for given in self._given):
             self._transaction.need_abort(error)
 
-    def _committed(self, given: Given, outcome: Outcome) -> Verdict:
+    def _committed(self, given: GivenOffsets, outcome: Outcome) -> Verdict:
         self._transaction.note_started(certain=not isinstance(outcome, Failed) and not self._transaction.version_2)
         if isinstance(outcome, Failed) and outcome.written is Written.MAYBE:
             self._transaction.note_unanswered()

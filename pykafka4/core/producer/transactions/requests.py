@@ -24,7 +24,7 @@ __all__ = [
     "BEFORE_VERSION_2",
     "ENDS_ADDING",
     "OFFSETS_BY_NAME",
-    "Meaning",
+    "ErrorMeaning",
     "add_partitions_request",
     "end_request",
     "init_request",
@@ -37,7 +37,7 @@ BEFORE_VERSION_2: Final = {"Produce": 11, "EndTxn": 4, "TxnOffsetCommit": 4, "Ad
 OFFSETS_BY_NAME: Final = 5  # from v6 on TxnOffsetCommit identifies topics by id
 
 
-class Meaning(Enum):
+class ErrorMeaning(Enum):
     """The meaning of a coordinator's error for the transaction."""
 
     RETRY = "send the request again"
@@ -78,18 +78,18 @@ ENDS_ADDING: Final = {
 }
 
 
-def meaning_of(error: KafkaError) -> Meaning:
+def meaning_of(error: KafkaError) -> ErrorMeaning:
     """The meaning of `error` for the transaction; an unknown code is fatal."""
     if isinstance(error, TransactionAborted):
-        return Meaning.ABORT
+        return ErrorMeaning.ABORT
     if not isinstance(error, BrokerError):
-        return Meaning.FATAL
+        return ErrorMeaning.FATAL
     row = error.code
     if row.name in ABORTABLE:
-        return Meaning.ABORT
+        return ErrorMeaning.ABORT
     if row.retriable or row.name in REPEATED:
-        return Meaning.REFIND if row.refresh is Refresh.COORDINATOR else Meaning.RETRY
-    return Meaning.FATAL
+        return ErrorMeaning.REFIND if row.refresh is Refresh.COORDINATOR else ErrorMeaning.RETRY
+    return ErrorMeaning.FATAL
 
 
 def init_request(config: ProducerConfig, producer_id: int, epoch: int) -> InitProducerIdRequest:

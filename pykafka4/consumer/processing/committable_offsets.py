@@ -12,17 +12,17 @@ from threading import Thread
 from typing import Protocol
 
 from pykafka4.consumer.guard import Guard
-from pykafka4.consumer.selection import Run, Selection
+from pykafka4.consumer.selection import ConsumerRun, Selection
 from pykafka4.consumer.waits import Waits
 from pykafka4.core.subscription import Place
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Reads", "Safe"]
+__all__ = ["RunSession", "CommittableOffsets"]
 
 _offset = itemgetter(0)
 
 
-class Reads(Protocol):
+class RunSession(Protocol):
     """The consumer's session, as a run uses it."""
 
     selection: Selection
@@ -41,12 +41,12 @@ class Reads(Protocol):
     def closer(self) -> Thread | None:
         """The thread that closes the consumer."""
 
-    def begin_run(self, run: Run) -> None:
+    def begin_run(self, run: ConsumerRun) -> None:
         """Begin `run` in this thread: records that polls have returned so far are finished. Raises KafkaError while another thread runs
         `process`, or is in a loop.
         """
 
-    def end_run(self, run: Run) -> None:
+    def end_run(self, run: ConsumerRun) -> None:
         """End `run`. May be called again."""
 
     def take_over(self) -> None:
@@ -68,10 +68,10 @@ class Reads(Protocol):
         """Read on from these places, where reading stands elsewhere; records behind them in the hands of the run do not count any more."""
 
 
-class Safe:
+class CommittableOffsets:
     """The committable offset of each partition, and which of these offsets are not committed yet."""
 
-    def __init__(self, reads: Reads, unfinished: Callable[[], Mapping[TopicPartition, Place]]) -> None:
+    def __init__(self, reads: RunSession, unfinished: Callable[[], Mapping[TopicPartition, Place]]) -> None:
         """`unfinished()` returns the place of the first unfinished record in hand of each partition."""
         self._reads, self._unfinished = reads, unfinished
         self._ended: set[TopicPartition] = set()  # partitions that go to another member, also while the application's listener runs

@@ -1,11 +1,11 @@
-"""Safe: what is committed is where reading stands, or the first record in hand that is not finished."""
+"""Committable offsets: the place of reading, or the first unfinished record in hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from pykafka4.consumer.processing.safe import Safe
+from pykafka4.consumer.processing.committable_offsets import CommittableOffsets
 from pykafka4.core.subscription import Place
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -55,46 +55,46 @@ class Books:
     def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
 
 
-def made(**taken: Place) -> tuple[Books, Safe]:
+def made(**taken: Place) -> tuple[Books, CommittableOffsets]:
     books = Books()
     books.taken_so_far = {TopicPartition("t", int(name[1:])): place for name, place in taken.items()}
-    return books, Safe(books, books.unfinished)
+    return books, CommittableOffsets(books, books.unfinished)
 
 
 def test_a_place_is_held_back_by_a_record_in_hand_only() -> None:
-    books, safe = made(p0=(9, 3), p1=(5, -1))
-    assert safe.places() == {T0: OffsetAndMetadata(9, 3), T1: OffsetAndMetadata(5, -1)}
+    books, offsets = made(p0=(9, 3), p1=(5, -1))
+    assert offsets.places() == {T0: OffsetAndMetadata(9, 3), T1: OffsetAndMetadata(5, -1)}
     books.first = {T0: (7, 2)}
-    assert safe.places() == {T0: OffsetAndMetadata(7, 2), T1: OffsetAndMetadata(5, -1)}
+    assert offsets.places() == {T0: OffsetAndMetadata(7, 2), T1: OffsetAndMetadata(5, -1)}
     books.taken_so_far[T0] = (6, 1)  # the log has lost its end
-    assert safe.places()[T0] == OffsetAndMetadata(6, 1)
+    assert offsets.places()[T0] == OffsetAndMetadata(6, 1)
 
 
 def test_what_comes_into_hand_meanwhile_is_not_passed() -> None:
-    books, safe = made(p0=(9, 3))
+    books, offsets = made(p0=(9, 3))
     books.comes[T0] = (20, 3), (9, 3)
-    assert safe.places() == {T0: OffsetAndMetadata(9, 3)}
+    assert offsets.places() == {T0: OffsetAndMetadata(9, 3)}
     books.comes.clear()
     books.first.clear()
-    assert safe.places() == {T0: OffsetAndMetadata(20, 3)}
+    assert offsets.places() == {T0: OffsetAndMetadata(20, 3)}
 
 
 def test_a_place_is_uncommitted_until_it_is_known_to_be_committed() -> None:
-    books, safe = made(p0=(9, 3), p1=(5, -1))
-    assert safe.uncommitted() == safe.uncommitted() == safe.places()
-    assert safe.uncommitted([T1]) == {T1: OffsetAndMetadata(5, -1)}
+    books, offsets = made(p0=(9, 3), p1=(5, -1))
+    assert offsets.uncommitted() == offsets.uncommitted() == offsets.places()
+    assert offsets.uncommitted([T1]) == {T1: OffsetAndMetadata(5, -1)}
     books.known = {T0: 9, T1: 4}
-    assert safe.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
+    assert offsets.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
     books.taken_so_far[T0] = (2, 0)
-    assert safe.uncommitted([T0]) == {T0: OffsetAndMetadata(2, 0)}
+    assert offsets.uncommitted([T0]) == {T0: OffsetAndMetadata(2, 0)}
 
 
 def test_what_has_ended_is_not_committed_until_it_is_assigned_again() -> None:
-    _, safe = made(p0=(9, 3), p1=(5, -1))
-    safe.end([T0])
-    assert safe.places() == safe.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
-    safe.begin([T0])
-    assert safe.uncommitted().keys() == {T0, T1}
-    safe.end([T0])
-    safe.keep({T1})  # it was released; when it is assigned without a word it counts again
-    assert safe.places().keys() == {T0, T1}
+    _, offsets = made(p0=(9, 3), p1=(5, -1))
+    offsets.end([T0])
+    assert offsets.places() == offsets.uncommitted() == {T1: OffsetAndMetadata(5, -1)}
+    offsets.begin([T0])
+    assert offsets.uncommitted().keys() == {T0, T1}
+    offsets.end([T0])
+    offsets.keep({T1})  # it was released; when it is assigned without a word it counts again
+    assert offsets.places().keys() == {T0, T1}
