@@ -1,7 +1,8 @@
-"""`format("pykafka4")`: Spark imports every module `pyspark_*` when any Python data source is used, and registers its DefaultSource.
+"""Registers `format("pykafka4")`. When a job uses any Python data source, Spark imports each module `pyspark_*` and registers its
+DefaultSource.
 
-So an error in this module would end jobs that have nothing to do with Kafka: it imports nothing but Spark's own base class, and each method
-imports what it needs.
+Invariant: an import of this module never fails where Spark runs, as an error here would end jobs that do not use Kafka. So the module
+imports only Spark's own base class, and each method imports the module that it needs.
 """
 
 from __future__ import annotations
@@ -18,39 +19,39 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):
-    """Topics of Kafka as tables: batch and stream, reading and writing. docs/guide/spark-options.md has its options."""
+    """The data source that reads and writes topics of Kafka, in batches and streams. docs/guide/spark-options.md has its options."""
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format`."""
+        """The name of this data source for `format`."""
         return "pykafka4"
 
     def schema(self) -> StructType:
-        """The columns of a read without a `schema` of the user's."""
+        """The columns of a read for which the user gives no `schema`."""
         from pykafka4.spark import data_source
 
         return data_source.schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Of `spark.read`."""
+        """The reader of `spark.read`."""
         from pykafka4.spark import data_source
 
         return data_source.batch_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Of `spark.readStream`."""
+        """The reader of `spark.readStream`."""
         from pykafka4.spark import data_source
 
         return data_source.stream_reader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Of `df.write`."""
+        """The writer of `df.write`."""
         from pykafka4.spark import data_source
 
         return data_source.batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Of `df.writeStream`."""
+        """The writer of `df.writeStream`."""
         from pykafka4.spark import data_source
 
         return data_source.stream_writer(self.options, schema, overwrite)

@@ -1,4 +1,7 @@
-"""The extent of a bounded read: topics and both ends, or a split. Rule: a split has everything, so nothing else is given beside it."""
+"""Checks the extent of a bounded read: topics and both ends, or a split.
+
+Invariant: a split has its own topics, partitions and ends, so none of these arguments is accepted beside a split.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from pykafka4.splits import Split
 
 __all__ = ["Extent", "as_extent"]
 
-START, UNTIL = "earliest", "now"  # the defaults
+START, UNTIL = "earliest", "now"  # the defaults of the arguments: another value beside a split was given by the caller
 
 
 @attrs.frozen
 class Extent:
-    """Partitions whose ranges `bounds` finds, or `ranges` that a split has fixed."""
+    """The partitions of a read, with `bounds` from which the ranges are looked up, or the `ranges` of a split."""
 
     topics: Selection
     bounds: Bounds | None = None
@@ -26,12 +29,12 @@ class Extent:
 
     @property
     def names(self) -> Collection[str]:
-        """The topics."""
+        """The names of the topics."""
         return self.topics
 
 
 def as_extent(call: str, topics: object, start: object, until: object, partitions: object, split: object) -> Extent:
-    """The extent of a `call`: read, read_arrow. Raises ConfigError or TypeError naming the argument that is wrong."""
+    """The extent of a `call`: read, read_arrow. Raises ConfigError or TypeError with the name of the wrong argument."""
     if split is None:
         if topics is None:
             raise TypeError(f"{call} needs topics, or split=, one of Client.splits")

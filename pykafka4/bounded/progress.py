@@ -1,6 +1,6 @@
-"""Shows the progress of a bounded read on stderr. Rule: nothing is drawn more often than useful, and nothing that has not changed.
+"""Shows the progress of a bounded read on stderr. Invariant: a text or bar is drawn only after a change, and at most once per interval.
 
-In a terminal: a bar of rich, if it is installed, or one line that is drawn again. Elsewhere: a line every few seconds, for a log file.
+A terminal gets a bar of rich, if it is installed, or one line that is drawn again. A file or pipe gets a new line every few seconds.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from pykafka4.net import system
 
 __all__ = ["Lines", "Progress", "Silence", "progress_for"]
 
-REDRAW_S: Final = 0.1  # in a terminal
-LINE_S: Final = 5.0  # elsewhere
+REDRAW_S: Final = 0.1  # between two drawings in a terminal
+LINE_S: Final = 5.0  # between two lines of a file or pipe
 
 
 class Progress(Protocol):
-    """Where a read reports to."""
+    """The display of a read's progress."""
 
     def begin(self, topics: str, offsets: int) -> None:
-        """The read begins, of so many offsets."""
+        """Begin the display of a read of `topics`, with `offsets` offsets in all partitions."""
 
     def due(self) -> bool:
         """Whether it is time for `show`."""
 
     def show(self, records: int, offsets: int) -> None:
-        """So many records were read, and so many offsets are behind."""
+        """Show the numbers of returned `records`, and of `offsets` that the read has passed."""
 
     def end(self, records: int, offsets: int) -> None:
-        """The read has ended, or was left. May be called twice."""
+        """End the display: the read has ended, or was left early. May be called twice."""
 
 
 class Silence:
-    """No progress."""
+    """The display of a read without `progress`: none."""
 
     def begin(self, topics: str, offsets: int) -> None:
         """See Progress."""
@@ -52,7 +52,7 @@ class Silence:
 
 
 class Lines:
-    """One line of text: in a terminal drawn again, elsewhere written again after some seconds."""
+    """A display of text: one line that a terminal draws again, or a new line after some seconds in a file or pipe."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = system.monotonic) -> None:
         self._out, self._clock = out, clock
@@ -105,7 +105,7 @@ class Lines:
 
 
 class RichBar:
-    """A bar of rich. It is drawn by the thread that reads: rich's own thread would draw a bar that has not changed."""
+    """A bar of rich. The thread that reads draws it: rich's own thread would draw a bar that has not changed."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = system.monotonic) -> None:
         """Raises ImportError without rich."""
@@ -114,11 +114,11 @@ class RichBar:
         from rich.progress import Progress as Bars
 
         columns = TextColumn("{task.fields[records]:,} records"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn()
-        # rich prints stdout above the bar, thus to `out`: right if both are the terminal, but a file or pipe must get its data.
+        # rich would print the program's stdout above the bar, on `out`. A stdout that is a file or pipe must get its data itself.
         in_terminal = sys.stdout is not None and sys.stdout.isatty()
         how: dict[str, Any] = {"console": Console(file=out), "auto_refresh": False, "redirect_stdout": in_terminal}
         self._bars: Any = Bars(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *columns, **how)
-        self._stop = weakref.finalize(self, self._bars.stop)  # also at exit: without it the terminal has no cursor afterwards
+        self._stop = weakref.finalize(self, self._bars.stop)  # also at exit: without `stop` the terminal has no cursor afterwards
         self._clock = clock
         self._began = self._drawn_at = clock()
         self._task: Any = None
@@ -151,7 +151,7 @@ class RichBar:
 
 
 def progress_for(wanted: object) -> Progress:
-    """The progress of a read with `progress=wanted`."""
+    """The display of a read with `progress=wanted`."""
     if not wanted or sys.stderr is None:
         return Silence()
     if sys.stderr.isatty():
@@ -163,7 +163,7 @@ def progress_for(wanted: object) -> Progress:
 
 
 def rate(records: int, seconds: float) -> str:
-    """`12,300 records/s`, with three digits that count."""
+    """`12,300 records/s`, with three significant digits."""
     if seconds <= 0:
         return "0 records/s"
     number = records / seconds

@@ -1,4 +1,7 @@
-"""Reads topics from one place of their logs to another, on the thread that iterates. Invariant: an open read ends with its handle."""
+"""Reads topics from one place of their logs to another, on the thread that iterates.
+
+Invariant: the connections of a read are released when all records were returned, or when nobody refers to its handle any more.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from pykafka4.wire.records.hot import Record
 
 __all__ = ["CLOSE_S", "Read", "close_read", "forgotten", "read"]
 
-CLOSE_S = 5.0  # for the connections of a read that is not needed any more
+CLOSE_S = 5.0  # for the release of a read's connections
 
 
 @guarded
@@ -42,25 +45,25 @@ def read(
     client: Client | None = None,
     **options: Unpack[ConsumerOptions],
 ) -> Read:
-    """All records of `topics` between two places of their logs: an iterator that ends. It has no group, and commits nothing.
+    """All records of `topics` between two places of their logs, as an iterator that ends. The read has no group, and commits nothing.
 
     `start` and `until` are "earliest", "latest" or "now" (the end of the log), a datetime with a time zone, milliseconds since 1970, a
     duration before now ("-1h", "-30m", "-7d", a timedelta), or a mapping of partitions to offsets: {("orders", 0): 5}, or {0: 5} with one
-    topic. A time is the first record that is not older. `until` is the first offset that is not read. `partitions`: numbers if there is
-    one topic, otherwise (topic, partition) pairs; None: all.
+    topic. A time means the first record that is not older. The read ends before the offset `until`. `partitions` are numbers if there is
+    one topic, otherwise (topic, partition) pairs; None: all partitions.
 
-    `split`, one of `Client.splits`, in place of topics, ends and partitions: exactly its ranges.
+    `split`, one of the results of `Client.splits`, takes the place of topics, ends and partitions: the read has exactly its ranges.
 
-    Both ends are looked up during the call, so what is written later is not returned. The records of one partition are in order. With
+    The call looks up both ends, so records that are written later are not returned. The records of one partition are in order. With
     isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
 
     Records that are deleted before they are read, by retention, DeleteRecords or an unclean leader election, raise OffsetOutOfRange or
-    LogTruncated with the offsets that are lost; a topic that is created anew raises InvalidOffset. With on_lost="warn" they are logged
-    as a warning, are in `lost` of the result, and the read goes on. Compacted records are not lost.
+    LogTruncated with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn" a warning and `lost` of the
+    result name the lost offsets, and the read goes on. Compacted records are not lost.
 
     `timeout`: seconds without progress until iteration raises KafkaTimeoutError, for example because a partition has no leader; None: no
-    limit. The look-up of the ends has the same limit, with None 60 s. `progress`: a bar on stderr (with rich, if it is installed). Other
-    options are those of `Consumer` without its group; `client` shares a client.
+    limit. The look-up of the ends has the same limit, with None 60 s. `progress`: a bar on stderr (of rich, if it is installed). The other
+    options are options of `Consumer`, except those for groups; `client` shares a client.
 
     Raises ConfigError for a wrong argument and for an offset beyond the end of the log, BrokerError for a topic or partition that does not
     exist, AuthorizationError, KafkaTimeoutError.
@@ -77,7 +80,7 @@ def read(
 
 
 class Read:
-    """The iterator that `read` returns, and a context manager. A read that is left early is closed when nobody refers to it.
+    """The iterator and context manager that `read` returns. A read that is left early is closed when nobody refers to the iterator.
 
     An exception does not end the iterator: the next call tries again. One thread at a time may iterate.
     """
@@ -85,8 +88,8 @@ class Read:
     def __init__(self, reading: BoundedRead) -> None:
         self._reading = reading
         self._finalizer = weakref.finalize(self, forgotten, reading)
-        self._finalizer.atexit = False  # the client drains at exit
-        self._iteration = Iteration()  # of `next`
+        self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
+        self._iteration = Iteration()  # the iteration of direct calls of `next`
         self._iteration.follow(self)
         self._list: Iterator[Record[Any, Any]] = iter(())
 
@@ -103,7 +106,7 @@ class Read:
         return record
 
     def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
-        reading = self._reading  # the generator refers to the handle: a loop may have the only reference to it
+        reading = self._reading  # `self` in this generator keeps the handle alive: a loop may have the only reference to it
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
@@ -129,7 +132,7 @@ class Read:
         return list(self._reading.lost)
 
     def close(self) -> None:
-        """Release the connections. May be called twice, and by another thread: iteration raises ClosedError then, unless it has ended."""
+        """Release the connections. May be called twice, and by another thread. Iteration then raises ClosedError, unless it has ended."""
         if self._finalizer.detach() is not None:
             close_read(self._reading)
 
@@ -144,13 +147,13 @@ class Read:
 
 
 def forgotten(reading: BoundedRead) -> None:
-    """The handle of a read was garbage-collected: close on another thread, because the collector must not wait."""
+    """Close a read whose handle was garbage-collected, on another thread, because the collector must not wait."""
     session = reading.session
     if not session.closed and session.runtime.loop.alive:
         session.runtime.callbacks.post(lambda: close_read(reading))
 
 
 def close_read(reading: BoundedRead) -> None:
-    """The read is over, or is left early."""
+    """Close a read that is over, or is left early."""
     reading.end()
     reading.session.close(CLOSE_S, failed=True)

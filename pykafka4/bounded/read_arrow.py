@@ -1,7 +1,7 @@
-"""Reads topics from one place of their logs to another, as Arrow columns. Invariant: no record is left out silently.
+"""Reads topics from one place of their logs to another, as Arrow columns. Invariant: each record is in a batch, or is reported as lost.
 
 `ReadArrow` is the handle. The stream that it exports refers to `Batches` alone, is read on any thread, and outlives the handle:
-`RecordBatchReader.from_stream(read_arrow(…))` keeps nothing else. So the connections are closed with `Batches`.
+`RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So the connections live as long as `Batches`, not as the handle.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def read_arrow(
 ) -> ReadArrow:
     """All records of `topics` between two places of their logs, as a stream of Arrow columns that ends.
 
-    `polars.DataFrame(read_arrow("orders", **KAFKA))`; likewise for pyarrow, pandas, DuckDB and all others that read Arrow streams.
-    Arguments and errors are those of `read`, `columns` are those of `Consumer.poll_arrow`. A batch of the stream has up to `max_rows`
-    rows, and by default up to 8 MiB.
+    `polars.DataFrame(read_arrow("orders", **KAFKA))`; likewise for pyarrow, pandas, DuckDB and each library that reads Arrow streams.
+    Arguments and errors are as in `read`; `columns` as in `Consumer.poll_arrow`. A batch of the stream has up to `max_rows` rows, by
+    default up to 8 MiB.
 
-    Both ends are looked up during the call; records become columns when the stream is read. It can be read once. An error in the middle
-    ends an Arrow stream, and its reader raises an exception of its own with the text of ours; iteration raises ours. Keys and values are
-    bytes, so deserializers are a ConfigError.
+    The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream,
+    and the library that reads it raises an exception of its own, with the text of our error; iteration raises our error. Keys and values
+    are bytes, so deserializers are a ConfigError.
     """
     extent = as_extent("read_arrow", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read_arrow", REFUSED_BY_COLUMNS))
     try:
         form = session.reader.columns.form(columns)
-        form.limit(max_rows)  # raises now if it is wrong
+        form.limit(max_rows)  # raises ConfigError in this call, not when the stream is read
         reading = BoundedRead(session, extent, on_lost, progress_for(progress), check_timeout(timeout))
         at_once(reading.opening())
     except BaseException:
@@ -71,13 +71,13 @@ def read_arrow(
 
 
 class Batches:
-    """The batches of a read. Its connections are closed at the end, by `close`, or when nothing refers to it."""
+    """The batches of a read. The connections are closed at the end, by `close`, or when nothing refers to this object."""
 
     def __init__(self, reading: BoundedRead, form: ColumnsForm, max_rows: int | None) -> None:
         self.reading, self.names = reading, form.names
         self._form, self._max_rows = form, max_rows
         self._finalizer = weakref.finalize(self, forgotten, reading)
-        self._finalizer.atexit = False  # the client drains at exit
+        self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
         self.ended = False
 
     def next(self) -> RecordColumns | None:
@@ -99,7 +99,7 @@ class Batches:
 
 
 class ReadArrow:
-    """What `read_arrow` returns: a stream for everything that reads Arrow data, an iterator over `RecordColumns`, and a context manager.
+    """The result of `read_arrow`: a stream for libraries that read Arrow data, an iterator over `RecordColumns`, and a context manager.
 
     A read that is left early is closed when neither this object nor a stream of it is in use. One thread at a time may read.
     """
@@ -113,7 +113,7 @@ class ReadArrow:
         return self._stream.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream of all batches that were not returned yet, in a capsule. It is handed out once."""
+        """The stream of all batches that were not returned yet, in a capsule. Can be called once."""
         return self._stream.__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[RecordColumns]:
@@ -136,7 +136,7 @@ class ReadArrow:
         return list(self._batches.reading.lost)
 
     def close(self) -> None:
-        """Release the connections. May be called twice, and by another thread: a stream that has not ended raises ClosedError then."""
+        """Release the connections. May be called twice, and by another thread. A stream that has not ended then raises ClosedError."""
         self._batches.close()
 
     def __enter__(self) -> Self:

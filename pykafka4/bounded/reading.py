@@ -1,7 +1,7 @@
 """Reads offset ranges without a group. Invariant: each record between `start` and `until` is returned once, or named as lost.
 
-A read has ended when each partition stands at its `until`. Deleted and truncated records are an error, which names them, or with
-on_lost="warn" a warning, after which the read goes on.
+A read has ended when the position of each partition is at its `until`. Deleted and truncated records are an error that names the offsets,
+or with on_lost="warn" a warning, after which the read goes on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = get_log("pykafka4.consumer")
 
 T = TypeVar("T")
 GO_ON: Final = 'on_lost="warn" logs that, and goes on'
-LOOKS: Final = 10  # at the positions, while `timeout` passes: an error comes at most one tenth of it too late
+LOOKS: Final = 10  # looks at the positions within `timeout`: the error comes at most a tenth of that time late
 WITHOUT_GROUP: Final = "a bounded read has no group, and commits nothing"
 REFUSED: Final = {
     **dict.fromkeys(
@@ -57,7 +57,7 @@ ARGUMENTS: Final = ("topics", "start", "until", "partitions", "split", "columns"
 
 
 def read_options(options: Mapping[str, Any], call: str, refused: Mapping[str, str] = REFUSED) -> dict[str, Any]:
-    """The options of the consumer of a bounded read. read_committed is the default: an aborted record is no part of a snapshot.
+    """The options for the consumer of a bounded read. read_committed is the default: an aborted record is no part of a snapshot.
 
     Raises ConfigError for an option of `refused`, and for a misspelt argument of the call.
     """
@@ -84,27 +84,30 @@ class LostRange:
 
 
 class BoundedRead:
-    """The ranges of a read, and their records in any form (`consumer.reading.forms`). It has `session` for itself, and never closes it."""
+    """The ranges of a read, and their records in any form (`consumer.reading.forms`).
+
+    No other object uses `session`. The creator of this object closes the session.
+    """
 
     def __init__(self, session: ConsumerSession, extent: Extent, on_lost: str, progress: Progress, patience: float | None):
-        """`patience`: seconds without progress until `poll` raises KafkaTimeoutError; None: it waits without limit."""
+        """`patience`: seconds without progress until `poll` raises KafkaTimeoutError; None: `poll` waits without a limit."""
         if on_lost not in ("raise", "warn"):
             raise ConfigError(f'on_lost={shown(on_lost)}: must be "raise" or "warn"')
         self.session, self.patience = session, patience
-        self.step = None if patience is None else patience / LOOKS  # how long one poll waits
+        self.step = None if patience is None else patience / LOOKS  # seconds for which one poll waits
         self.spans: dict[TopicPartition, Span] = {}
         self.lost: list[LostRange] = []
-        self.records = 0  # returned so far
+        self.records = 0  # the number of records that were returned so far
         self._extent, self._on_lost, self._progress = extent, on_lost, progress
-        self._open: list[TopicPartition] = []  # that may not have reached their ends
+        self._open: list[TopicPartition] = []  # partitions that may not have reached their ends
         self._stood: object = None  # the positions after the last poll without records
-        self._still = 0  # polls in a row that left them where they were
+        self._still = 0  # the number of polls in a row that did not move a position
         self._over = False  # `end` was called
 
     def opening(self) -> Steps[None]:
-        """Fix the ranges, and begin to fetch. Raises what `Lookups.located` and `Bounds.span` raise.
+        """Fix the ranges, and begin to fetch. Raises the errors of `Lookups.located` and `Bounds.span`.
 
-        The look-up of the ends has the deadline of `patience`, but 60 s if that is None: a call without a deadline would hang.
+        The look-up of the ends may take `patience` seconds, or 60 s if that is None: a call without a deadline would hang.
         """
         extent, bounds = self._extent, self._extent.bounds
         if bounds is None:  # a split
@@ -114,7 +117,7 @@ class BoundedRead:
         self.begin({tp: bounds.span(tp, found[tp]) for tp in sorted(found)})
 
     def begin(self, spans: Mapping[TopicPartition, Span]) -> None:
-        """Begin to fetch these ranges."""
+        """Begin to fetch the ranges `spans`."""
         self.spans = dict(spans)
         starts = {tp: self._first_left(tp, span) for tp, span in spans.items() if not span.is_empty}
         self._progress.begin(", ".join(self._extent.names), sum(span.until - span.start for span in spans.values() if not span.is_empty))
@@ -125,7 +128,7 @@ class BoundedRead:
             self.session.read_spans({tp: (starts[tp], spans[tp].until) for tp in self._open})
 
     def _first_left(self, tp: TopicPartition, span: Span) -> int:
-        """Where to begin: behind records that were deleted before."""
+        """The first offset to read: behind records that had been deleted before the read began, which are reported as lost."""
         if span.start >= span.earliest:
             return span.start
         self._lose(
@@ -141,17 +144,17 @@ class BoundedRead:
 
     @property
     def done(self) -> bool:
-        """Whether everything was returned."""
-        reader, left = self.session.reader, self._open
+        """Whether all records were returned."""
+        reader, left = self.session.reader, self._open  # a partition at its end is dropped, so most calls look at one partition
         while left and (claim := reader.claims.get(left[-1])) is not None and reader.has_reached_end(claim):
             left.pop()
         return not left
 
     def poll(self, form: Form[T], most: int | None = None, iteration: Iteration | None = None) -> T:
-        """The next records, in this form; none once the read is `done`.
+        """The next records, in `form`; none once the read is `done`.
 
-        Raises what `Consumer.poll` raises; for lost records, with on_lost="raise", OffsetOutOfRange, LogTruncated or InvalidOffset (the
-        topic was recreated); KafkaTimeoutError after `patience` without progress. The read can go on after each of them.
+        Raises the errors of `Consumer.poll`; for lost records, with on_lost="raise", OffsetOutOfRange, LogTruncated or InvalidOffset (the
+        topic was recreated); KafkaTimeoutError after `patience` seconds without progress. The read can go on after each error.
         """
         while not self.done:
             try:
@@ -166,11 +169,11 @@ class BoundedRead:
         return form.nothing()
 
     def named(self, error: ClosedError) -> ClosedError:
-        """The error for a poll after `end`: applications know the read, not its consumer or client."""
+        """The error for a poll after `end`, with the words for a read: applications do not know its consumer."""
         return ClosedError("this read was closed before its end; begin another one") if self._over else error
 
     def is_answer(self, out: Any) -> bool:
-        """Whether a poll has ended with records or at the end; if not, it has waited for `step`, or was woken."""
+        """Whether `out`, the result of a poll, has records, or the read is at its end. Otherwise the poll has timed out, or was woken."""
         count = length_hint(out)
         if not count and not self.done:
             self._check_patience()
@@ -182,7 +185,10 @@ class BoundedRead:
         return True
 
     def _check_patience(self) -> None:
-        """Positions that move without records (over aborted transactions, for example) are progress, too."""
+        """Raise KafkaTimeoutError after `patience` seconds without progress.
+
+        Positions that move without records, over aborted transactions for example, are progress, too.
+        """
         stands = self.session.reader.positions()
         self._still = self._still + 1 if stands == self._stood else 0
         self._stood = stands
@@ -199,13 +205,13 @@ class BoundedRead:
 
     @property
     def offsets_done(self) -> int:
-        """How many offsets of the ranges are behind."""
+        """The number of offsets of the ranges that the read has passed."""
         at = self.session.reader.positions()
         ranges = [(span, at.get(tp, span.until)) for tp, span in self.spans.items() if not span.is_empty]
         return sum(min(max(offset, span.start), span.until) - span.start for span, offset in ranges)
 
     def end(self) -> None:
-        """The read is over, or is left early. May be called twice."""
+        """End the read, at its end or early. May be called twice."""
         self._over = True
         if self.session.ends is self:
             self.session.ends = None
@@ -217,7 +223,7 @@ class BoundedRead:
         """Raise `error` with the lost range, or note the range and go on behind it."""
         tp = TopicPartition(error.topic, error.partition)
         first, end, goes_on_at, shown_error = SETTLE.get(type(error), _recreated)(error, self.spans[tp].until)
-        if first < end:  # not if the topic of a finished partition was recreated
+        if first < end:  # the range is empty if the topic of a finished partition was recreated
             self._lose(tp, first, end, shown_error)
         if goes_on_at < self.spans[tp].until and tp not in self._open:
             self._open.append(tp)
@@ -231,7 +237,7 @@ class BoundedRead:
         log.warning("%s: %s", self.session.config.client_id, lost)
 
 
-Lost = tuple[int, int, int, InvalidOffset]  # first offset lost, offset behind the last, where reading goes on, the error
+Lost = tuple[int, int, int, InvalidOffset]  # the first lost offset, the offset behind the last one, the next offset to read, the error
 
 
 def _out_of_range(error: Any, until: int) -> Lost:
@@ -243,13 +249,13 @@ def _out_of_range(error: Any, until: int) -> Lost:
 
 
 def _truncated(error: Any, until: int) -> Lost:
-    if error.truncated_to < error.offset:  # records that were read, and are replaced by others
+    if error.truncated_to < error.offset:  # other records have replaced records that were read: read them, from the cut on
         return error.truncated_to, error.offset, error.truncated_to, error
     return error.truncated_to, until, until, error
 
 
 def _recreated(error: Any, until: int) -> Lost:
-    """The topic was deleted and created again: its records are no part of the range."""
+    """The loss if the topic was deleted and created again: all of the range, as the new records are no part of it."""
     return error.offset, until, until, error
 
 

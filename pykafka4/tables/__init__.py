@@ -2,6 +2,6 @@
 
 Modules; each line imports only from lines below it:
     table   `table`, and the mapping that it returns
-    reader  the thread that reads the topic, and the rows
-    limits  the bounds of a table
+    reader  the rows, and the thread that reads the topic
+    limits  the bounds of a table: keys and bytes
 """

@@ -1,4 +1,4 @@
-"""Checks the bounds of a table."""
+"""Checks the bounds of a table: the arguments, and the size of the rows. Invariant: a table that exceeds a bound ends."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ DEFAULT_BYTES: Final = 1 << 30
 
 @attrs.frozen
 class Limits:
-    """How many keys a table holds, and how many bytes of keys and values, as they are in the log."""
+    """The maximum number of keys of a table, and of bytes of its keys and values, as they are in the log."""
 
     keys: int
     bytes: int
 
     @classmethod
     def of(cls, max_keys: object, max_bytes: object) -> Limits:
-        """Raises ConfigError for anything but positive numbers."""
+        """The bounds from the arguments of `table`. Raises ConfigError unless both are positive ints."""
         return cls(_positive("max_keys", max_keys), _positive("max_bytes", max_bytes))
 
     def exceeded(self, keys: int, size: int) -> str | None:
-        """The bound that is exceeded, for a message."""
+        """The exceeded bound as text for a message; None if the table is within both bounds."""
         if keys > self.keys:
             return f"max_keys={self.keys}"
         return f"max_bytes={self.bytes}" if size > self.bytes else None

@@ -1,7 +1,7 @@
 """Reads a topic into a dict, on a thread of its own. Invariant: the dict has the last value of each key up to `places`, or `error` is set.
 
-That thread alone writes; other threads read single attributes, and copies of the dict, which are atomic. The consumer session has no group,
-and `auto_offset_reset="none"`: whatever would leave out records of the log is an error.
+Only that thread writes. Other threads read single attributes and copy the dict, which are atomic steps. The consumer session has no group,
+and `auto_offset_reset="none"`: a reset would leave out records of the log, so its reason is an error instead.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ log = get_log("pykafka4.tables")
 
 OnChange = Callable[[Any, Any, Any], object]
 LOOK_S: Final = 1.0  # between looks for new partitions, and the longest poll
-HASTE_S: Final = 0.05  # both while a thread waits for a place: a poll that moves over a gap returns no records
-MOST_STARTS: Final = 5  # while the log is cut off at its beginning as it is read
+# The same while a thread waits for a place: a poll that moves over a gap in the offsets returns no records, and would end only after
+# LOOK_S.
+HASTE_S: Final = 0.05
+MOST_STARTS: Final = 5  # starts over, each because the beginning of the log was deleted during the first read
 CLOSE_S: Final = 5.0
 NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
@@ -41,21 +43,21 @@ class TableReader:
         self._session, self.topic, self._limits, self._on_change = session, topic, limits, on_change
         self.rows: dict[Any, tuple[Any, int]] = {}  # value and size
         self.size = 0  # bytes of keys and values
-        self.places: Mapping[TopicPartition, int] = {}  # the rows are those of the log up to these offsets
+        self.places: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        self.complete = False  # it was handed out: changes are told
-        self.changed = Signal()  # after `places` or `error`
+        self.complete = False  # the table was handed out: `on_change` is called from here on
+        self.changed = Signal()  # notified after a change of `places` or `error`
         self._stopping = False
-        self._forgotten = False  # nobody closes the session
-        self._count = 0  # partitions at the start
-        self._starts = 0
+        self._forgotten = False  # the table was garbage-collected: its thread closes the session
+        self._count = 0  # the number of partitions at the start
+        self._starts = 0  # the number of starts over
         self._looked_at = -INFINITY
         self._thread = system.Thread(target=self._serve, name=f"pykafka4-table-{topic}", daemon=True)
 
     # ---------------------------------------------------------------- threads of the application
 
     def start(self, timeout: float) -> None:
-        """Read up to the end that the log has now. Raises what ended the reading, KafkaTimeoutError after `timeout` seconds."""
+        """Read up to the present end of the log. Raises the error that has ended the reading, KafkaTimeoutError after `timeout` seconds."""
         until = system.monotonic() + timeout
         tps = self._partitions(_left(until))
         ends = at_once(self._session.lookups.ends(tps, _left(until)))
@@ -65,9 +67,9 @@ class TableReader:
         self.complete = True
 
     def refresh(self, timeout: float) -> None:
-        """Read up to the end that the log has now, records behind open transactions included.
+        """Read up to the present end of the log, records behind open transactions included.
 
-        The metadata may be older than a partition that somebody has written to, so it is requested first.
+        The known metadata may be older than a partition with new records, so the metadata is requested first.
         """
         until = system.monotonic() + timeout
         self.check()
@@ -76,10 +78,10 @@ class TableReader:
         self._await(at_once(self._session.lookups.high_watermarks(tps, _left(until))), until, f"table of {self.topic}: not up to date")
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and what ended the reading."""
+        """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and the error that has ended the reading."""
         if self._thread is system.current_thread():
             raise KafkaError(f"{what}: on_change must not wait for its own table")
-        self._session.wakeup()
+        self._session.wakeup()  # ends a poll of LOOK_S; the next polls of the thread are shorter while a thread waits
         met = self.changed.wait(lambda: self.error is not None or self._stopping or condition(), timeout)
         self.check()
         if not met:
@@ -96,12 +98,12 @@ class TableReader:
         return [TopicPartition(self.topic, number) for number in self._session.runtime.partitions_of(self.topic, timeout)]
 
     def check(self) -> None:
-        """Raise the error of each access, if there is one."""
+        """Raise the error that each access to an ended table raises, if the table has ended."""
         if (end := self._end()) is not None:
             raise end.again()
 
     def _end(self) -> KafkaError | None:
-        """What has ended the table for this process."""
+        """The error that has ended the table for this process; None while the table is read."""
         if self.error is not None:
             return self.error
         if self._session.runtime.loop.forked:
@@ -109,7 +111,7 @@ class TableReader:
         return ClosedError(f"this table of {self.topic} is closed; open another one") if self._stopping else None
 
     def lag(self) -> int | None:
-        """Offsets between the rows and the ends of the log, as of the last responses; None while one of these is unknown."""
+        """The number of offsets between the rows and the ends of the logs, as of the last responses; None while an end is unknown."""
         places, claims = self.places, self._session.reader.claims.copy()
         if not places or any(claim.end < 0 for claim in claims.values()):
             return None
@@ -134,7 +136,7 @@ class TableReader:
         self._session.close(_left(until), failed=True)
 
     def forget(self) -> None:
-        """End both without waiting, on the thread of the table: the collector must not wait."""
+        """Have the thread of the table end itself and the session, without a wait: the garbage collector must not wait."""
         self._stopping = self._forgotten = True
         self._session.wakeup()
 
@@ -171,7 +173,7 @@ class TableReader:
         self.changed.notify()
 
     def _look(self) -> None:
-        """Read partitions that the metadata shows from the first record on. Raises BrokerError for a deleted topic."""
+        """Read new partitions of the metadata, from their first records on. Raises BrokerError for a deleted topic."""
         cluster, known = self._session.runtime.engine.cluster, self._session.reader.claims
 
         def look(_: float) -> tuple[int, bool]:
@@ -189,7 +191,7 @@ class TableReader:
         self._session.seek(at_once(self._session.lookups.beginnings(tps, CLOSE_S * 6)))
 
     def _start_over(self) -> None:
-        """Records were deleted at the beginning of the log between the look-up and the fetch."""
+        """Read from the beginning again, because records there were deleted between the look-up and the fetch."""
         self._starts += 1
         self.rows, self.size = {}, 0
         self._seek(list(self._session.reader.claims))

@@ -1,4 +1,4 @@
-"""A compacted topic as a read-only mapping, kept up to date in the background."""
+"""Defines `table` and the read-only mapping that it returns. Invariant: an access returns rows that are still read on, or raises."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ REFUSED: Final = {
 
 
 class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
-    """The last value of each key of a topic: `table` returns it. Any thread may read it; no access waits.
+    """A read-only mapping with the last value of each key of a topic. Any thread may read it; no access waits.
 
-    Iteration, `keys()`, `items()` and `values()` are over a copy of the rows at the time of the call. Each access raises the error that has
-    ended the reading, ClosedError after `close`, ForkedClientError in a forked child: it never returns rows that are not read on.
+    Iteration, `keys()`, `items()` and `values()` use a copy of the rows at the time of the call. Each access raises the error that has
+    ended the reading, ClosedError after `close`, ForkedClientError in a forked child: an access never returns outdated rows of an ended
+    table.
     """
 
     def __init__(self, reader: TableReader) -> None:
         self._reader = reader
         self._finalizer = weakref.finalize(self, _forgotten, reader)
-        self._finalizer.atexit = False  # the client drains at exit
+        self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
 
     def __getitem__(self, key: KeyT) -> ValueT:
-        """The last value of `key`. Raises KeyError if there is none, or if it was deleted."""
+        """The last value of `key`. Raises KeyError for a key without a value, or with a deleted one."""
         value: ValueT = self._rows()[key][0]
         return value
 
@@ -59,8 +60,8 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return key in self._rows()
 
     def copy(self) -> dict[KeyT, ValueT]:
-        """The rows as they are now."""
-        return {key: value for key, (value, _) in self._rows().copy().items()}  # that copy is atomic
+        """A dict with the present rows."""
+        return {key: value for key, (value, _) in self._rows().copy().items()}  # `copy` is atomic: iteration would meet changes
 
     def items(self) -> Any:
         """(key, value) pairs of a copy of the rows."""
@@ -71,21 +72,22 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return self.copy().values()
 
     def _rows(self) -> dict[KeyT, tuple[ValueT, int]]:
-        rows = self._reader.rows  # before the check: the rows of a table that has ended are empty
+        # Before the check. The other way round: the check passes, the table ends and empties its rows, and the access finds no key.
+        rows = self._reader.rows
         self._reader.check()
         return rows
 
     def refresh(self, timeout: float | None = None) -> None:
-        """Wait until the table has everything that is in the log now: what this program has written and got acknowledged, too.
+        """Wait until the table has all records that are in the log now, acknowledged records of this program included.
 
-        Waits up to `timeout` seconds (default 60). Raises KafkaTimeoutError, and what ended the reading.
+        Waits up to `timeout` seconds (default 60). Raises KafkaTimeoutError, and the error that has ended the reading.
         """
         self._reader.refresh(api_timeout(timeout))
 
     def wait_until(self, condition: Callable[[Table[KeyT, ValueT]], object], timeout: float | None = None) -> None:
-        """Wait until `condition(table)` is true, which is called after changes.
+        """Wait until `condition(table)` is true. The condition is called after changes of the table.
 
-        Raises KafkaTimeoutError after `timeout` seconds (default 60), and what ended the reading.
+        Raises KafkaTimeoutError after `timeout` seconds (default 60), and the error that has ended the reading.
         """
         checked_callback("table", "the condition of wait_until", condition)
         limit = api_timeout(timeout)
@@ -94,7 +96,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
 
     @property
     def lag(self) -> int | None:
-        """Offsets between the rows and the end of the log, as of the last responses; None while an end is unknown."""
+        """The number of offsets between the rows and the ends of the logs, as of the last responses; None while an end is unknown."""
         return self._reader.lag()
 
     def status(self) -> dict[str, Any]:
@@ -183,21 +185,21 @@ def table(
     client: Client | None = None,
     **options: Unpack[ConsumerOptions],
 ) -> Table[Any, Any]:
-    """A compacted topic as a read-only mapping, kept up to date by a thread of its own until `close`.
+    """A compacted topic as a read-only mapping, which a thread of its own keeps up to date until `close`.
 
-    It is complete when it is returned: with all records up to the ends that the log has at the call. A record without a value (a tombstone)
+    The returned table is complete: it has all records up to the ends that the logs have at the call. A record without a value (a tombstone)
     deletes its key. New partitions are read, too. Waits up to `timeout` seconds (default 60).
 
-    `max_keys` and `max_bytes` (of keys and values as they are in the log) bound it: a topic that has more ends the table.
-    `on_change(key, old, new)` is called for each later record, on the thread of the table, with None for no value: while it runs, the table
-    is not read on. Its exceptions are logged. Other options are those of `Consumer` without its group; isolation_level="read_committed"
-    is the default here. `client` shares a client.
+    `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic with more ends the table.
+    `on_change(key, old, new)` is called for each later record, on the thread of the table, with None for no value; the table is not read on
+    while the call runs. Exceptions of `on_change` are logged. The other options are options of `Consumer`, except those for groups;
+    isolation_level="read_committed" is the default here. `client` shares a client.
 
-    Whatever could make the table wrong ends it, and each access raises that: records that a deserializer refuses, deleted or truncated
-    records that were not read, a topic that is created anew, a missing right.
+    An error that could make the table wrong ends it, and each access raises that error: records that a deserializer refuses, deleted or
+    truncated records that were not read, a topic that is created again, a missing right.
 
     Raises ConfigError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist, KafkaTimeoutError if the
-    table is not complete in time, and what would end it.
+    table is not complete in time, and errors that would end the table.
     """
     name, limits, limit = check_topic(topic), Limits.of(max_keys, max_bytes), api_timeout(timeout)
     for option in options:
@@ -216,6 +218,6 @@ def table(
 
 
 def _forgotten(reader: TableReader) -> None:
-    """The table was garbage-collected while open."""
+    """Warn that an open table was garbage-collected, and end its thread."""
     warn_unclosed("Table")
     reader.forget()
