@@ -1,6 +1,7 @@
-"""Stateless calls, of clients and of administration: questions about many things, each sent to the brokers that can answer it.
+"""Runs the calls of `AdminClient`, and the stateless calls of clients, as questions about many keys.
 
-Rule: every key of a question gets its own outcome, so an error of one never hides the answers about the others.
+A question is one kind of request about many keys: groups, partitions, brokers, topics. Its requests go to the brokers that can answer them.
+Invariant: each key gets its own outcome, so an error of one key never hides the outcome of another.
 
 Modules; each line imports only from lines below it:
     stateless  calls of a client: offsets, fetches, commits, single messages
@@ -8,10 +9,10 @@ Modules; each line imports only from lines below it:
     locating   look-ups for bounded reads: partitions, offsets, sizes
     calls      calls about many groups: sequences of questions
     call       one call: its questions, and the outcome of each key
-    machine    the machine of stateless calls: runs questions until each key has its outcome
+    machine    the machine that runs questions until each key has its outcome
     requests   a message of the application, to one broker
     fetches    fetches of records by offset
-    topic_looks  lists and descriptions of topics; which brokers know of a change
+    topic_looks  lists and descriptions of topics; the brokers that know of a change
     topics     changes of topics
     configs    settings: described, changed, listed
     shares     start offsets of share groups
@@ -23,9 +24,9 @@ Modules; each line imports only from lines below it:
     tokens     questions about delegation tokens
     cluster    questions about the cluster: brokers, the quorum, features
     producers  questions about producers of partitions, and about transactions
-    groups     questions about groups: their requests, and the meaning of responses
+    groups     questions about groups
     committed  questions about committed offsets
-    offsets    questions about offsets of logs, and how many partitions a topic has
+    offsets    questions about offsets of logs, and about numbers of partitions
     places     the broker for each key: coordinators, leaders, every broker
     work       one question under way: retries, the deadline
     values     outcomes: groups, members, offsets, records

@@ -1,4 +1,4 @@
-"""Questions about access control lists. Rule: a word that Kafka does not know is refused where it is written, before a broker is asked."""
+"""Describes, creates and deletes access control lists (ACLs). Invariant: a word that Kafka does not know is in no request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Acl", "AclFilter", "CreateAcls", "DeleteAcls", "DescribeAcls", "as_p
 K = TypeVar("K")
 V = TypeVar("V")
 Words: TypeAlias = Mapping[str, int]
-# Kafka's names at their numbers (AclOperation, ResourceType, PatternType, AclPermissionType); types as options of kafka-acls have them.
+# Kafka's words with their numbers (AclOperation, ResourceType, PatternType, AclPermissionType); resource types as in options of kafka-acls.
 OPERATIONS: Final[Words] = {
     "ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8, "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10,
     "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12, "CREATE_TOKENS": 13, "DESCRIBE_TOKENS": 14, "TWO_PHASE_COMMIT": 15,
@@ -34,9 +34,9 @@ PERMISSIONS: Final[Words] = {"DENY": 2, "ALLOW": 3}
 USER: Final = RESOURCES["user"]
 ON_USERS: Final = (OPERATIONS["CREATE_TOKENS"], OPERATIONS["DESCRIBE_TOKENS"])
 USERS_FROM: Final = 3  # the first version of the three requests with rights on users (KIP-373)
-ANY: Final = 1  # in filters
+ANY: Final = 1  # the number of any word, in filters
 LITERAL: Final = "LITERAL"
-NEWER: Final = re.compile(r"UNKNOWN\((\d+)\)")  # a number that a newer broker has sent
+NEWER: Final = re.compile(r"UNKNOWN\((\d+)\)")  # stands for a number without a word, from a newer broker
 NO_AUTHORIZER: Final = (
     "the brokers have no authorizer, so everybody may do everything and there are no ACLs; set authorizer.class.name="
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer on brokers and controllers"
@@ -45,14 +45,14 @@ HINTS: Final = {"SECURITY_DISABLED": NO_AUTHORIZER}
 
 
 def as_principal(value: object) -> str:
-    """A principal: a type and a name."""
+    """`value` as a principal, `type:name`. Raises ConfigError for another text."""
     if not isinstance(value, str) or not re.fullmatch(r"[^:]+:.+", value, re.DOTALL):
         raise ConfigError(f"principal {shown(value)}: must be a type and a name, such as 'User:alice', or 'User:*' for everybody")
     return str.__str__(value)
 
 
 def _word(words: Words, what: str, value: Any) -> str:
-    """The word of `words` that is meant, in the spelling of Kafka's tools (`DescribeConfigs`) or in capitals (`DESCRIBE_CONFIGS`)."""
+    """The word of `words` for `value`, which has the spelling of Kafka's tools (`DescribeConfigs`) or capitals (`DESCRIBE_CONFIGS`)."""
     found = next((word for word in words if isinstance(value, str) and _squeezed(word) == _squeezed(value)), None)
     if found is None and not (isinstance(value, str) and NEWER.fullmatch(value)):
         raise ConfigError(f"{what}={shown(value)}: must be one of {', '.join(words)}")
@@ -101,8 +101,8 @@ class Acl:
 
     `operation`: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CLUSTER_ACTION,
     CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT. `resource_type`: topic, group, cluster (which needs no name), transactional-id,
-    delegation-token, user. `resource_name` "*" stands for all; with `pattern="PREFIXED"` it is how names begin. `host`: an address that
-    the right is limited to. Raises ConfigError for any other word. Source: KIP-11, KIP-290.
+    delegation-token, user. `resource_name` "*" stands for all names; with `pattern="PREFIXED"` it is the beginning of names. `host` is the
+    address to which the right is limited. Raises ConfigError for any other word. Source: KIP-11, KIP-290.
     """
 
     principal: str = attrs.field(converter=as_principal)
@@ -122,7 +122,10 @@ class Acl:
 
 @attrs.frozen(kw_only=True)
 class AclFilter:
-    """The ACLs that have these values; None: any. `pattern="MATCH"`: those that apply to the resource of that name."""
+    """A filter that finds the ACLs with these values; None stands for any value.
+
+    `pattern="MATCH"` finds all ACLs that apply to the resource with the name. Raises ConfigError for a word that Kafka does not know.
+    """
 
     principal: str | None = attrs.field(default=None, converter=optional(as_principal))
     operation: str | None = attrs.field(default=None, converter=optional(_operation))
@@ -177,53 +180,56 @@ def _in_order(acls: Any) -> tuple[Acl, ...]:
 
 
 def _refused(refusal: Refusal, api: str, task: str, what: str) -> BrokerError:
-    """The error of an ACL: if it is the same for all, `task` says what cannot be done, otherwise `what` says of which."""
+    """The error of an ACL. It names the ACL (`what`), or, if the error is the same for all ACLs, the whole `task`."""
     row = error_code(refusal.code)
     common = row.denied or row.name in HINTS
     return broker_error(refusal.code, task if common else what, HINTS.get(row.name, refusal.detail), api)
 
 
 def _fit(words: Iterable[tuple[int, int]], api: str, version: int) -> None:
-    """Refuse rights on users below `USERS_FROM`: brokers close the connection of a client whose words they do not know."""
+    """Refuse rights on users below `USERS_FROM`: brokers close the connection if a request has a word that they do not know."""
     if version < USERS_FROM and any(kind == USER or operation in ON_USERS for kind, operation in words):
         raise UnsupportedVersion(f"a right on a user needs {api} v{USERS_FROM}, of Kafka 3.3: upgrade the broker")
 
 
 class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
-    """The ACLs that a filter finds."""
+    """The question about the ACLs that filters find; the keys are filters."""
 
     api = "DescribeAcls"
 
     def message(self, keys: Sequence[AclFilter]) -> DescribeAclsRequest:
-        """About one filter."""
+        """The request about one filter."""
         return DescribeAclsRequest(**_filter_fields(keys[0]))
 
     def fit(self, message: DescribeAclsRequest, version: int) -> None:
-        """UnsupportedVersion for words that are newer than the broker."""
+        """Raise UnsupportedVersion for words that are newer than the broker."""
         _fit([(message.resource_type_filter, message.operation)], self.api, version)
 
     def answer(self, message: Any, reply: Reply) -> tuple[Acl, ...]:
-        """In order."""
+        """The ACLs, in order."""
         return _in_order(_acl(resource, row) for resource in message.resources for row in resource.acls)
 
     def error(self, key: AclFilter, refusal: Refusal) -> BrokerError:
-        """With the right that is missing, or that there are no ACLs."""
+        """The error, with the missing right, or with the reason why there are no ACLs."""
         return _refused(refusal, self.api, "ACLs cannot be described", str(key))
 
 
 class OfPosition(Question[K, V], Generic[K, V]):
-    """A change whose results have no names: they are in the order of the request. To the controller, so that no request is sent twice."""
+    """A change whose results have no names, and are in the order of the request.
+
+    Its place is the controller: a request to any broker may be sent to a second broker as well.
+    """
 
     about = "{}"
     changes = True
     task: ClassVar[str]
 
     def late(self, key: K) -> str:
-        """All of them, as they go in one request."""
+        """The whole task, as one request has all keys."""
         return self.task
 
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """One result for each, or none at all."""
+        """The result of each key; none at all if the response has another number of results, as their order cannot be trusted then."""
         rows = self.rows(reply.message)
         return dict(zip(keys, map(self.result, rows), strict=True)) if len(rows) == len(keys) else {}
 
@@ -232,26 +238,26 @@ class OfPosition(Question[K, V], Generic[K, V]):
         raise NotImplementedError
 
     def result(self, row: Any) -> V | Refusal:
-        """The meaning of one."""
+        """The outcome in one result."""
         raise NotImplementedError
 
 
 class CreateAcls(OfPosition[Acl, bool]):
-    """Creates ACLs; one that exists already is created, too."""
+    """Creates ACLs, which are the keys. An ACL that exists already counts as created."""
 
     api = "CreateAcls"
     task = "ACLs cannot be created"
 
     def message(self, keys: Sequence[Acl]) -> CreateAclsRequest:
-        """All of them."""
+        """See `Question`."""
         return CreateAclsRequest(creations=list(map(_creation, keys)))
 
     def fit(self, message: CreateAclsRequest, version: int) -> None:
-        """UnsupportedVersion for words that are newer than the broker."""
+        """Raise UnsupportedVersion for words that are newer than the broker."""
         _fit([(row.resource_type, row.operation) for row in message.creations], self.api, version)
 
     def rows(self, message: Any) -> list[Any]:
-        """One for each ACL."""
+        """A result for each ACL."""
         return list(message.results)
 
     def result(self, row: Any) -> bool | Refusal:
@@ -259,7 +265,7 @@ class CreateAcls(OfPosition[Acl, bool]):
         return Refusal(row.error_code, row.error_message) if row.error_code else True
 
     def error(self, key: Acl, refusal: Refusal) -> BrokerError:
-        """With the right that is missing, or that there are no ACLs."""
+        """The error, with the missing right, or with the reason why there are no ACLs."""
         return _refused(refusal, self.api, self.task, str(key))
 
 
@@ -276,30 +282,30 @@ def _creation(acl: Acl) -> CreateAclsRequest.Creation:
 
 
 class DeleteAcls(OfPosition["Acl | AclFilter", "tuple[Acl, ...]"]):
-    """Deletes the ACLs that each filter finds; returns them."""
+    """Deletes the ACLs that filters find; the keys are filters, the outcomes deleted ACLs."""
 
     api = "DeleteAcls"
     task = "ACLs cannot be deleted"
 
     def message(self, keys: Sequence[Acl | AclFilter]) -> DeleteAclsRequest:
-        """All filters."""
+        """See `Question`."""
         return DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**_filter_fields(key)) for key in keys])
 
     def fit(self, message: DeleteAclsRequest, version: int) -> None:
-        """UnsupportedVersion for words that are newer than the broker."""
+        """Raise UnsupportedVersion for words that are newer than the broker."""
         _fit([(row.resource_type_filter, row.operation) for row in message.filters], self.api, version)
 
     def rows(self, message: Any) -> list[Any]:
-        """One for each filter."""
+        """A result for each filter."""
         return list(message.filter_results)
 
     def result(self, row: Any) -> tuple[Acl, ...] | Refusal:
-        """The ACLs, or the first error."""
+        """The deleted ACLs, or the first error."""
         failed = [one for one in (row, *row.matching_acls) if one.error_code]
         if failed:
             return Refusal(failed[0].error_code, failed[0].error_message)
         return _in_order(_acl(one, one) for one in row.matching_acls)
 
     def error(self, key: Acl | AclFilter, refusal: Refusal) -> BrokerError:
-        """With the right that is missing, or that there are no ACLs."""
+        """The error, with the missing right, or with the reason why there are no ACLs."""
         return _refused(refusal, self.api, self.task, str(key))

@@ -1,4 +1,4 @@
-"""A stateless call: its questions, and the outcome of each key. Invariant: it ends once, when each key that is expected has one."""
+"""Runs one call as a sequence of questions. Invariant: a call ends once, when each expected key has an outcome."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Ask", "Begin", "Call", "Done", "Settled"]
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 Done = Callable[[dict[Any, Any]], None]
-Begin = Callable[[AdminMachine, float, float, Done], Callable[[], None]]  # (machine, now, seconds, done): returns what ends the call
+Begin = Callable[[AdminMachine, float, float, Done], Callable[[], None]]  # (machine, now, seconds, done); returns a function that stops
 Ask = Callable[[Iterable[K]], None]
 Settled = Callable[[K, "V | KafkaError"], None]
 
 
 class Call:
-    """One call under way. `done` is called with the outcome of each key that is expected, as soon as all have one."""
+    """One call under way. `done` is called with the outcome of each expected key, as soon as all of them have one."""
 
     def __init__(self, machine: AdminMachine, now: float, seconds: float, done: Done) -> None:
         self.machine = machine
@@ -34,29 +34,29 @@ class Call:
         machine.hold(self.topics)
 
     def question(self, question: Question[K, V], place: Place[K], settled: Settled[K, V], within: float | None = None) -> Ask[K]:
-        """A question of this call, which ends with it, or `within` so many seconds of its beginning: returns what asks it about keys."""
+        """Add a question. Its deadline is the call's, or `within` seconds after the call began. Returns a function that adds keys."""
         seconds = self._seconds if within is None else within
         work = self.machine.work(question, place, settled, self._began + seconds, seconds)
         self._works.append(work)
         return partial(self.machine.add, work)
 
     def begin(self, keys: Iterable[Any], ask: Ask[Any]) -> Callable[[], None]:
-        """Ask the first question; returns what ends the call if nobody waits any more."""
+        """Expect outcomes of `keys`, and ask the first question about them. Returns a function that stops the call."""
         self.expect(keys)
         ask(list(self._expected))
         return self.started()
 
     def started(self) -> Callable[[], None]:
-        """All first questions are asked; returns what ends the call if nobody waits any more."""
+        """End the call if each expected key has an outcome already. Returns a function that stops the call when nobody waits for it."""
         self._check()
         return self._stop
 
     def expect(self, keys: Iterable[Any]) -> None:
-        """Wait for the outcomes of these, too."""
+        """Wait for the outcomes of `keys` as well."""
         self._expected.update(dict.fromkeys(keys))
 
     def settle(self, key: Any, outcome: Any) -> None:
-        """The outcome of a key. The first one counts."""
+        """Store the outcome of `key`, unless it has one, and end the call with the last outcome."""
         if key not in self._found:
             self._found[key] = outcome
             self._check()

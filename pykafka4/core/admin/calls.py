@@ -1,7 +1,6 @@
-"""Calls about many groups, each a sequence of questions.
+"""Runs calls about many groups, each a sequence of questions.
 
-Rule: a group goes on to its next question as soon as it has the answer to the one before. So a coordinator that does not respond costs
-its own groups their time, and no other ones.
+Invariant: a group goes on to its next question as soon as its last one is settled. So a silent coordinator delays only its own groups.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 Committed = dict[TopicPartition, OffsetAndMetadata]
-# What coordinators answer to a commit without a member, or a deletion, while the group has members.
+# Errors of coordinators for a commit without a member, or a deletion, while the group has members.
 OCCUPIED: Final = (
     *("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"),
     *("NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC"),
@@ -37,7 +36,7 @@ OCCUPIED: Final = (
 
 
 def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
-    """A call about `keys`; `first` makes its first question."""
+    """The call about `keys` whose first question `first` makes."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
@@ -47,22 +46,22 @@ def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
 
 
 def described(groups: Iterable[str]) -> Begin:
-    """The description of each group of consumers, of either protocol."""
+    """The call that describes groups of consumers, of either protocol."""
     return _about(groups, lambda call: describing(call, call.settle))
 
 
 def described_with_shares(groups: Iterable[str]) -> Begin:
-    """The same, and that of share groups."""
+    """The call that describes groups of consumers, and share groups."""
     return _about(groups, lambda call: _describing_with_shares(call, call.settle))
 
 
 def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Asks for descriptions; of the consumer protocol where the classic one does not know a group."""
+    """Make the questions about descriptions. The second one is about groups that the classic protocol does not know."""
     return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, Unknown) else found))
 
 
 def _describing_with_shares(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """The same; of the share protocol where both others do not know a group."""
+    """Make the questions about descriptions. The last one is about groups that neither protocol of consumers knows: share groups."""
     unknown: dict[str, Unknown] = {}
 
     def last(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
@@ -101,7 +100,10 @@ def _describing(call: Call, settled: Settled[str, GroupDescription | Unknown]) -
 
 
 def committed(groups: Iterable[str], *, stable: bool) -> Begin:
-    """The committed offsets of each group. `stable`: those in an open transaction are waited for, otherwise the ones before it count."""
+    """The call for the committed offsets of each group.
+
+    With an open transaction of a group, the call waits for its end if `stable`; otherwise the offsets from before the transaction count.
+    """
 
     return _about(groups, lambda call: _fetching(call, call.settle, stable=stable))
 
@@ -124,14 +126,14 @@ def _fetching(call: Call, settled: Settled[str, Committed], *, stable: bool) -> 
 
 
 def lags(groups: Iterable[str]) -> Begin:
-    """The `Position` of each group."""
+    """The call for the `Position` of each group."""
 
     return _about(groups, lambda call: _Lags(call).ask)
 
 
 @attrs.define(eq=False)
 class _Standing:
-    """A group whose description and offsets are known, since a turn of the machine. `ends` are in the order of partitions."""
+    """A group with description and offsets, which came in the turn `since` of the machine. `ends` are in the order of partitions."""
 
     name: str
     description: GroupDescription
@@ -142,25 +144,27 @@ class _Standing:
 
 
 class _Lags:
-    """Descriptions and committed offsets, asked for at the same time; then the ends of the partitions of each group that has both.
+    """One call for lags: descriptions and committed offsets at the same time, then the ends of the partitions of each group that has both.
 
-    An end that was asked for before a group's offsets were known may be less than these: it is asked for again, once for all that wait.
+    Groups share the ends of partitions. The end of a partition is requested for one group; then the offsets of another group come, which
+    may have been committed after that end was read, and lie behind it. So for groups whose offsets came after the request, the end is
+    requested again, once for all of them.
     """
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._descriptions: dict[str, GroupDescription | KafkaError] = {}
         self._committed: dict[str, Committed | KafkaError] = {}
-        self._asked: dict[TopicPartition, int] = {}  # ends that are asked for, and the turn since when
+        self._asked: dict[TopicPartition, int] = {}  # partitions whose end is requested, with the turn of the request
         self._waiting: dict[TopicPartition, list[_Standing]] = {}
-        self._errors: dict[TopicPartition, KafkaError] = {}  # of partitions that have no end
+        self._errors: dict[TopicPartition, KafkaError] = {}  # errors in place of ends
         self._describe = describing(call, partial(self._found, self._descriptions))
         self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
-        # With the records of open transactions: these count for the lag, as for Kafka's tools.
+        # LATEST includes the records of open transactions, which count for the lag, as in Kafka's tools.
         self._list = call.question(ListOffsetsAt(LATEST), Leaders(call.machine.cluster), self._end)
 
     def ask(self, groups: Iterable[str]) -> None:
-        """The first questions."""
+        """Ask the first two questions about `groups`."""
         names = list(groups)
         self._describe(names)
         self._fetch(names)
@@ -212,7 +216,10 @@ class _Lags:
 
 
 def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
-    """The groups of each broker, whose keys are numbers; and descriptions of those `wanted` whose state brokers before 2.6 do not list."""
+    """The call for the groups of each broker, by its number, and for descriptions of `wanted` groups that are listed without a state.
+
+    Brokers before 2.6 list no states.
+    """
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
@@ -231,7 +238,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
 
 
 def deleted(groups: Iterable[str]) -> Begin:
-    """Deletes groups: True for each, or the error, GroupNotEmpty with the members if it has some."""
+    """The call that deletes groups: the outcome is True, or the error; GroupNotEmpty, with the members, for a group that has some."""
 
     def deleting(call: Call) -> Ask[str]:
         refused: dict[str, KafkaError] = {}
@@ -262,5 +269,5 @@ def in_doubt(error: KafkaError) -> bool:
 
 
 def is_occupied(error: object) -> bool:
-    """Whether a change was refused because the group has members."""
+    """Whether `error` says that a change was refused because the group has members."""
     return isinstance(error, BrokerError) and error.code.name in OCCUPIED

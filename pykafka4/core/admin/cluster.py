@@ -1,4 +1,4 @@
-"""Questions about the cluster as a whole: brokers, the quorum, features. Rule: a value that brokers do not report is None."""
+"""Describes and changes the cluster as a whole: brokers, the quorum, features. Invariant: a value that brokers do not report is None."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ UPGRADE: Final = 1  # an upgrade type of UpdateFeatures
 
 @attrs.frozen
 class Broker:
-    """A broker of the cluster. `is_fenced` (registered, but without a heartbeat for some time) is None before Kafka 4.0."""
+    """A broker of the cluster. `is_fenced`: it is registered, but has sent no heartbeat for some time; None before Kafka 4.0."""
 
     id: int
     host: str
@@ -63,10 +63,10 @@ class Broker:
 
 @attrs.frozen
 class ClusterDescription:
-    """The cluster's id, controller and brokers, by id.
+    """The cluster's id, controller and brokers; the brokers are in the order of their ids.
 
-    `controller` is the broker that takes requests for the controller, None if there is none. With KRaft that is any broker:
-    `describe_quorum` has the leader of the controllers.
+    `controller` is the broker that takes requests for the controller, None if there is none. With KRaft it may be any broker:
+    `describe_quorum` returns the leader of the controllers.
     """
 
     cluster_id: str | None
@@ -76,9 +76,9 @@ class ClusterDescription:
 
 @attrs.frozen
 class QuorumReplica:
-    """A replica of the metadata log. `lag` is in records, behind the leader.
+    """A replica of the metadata log. `lag` is its distance from the leader, in records.
 
-    Times are milliseconds since 1970, None if the leader knows none (and before Kafka 3.3). `directory_id` is None before Kafka 3.9.
+    Times are milliseconds since 1970, None if the leader knows none, and before Kafka 3.3. `directory_id` is None before Kafka 3.9.
     """
 
     id: int
@@ -101,13 +101,13 @@ class QuorumDescription:
 
     @property
     def max_lag(self) -> int:
-        """The lag of the voter that is the furthest behind."""
+        """The largest lag of a voter."""
         return max((voter.lag for voter in self.voters), default=0)
 
 
 @attrs.frozen
 class Feature:
-    """A feature of the cluster. `level` is the finalized one, None if there is none; `lowest` to `highest` is what the broker supports."""
+    """A feature of the cluster. `level` is finalized, None if there is none; the broker supports levels from `lowest` to `highest`."""
 
     name: str
     level: int | None
@@ -117,14 +117,14 @@ class Feature:
 
 @attrs.frozen
 class Features:
-    """The cluster's features by name. `epoch` grows with every change, None if the broker does not tell. Source: KIP-584."""
+    """The cluster's features by name. `epoch` grows with every change; None if the broker does not report it. Source: KIP-584."""
 
     features: Mapping[str, Feature]
     epoch: int | None
 
 
 class Downgrade(IntEnum):
-    """Whether `update_features` may lower a level. The value is Kafka's upgrade type. Source: KIP-778."""
+    """The permission of `update_features` to lower a level. The value is Kafka's upgrade type. Source: KIP-778."""
 
     NO = UPGRADE
     SAFE = 2  # refused if metadata would be lost
@@ -132,34 +132,34 @@ class Downgrade(IntEnum):
 
 
 class OneAnswer(Question[K, V], Generic[K, V]):
-    """A question whose response is about one key, as a whole."""
+    """A question whose response as a whole is about one key."""
 
     about = "{}"
     most = 1
 
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """The answer, or the error of the whole request."""
+        """The outcome of the only key: the answer, or the error of the request."""
         message = reply.message
         if message.error_code:
             return {keys[0]: Refusal(message.error_code, getattr(message, "error_message", None))}
         return {keys[0]: self.answer(message, reply)}
 
     def answer(self, message: Any, reply: Reply) -> V | Refusal:
-        """The meaning of a response without an error."""
+        """The outcome in a response without an error."""
         raise NotImplementedError
 
 
 class DescribeCluster(OneAnswer[str, ClusterDescription]):
-    """The brokers, and those that are fenced."""
+    """The question about the cluster and its brokers, fenced ones included; the only key is THE_CLUSTER."""
 
     api = "DescribeCluster"
 
     def message(self, keys: Sequence[str]) -> DescribeClusterRequest:
-        """With fenced brokers."""
+        """The request, with fenced brokers."""
         return DescribeClusterRequest(include_fenced_brokers=True)
 
     def fit(self, message: DescribeClusterRequest, version: int) -> None:
-        """Without those for brokers that do not report them."""
+        """Request no fenced brokers from brokers that do not report them."""
         message.include_fenced_brokers = version >= FENCED_FROM
 
     def answer(self, message: Any, reply: Reply) -> ClusterDescription:
@@ -170,17 +170,17 @@ class DescribeCluster(OneAnswer[str, ClusterDescription]):
 
 
 class AskBrokers(Question[str, ClusterDescription]):
-    """The same from brokers before 2.8, which do not know DescribeCluster."""
+    """The question about the cluster, for brokers before 2.8, which do not know DescribeCluster."""
 
     api = "Metadata"
     about = "{}"
 
     def message(self, keys: Sequence[str]) -> MetadataRequest:
-        """About no topic."""
+        """A request about no topic."""
         return MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, ClusterDescription]:
-        """The brokers that are up."""
+        """The cluster, with the brokers that are up."""
         rows = (Broker(row.node_id, row.host, row.port, row.rack) for row in reply.message.brokers)
         return {keys[0]: ClusterDescription(reply.message.cluster_id, _known(reply.message.controller_id), _by_id(rows))}
 
@@ -194,17 +194,17 @@ def _known(value: int) -> int | None:
 
 
 class DescribeQuorum(OneAnswer[str, QuorumDescription]):
-    """The state of the metadata log's replicas. A broker passes the request on to the leader of the controllers."""
+    """The question about the replicas of the metadata log. A broker passes the request on to the leader of the controllers."""
 
     api = "DescribeQuorum"
 
     def message(self, keys: Sequence[str]) -> DescribeQuorumRequest:
-        """About the one partition that there is."""
+        """The request about the only partition of the metadata log."""
         kind = DescribeQuorumRequest.Topic
         return DescribeQuorumRequest(topics=[kind(topic_name=METADATA_TOPIC, partitions=[kind.Partition(partition_index=0)])])
 
     def answer(self, message: Any, reply: Reply) -> QuorumDescription | Refusal:
-        """The replicas with their lag."""
+        """The replicas with their lags, or the error of the partition."""
         (row,) = message.topics[0].partitions
         if row.error_code:
             return Refusal(row.error_code, row.error_message)
@@ -224,16 +224,16 @@ def _replica(row: Any, end: int, version: int) -> QuorumReplica:
 
 
 class DescribeFeatures(OneAnswer[str, Features]):
-    """The finalized features of the cluster, and the range that one broker supports."""
+    """The question about the finalized features of the cluster, and about the levels that one broker supports."""
 
     api = "ApiVersions"
 
     def message(self, keys: Sequence[str]) -> ApiVersionsRequest:
-        """As a client begins a connection."""
+        """The request with which a client begins a connection."""
         return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
 
     def answer(self, message: Any, reply: Reply) -> Features:
-        """None at all from brokers before 2.7."""
+        """The features; brokers before 2.7 report none."""
         supported = {row.name: row for row in message.supported_features}
         levels = {row.name: row.max_version_level for row in message.finalized_features}
         found = {
@@ -246,7 +246,7 @@ class DescribeFeatures(OneAnswer[str, Features]):
 
 
 class UpdateFeatures(Question[str, int]):
-    """Sets levels of features at the controller; the keys are their names. Brokers from 4.0 on change all or none."""
+    """Sets levels of features at the controller; the keys are names of features. Brokers from 4.0 on change all or none."""
 
     api = "UpdateFeatures"
     about = "feature {}"
@@ -256,13 +256,13 @@ class UpdateFeatures(Question[str, int]):
         self._levels, self._downgrade, self._timeout_ms, self._validate_only = levels, downgrade, timeout_ms, validate_only
 
     def message(self, keys: Sequence[str]) -> UpdateFeaturesRequest:
-        """All of them."""
+        """See `Question`."""
         kind = UpdateFeaturesRequest.Update
         rows = [kind(feature=key, max_version_level=self._levels[key], upgrade_type=self._downgrade.value) for key in keys]
         return UpdateFeaturesRequest(timeout_ms=self._timeout_ms, feature_updates=rows, validate_only=self._validate_only)
 
     def fit(self, message: UpdateFeaturesRequest, version: int) -> None:
-        """In the form of brokers that know one kind of downgrade; UnsupportedVersion if they would change what is only to be checked."""
+        """Name the downgrade as brokers with one kind of it do. Raise UnsupportedVersion if these would carry out a mere check."""
         if version < KINDS_FROM:
             if message.validate_only:
                 raise UnsupportedVersion(f"validate_only=True needs UpdateFeatures v{KINDS_FROM}, of Kafka 3.3: upgrade the broker")
@@ -270,7 +270,7 @@ class UpdateFeatures(Question[str, int]):
                 row.allow_downgrade, row.upgrade_type = self._downgrade is not Downgrade.NO, UPGRADE
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, int | Refusal]:
-        """The new level of each."""
+        """The new level of each feature."""
         message = reply.message
         if message.error_code:
             return dict.fromkeys(keys, Refusal(message.error_code, message.error_message))
@@ -283,25 +283,25 @@ class UpdateFeatures(Question[str, int]):
         }
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing. The error of all features is the same for each."""
+        """The error, with the right that may be missing. It is the same for all features."""
         return broker_error(refusal.code, "features cannot be updated", refusal.detail, self.api)
 
 
 class UnregisterBroker(OneAnswer[int, bool]):
-    """Has the controller forget a broker that will not come back; the key is its number."""
+    """Has the controller forget a broker that will not come back; the key is the broker's number."""
 
     api = "UnregisterBroker"
     about = "unregistering broker {}"
     changes = True
 
     def message(self, keys: Sequence[int]) -> UnregisterBrokerRequest:
-        """Of that number."""
+        """See `Question`."""
         return UnregisterBrokerRequest(broker_id=keys[0])
 
     def answer(self, message: Any, reply: Reply) -> bool:
-        """It is done."""
+        """True: the broker is forgotten."""
         return True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """A broker that is not registered was unregistered by the request whose response was lost."""
+        """True for a broker that is not registered: the request whose response was lost has unregistered it."""
         return True if isinstance(found, Refusal) and found.code == NOT_REGISTERED else found

@@ -1,4 +1,4 @@
-"""Questions about committed offsets. Rule: a commit without a member is for a group without members; its coordinator checks."""
+"""Fetches, commits and deletes offsets of groups without a member. Invariant: coordinators refuse such commits to a group with members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFet
 __all__ = ["CommitOffsets", "DeleteOffsets", "FetchOffsets", "FetchOffsetsOfPartitions", "Unstable"]
 
 STABLE_FROM: Final = 7  # the first version of OffsetFetch with `require_stable`
-TOPIC_NAMES: Final = 9  # the last version of OffsetCommit and OffsetFetch with names of topics; later ones have ids
+TOPIC_NAMES: Final = 9  # the last version of OffsetCommit and OffsetFetch with topic names; later ones have topic ids
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 UNSTABLE: Final = BY_NAME["UNSTABLE_OFFSET_COMMIT"].code
 
@@ -26,7 +26,7 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Unstable(Enum):
-    """What is done about offsets in a transaction that has not ended, which would replace those that are committed."""
+    """The treatment of an open transaction with offsets, which would replace the committed offsets."""
 
     WAIT = "ask again until the transaction has ended"
     REPORT = "the outcome of the group is UNSTABLE"
@@ -34,7 +34,7 @@ class Unstable(Enum):
 
 
 class FetchOffsets(Question[str, "Committed | Unstable"]):
-    """All committed offsets of groups; the keys are groups. One at a time with brokers before 3.0 (KIP-709)."""
+    """The question about all committed offsets of groups; the keys are groups. Brokers before 3.0 take one in a request (KIP-709)."""
 
     api = "OffsetFetch"
     about = "committed offsets of group {}"
@@ -46,19 +46,19 @@ class FetchOffsets(Question[str, "Committed | Unstable"]):
         self._unstable = unstable
 
     def message(self, keys: Sequence[str]) -> OffsetFetchRequest:
-        """About many, all topics of each."""
+        """The request about all topics of each group."""
         groups = [OffsetFetchRequest.Group(group_id=key, topics=None) for key in keys]
         return OffsetFetchRequest(topics=[], groups=groups, require_stable=self._unstable is not Unstable.IGNORE)
 
     def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """About the first; without `require_stable` for brokers that do not know it."""
+        """Leave only the first group, and no `require_stable`, for brokers that do not know the fields."""
         if version < self.many_from:
             message.group_id, message.topics, message.groups = message.groups[0].group_id, None, []
         if version < STABLE_FROM:
             message.require_stable = False
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, Committed | Unstable | Refusal]:
-        """The offsets of each."""
+        """The offsets of each group."""
         if reply.version < self.many_from:
             return {keys[0]: self._found(reply.message)}
         return {group.group_id: self._found(group) for group in reply.message.groups}
@@ -89,7 +89,10 @@ def _committed_at(row: Any) -> OffsetAndMetadata | None:
 
 
 class FetchOffsetsOfPartitions(OfPartitions):
-    """The committed offsets of some partitions of a group. `stable`: an open transaction is waited for, otherwise those before it count."""
+    """The question about committed offsets of some partitions of a group; the keys are partitions.
+
+    With an open transaction, the question waits for its end if `stable`; otherwise the offsets from before the transaction count.
+    """
 
     api = "OffsetFetch"
     max_version = TOPIC_NAMES
@@ -99,14 +102,14 @@ class FetchOffsetsOfPartitions(OfPartitions):
         self._stable = stable
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetFetchRequest:
-        """In the form that names one group."""
+        """The request in the layout with one group."""
         topics = [
             OffsetFetchRequest.Topic(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()
         ]
         return OffsetFetchRequest(group_id=self._group, topics=topics, require_stable=self._stable)
 
     def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """In the form that names many groups, for brokers that have it; without `require_stable` for those that do not know it."""
+        """Use the layout with many groups from `many_from` on; leave `require_stable` out for brokers that do not know it."""
         message.require_stable = self._stable and version >= STABLE_FROM
         if version >= FetchOffsets.many_from:
             kind = OffsetFetchRequest.Group
@@ -114,7 +117,7 @@ class FetchOffsetsOfPartitions(OfPartitions):
             message.groups, message.group_id, message.topics = [kind(group_id=self._group, topics=topics)], "", []
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, CommittedOffset | Refusal]:
-        """The offset of each."""
+        """The committed offset of each partition."""
         groups = reply.message.groups if reply.version >= FetchOffsets.many_from else [reply.message]
         found: dict[TopicPartition, CommittedOffset | Refusal] = {}
         for group in groups:
@@ -128,7 +131,7 @@ class FetchOffsetsOfPartitions(OfPartitions):
 
 
 class CommitOffsets(OfPartitions):
-    """Commits offsets without being a member, which creates a group that does not exist."""
+    """Commits offsets without being a member; the keys are partitions. The commit creates a group that does not exist."""
 
     api = "OffsetCommit"
     changes = True
@@ -139,7 +142,7 @@ class CommitOffsets(OfPartitions):
         self._offsets = offsets
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetCommitRequest:
-        """Of no generation and no member."""
+        """The request without a generation and a member."""
         kind = OffsetCommitRequest.Topic
         topics = [kind(name=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return OffsetCommitRequest(group_id=self._group, topics=topics)
@@ -154,22 +157,22 @@ class CommitOffsets(OfPartitions):
         )
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True for each that is stored."""
+        """True for each partition whose offset is stored."""
         return _outcomes(reply.message.topics)
 
 
 class DeleteOffsets(OfPartitions):
-    """Deletes committed offsets of a group."""
+    """Deletes committed offsets of a group; the keys are partitions."""
 
     api = "OffsetDelete"
     changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """A group that is not there has lost its last offsets by the request whose response was lost."""
+        """True for a group that does not exist: the request whose response was lost has deleted its last offsets."""
         return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetDeleteRequest:
-        """Of these partitions."""
+        """See `Question`."""
         kind = OffsetDeleteRequest.Topic
         topics = [
             kind(name=n, partitions=[kind.Partition(partition_index=tp.partition) for tp in tps]) for n, tps in by_topic(keys).items()
@@ -177,7 +180,7 @@ class DeleteOffsets(OfPartitions):
         return OffsetDeleteRequest(group_id=self._group, topics=topics)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True for each that is deleted."""
+        """True for each partition whose offset is deleted."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         return _outcomes(reply.message.topics)

@@ -1,4 +1,7 @@
-"""Questions about settings of topics, brokers, groups and client metrics. Rule: settings of one broker are that broker's to answer."""
+"""Describes and changes settings of topics, brokers, groups and client metrics.
+
+Invariant: requests about the settings of one broker go to that broker.
+"""
 
 from __future__ import annotations
 
@@ -40,21 +43,21 @@ __all__ = [
 Resource: TypeAlias = "tuple[str, str | int | None]"  # a kind and a name
 KINDS: Final = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
 NAMES: Final = {number: kind for kind, number in KINDS.items()}
-ANY_BROKER: Final = None  # the name of all brokers together
+ANY_BROKER: Final = None  # the name that stands for all brokers together
 ALL_RESOURCES: Final = "resources"
 DOCUMENTED_FROM: Final = 3  # the first version of DescribeConfigs with documentation
 ALL_KINDS_FROM: Final = 1  # the first version of ListConfigResources with other kinds than client metrics
 SOURCES: Final = (
     *("UNKNOWN", "DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"),
     *("DEFAULT_CONFIG", "DYNAMIC_BROKER_LOGGER_CONFIG", "DYNAMIC_CLIENT_METRICS_CONFIG", "DYNAMIC_GROUP_CONFIG"),
-)  # Kafka's names, at their numbers (DescribeConfigsResponse.ConfigSource)
+)  # Kafka's names, each at the index of its number (DescribeConfigsResponse.ConfigSource)
 TYPES: Final = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")
 SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
 
 
 @attrs.frozen(init=False)
 class Append:
-    """Values to add to a setting that is a list: `Append("compact")`. Values that it has already are not repeated."""
+    """Values to add to a setting that is a list: `Append("compact")`. Values that the setting has already are not repeated."""
 
     values: tuple[str, ...]
 
@@ -64,7 +67,7 @@ class Append:
 
 @attrs.frozen(init=False)
 class Subtract:
-    """Values to take out of a setting that is a list: `Subtract("delete")`."""
+    """Values to remove from a setting that is a list: `Subtract("delete")`."""
 
     values: tuple[str, ...]
 
@@ -77,7 +80,7 @@ Operation: TypeAlias = "str | Append | Subtract | None"
 
 @attrs.frozen
 class ConfigSynonym:
-    """A setting that is used if those before it in the list are not set."""
+    """A setting that is in force if the settings before it in the list are not set."""
 
     name: str
     value: str | None
@@ -88,8 +91,9 @@ class ConfigSynonym:
 class ConfigEntry:
     """A setting. `source` has Kafka's name: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
 
-    `value` is None if it is not set, or sensitive. `synonyms` are the settings it comes from, the one in force first. `type` is BOOLEAN,
-    STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD (UNKNOWN before Kafka 2.6). `documentation` is None unless asked for.
+    `value` is None if the setting is not set, or sensitive. `synonyms` are the settings from which the value comes, the one in force first.
+    `type` is BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD (UNKNOWN before Kafka 2.6). `documentation` is None unless
+    it was requested.
     """
 
     name: str
@@ -103,12 +107,12 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Whether nobody has set this setting."""
         return self.source == "DEFAULT_CONFIG"
 
 
 class OfResource(Place[Resource]):
-    """The broker itself for settings of one broker, otherwise any."""
+    """The place of requests that read settings: the broker itself for settings of one broker, otherwise any broker."""
 
     cured_by: ClassVar[Refresh] = Refresh.METADATA
 
@@ -117,16 +121,16 @@ class OfResource(Place[Resource]):
         self._brokers: dict[int, OneBroker] = {}
 
     def begin(self, keys: Iterable[Resource]) -> None:
-        """A place for each broker."""
+        """Make a place for each broker in `keys`."""
         self._brokers |= {name: OneBroker(self._cluster) for _, name in keys if isinstance(name, int)}
 
     def outcome(self, now: float, key: Resource) -> KafkaError | None:
-        """An error if the cluster has no such broker."""
+        """An error if the cluster does not have the broker."""
         name = key[1]
         return self._brokers[name].outcome(now, name) if isinstance(name, int) else None
 
     def node(self, key: Resource) -> int | None:
-        """The broker, once it is in the metadata."""
+        """The broker, once the metadata has it."""
         name = key[1]
         return self._brokers[name].node(name) if isinstance(name, int) else ANY
 
@@ -135,31 +139,31 @@ class OfResource(Place[Resource]):
         self._cluster.refresh(now)
 
     def lost(self, now: float, key: Resource, node: int, reason: KafkaError) -> None:
-        """Ask another broker, if any will do."""
+        """Request the metadata, and prefer another broker if any broker can answer."""
         self._cluster.refresh(now)
         if not isinstance(key[1], int) and node != ANY:
             self._network.avoid(now, node)
 
 
 class OfChangedResource(OfResource):
-    """The broker itself for settings of one broker, otherwise the controller, or the broker that stands for it."""
+    """The place of changes: the broker itself for settings of one broker, otherwise the controller, or the broker that stands for it."""
 
-    lane = Lane.FOREIGN  # a broker answers nothing else on a connection while the controller is silent
+    lane = Lane.FOREIGN  # while the controller is silent, a broker answers no other request on the connection
 
     def node(self, key: Resource) -> int | None:
-        """The broker, once it is in the metadata."""
+        """The broker, once the metadata has it."""
         return super().node(key) if isinstance(key[1], int) else controller_of(self._cluster)
 
 
 class OfResources(Question[Resource, Any]):
-    """The keys are things with settings."""
+    """A question whose keys are resources: (kind, name)."""
 
     def what(self, key: Resource) -> str:
-        """`topic orders`, `broker 1`, `all brokers`."""
+        """The name of a resource in messages: `topic orders`, `broker 1`, `all brokers`."""
         return _named(key)
 
     def error(self, key: Resource, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
+        """The error, with the right that may be missing."""
         kind, name = key
         right = {kind: str(name)} if kind in ("topic", "group") else {}
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, **right)  # type: ignore[arg-type]
@@ -183,7 +187,7 @@ def _key(number: int, name: str) -> Resource | None:
 
 
 class DescribeConfigs(OfResources):
-    """All settings of things, with their sources and synonyms."""
+    """The question about all settings of resources, with sources and synonyms."""
 
     api = "DescribeConfigs"
 
@@ -191,17 +195,17 @@ class DescribeConfigs(OfResources):
         self._documentation = documentation
 
     def message(self, keys: Sequence[Resource]) -> DescribeConfigsRequest:
-        """About all."""
+        """See `Question`."""
         kind = DescribeConfigsRequest.Resource
         rows = [kind(resource_type=KINDS[key[0]], resource_name=_sent_name(key), configuration_keys=None) for key in keys]
         return DescribeConfigsRequest(resources=rows, include_synonyms=True, include_documentation=self._documentation)
 
     def fit(self, message: DescribeConfigsRequest, version: int) -> None:
-        """Without documentation for brokers that have none."""
+        """Request no documentation from brokers that have none."""
         message.include_documentation &= version >= DOCUMENTED_FROM
 
     def read(self, keys: Sequence[Resource], reply: Reply) -> Mapping[Resource, dict[str, ConfigEntry] | Refusal]:
-        """The settings of each, in order."""
+        """The settings of each resource, in order."""
         rows = ((_key(row.resource_type, row.resource_name), row) for row in reply.message.results)
         return {key: _entries(row) for key, row in rows if key is not None}
 
@@ -223,7 +227,7 @@ def _word(words: Sequence[str], number: int) -> str:
 
 
 class AlterConfigs(OfResources):
-    """Changes single settings of things; the others stay. True for each that is done."""
+    """Changes single settings of resources; the other settings stay. The outcome is True for a resource whose changes are done."""
 
     api = "IncrementalAlterConfigs"
     changes = True
@@ -232,11 +236,11 @@ class AlterConfigs(OfResources):
         self._changes, self._validate_only = changes, validate_only
 
     def what(self, key: Resource) -> str:
-        """The thing."""
+        """The settings of the resource, for messages."""
         return f"settings of {_named(key)}"
 
     def message(self, keys: Sequence[Resource]) -> IncrementalAlterConfigsRequest:
-        """About all."""
+        """See `Question`."""
         kind = IncrementalAlterConfigsRequest.Resource
         rows = [
             kind(
@@ -249,7 +253,7 @@ class AlterConfigs(OfResources):
         return IncrementalAlterConfigsRequest(resources=rows, validate_only=self._validate_only)
 
     def read(self, keys: Sequence[Resource], reply: Reply) -> Mapping[Resource, bool | Refusal]:
-        """One row for each."""
+        """See `Question`."""
         rows = ((_key(row.resource_type, row.resource_name), row) for row in reply.message.responses)
         return {key: Refusal(row.error_code, row.error_message) if row.error_code else True for key, row in rows if key is not None}
 
@@ -263,7 +267,7 @@ def _row(name: str, operation: Operation) -> IncrementalAlterConfigsRequest.Reso
 
 
 class ListConfigResources(Question[str, "list[Resource]"]):
-    """Things that have settings; the only key is ALL_RESOURCES."""
+    """The question about the resources that have settings; the only key is ALL_RESOURCES."""
 
     api = "ListConfigResources"
     about = "listing {} with settings"
@@ -272,11 +276,11 @@ class ListConfigResources(Question[str, "list[Resource]"]):
         self._kinds = kinds
 
     def message(self, keys: Sequence[str]) -> ListConfigResourcesRequest:
-        """Of some kinds; none: of all."""
+        """The request about some kinds; about all kinds if none is given."""
         return ListConfigResourcesRequest(resource_types=[KINDS[kind] for kind in self._kinds])
 
     def fit(self, message: ListConfigResourcesRequest, version: int) -> None:
-        """Of client metrics alone, for brokers that list no others: UnsupportedVersion if others are wanted."""
+        """Leave the kinds out for brokers that list only client metrics. Raise UnsupportedVersion if other kinds are wanted."""
         if version < ALL_KINDS_FROM:
             if list(self._kinds) != ["client-metrics"]:
                 raise UnsupportedVersion(
@@ -285,7 +289,7 @@ class ListConfigResources(Question[str, "list[Resource]"]):
             message.resource_types = []
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, list[Resource] | Refusal]:
-        """In order."""
+        """The resources, in order."""
         if reply.message.error_code:
             return {keys[0]: Refusal(reply.message.error_code)}
         rows = (_key(row.resource_type, row.resource_name) for row in reply.message.config_resources)

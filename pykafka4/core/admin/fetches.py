@@ -1,6 +1,6 @@
-"""Fetches of records by offset, without a session. Rule: each partition gets its records or its error; nothing is kept for the next fetch.
+"""Fetches records by offset, without a session. Invariant: each partition gets records or an error, and nothing is kept for the next fetch.
 
-The loop reads headers of batches only; `decode_all` makes the records, on a helper thread.
+The loop reads only headers of batches; `decode_all` makes the records, on a helper thread.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["Fetch", "FetchLimits", "Undecoded", "Wanted", "decode_all"]
 
 CLIENT: Final = -1  # the replica id of clients
 OUT_OF_RANGE: Final = BY_NAME["OFFSET_OUT_OF_RANGE"].code
-TOPIC_NAMES: Final = 12  # the last version of Fetch with names of topics
+TOPIC_NAMES: Final = 12  # the last version of Fetch with topic names
 FRAME: Final = 4_096  # bytes of a response beside its partitions
-MANY: Final = 2**31 - 1  # records: no limit
+MANY: Final = 2**31 - 1  # a number of records that is no limit
 PER_PARTITION: Final = 256  # bytes of a response beside the records of a partition
 
 
 @attrs.frozen
 class Wanted:
-    """The offset to fetch from, and the bytes that are enough: a first batch that is larger is returned whole."""
+    """The offset to fetch from, and the bytes after which a response is full: a larger first batch is returned whole."""
 
     offset: int
     max_bytes: int
@@ -43,7 +43,7 @@ class Wanted:
 
 @attrs.frozen
 class FetchLimits:
-    """The limits of a fetch. `isolation`: 0 for all records, 1 for those of committed transactions and of none."""
+    """The limits of a fetch. `isolation`: 0 for all records, 1 for records outside of transactions and in committed ones."""
 
     max_wait_ms: int
     min_bytes: int
@@ -54,7 +54,7 @@ class FetchLimits:
 
 @attrs.frozen
 class Undecoded:
-    """The outcome of a partition, and its records as a chunk; None if there are none."""
+    """The outcome of a partition, with its records as a chunk; None if there are none."""
 
     fetched: FetchedPartition
     chunk: Chunk | None = None
@@ -67,7 +67,7 @@ class Undecoded:
 
 
 class Fetch(OfPartitions):
-    """The batches of each partition."""
+    """The question about batches of partitions, which are the keys."""
 
     api = "Fetch"
     max_version = TOPIC_NAMES
@@ -75,12 +75,12 @@ class Fetch(OfPartitions):
     def __init__(self, wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> None:
         super().__init__()
         self._wanted, self._limits = dict(wanted), limits
-        self._grew = False  # whether a partition asks for more bytes since the last response
+        self._grew = False  # since the last response, the next request for a partition is for more bytes
         self.lane = Lane.FETCH if limits.max_wait_ms else Lane.PROMPT
         self.wait_s = limits.max_wait_ms / 1000
 
     def message(self, keys: Sequence[TopicPartition]) -> FetchRequest:
-        """About the partitions of one leader."""
+        """The request about the partitions of one leader."""
         room = self._limits.max_response - FRAME - PER_PARTITION * len(keys)
         topics = [FetchRequest.Topic(topic=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return FetchRequest(
@@ -98,7 +98,7 @@ class Fetch(OfPartitions):
         return FetchRequest.Topic.Partition(partition=tp.partition, fetch_offset=wanted.offset, partition_max_bytes=wanted.max_bytes)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, Undecoded | Refusal]:
-        """The records of each. A partition for which the response had no room is asked for again: others, which came first, are not."""
+        """The records of each partition. A partition for which the response had no room, beside other partitions, gets another request."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         found: dict[TopicPartition, Undecoded | Refusal] = {}
@@ -115,7 +115,7 @@ class Fetch(OfPartitions):
                 if isinstance(one, Undecoded) and one.lacks_room(self._limits.isolation):
                     found[tp] = AGAIN
         if not self._grew and found and all(one is AGAIN for one in found.values()):
-            # A first batch is returned whole (KIP-74). A broker that never does so would be asked at once, again and again.
+            # Brokers return a first batch whole (KIP-74). A broker that does not would get the same request at once, again and again.
             found.update((tp, self._broken(tp, "the broker returns only a part of the next batch, again and again")) for tp in found)
         return found
 
@@ -124,7 +124,10 @@ class Fetch(OfPartitions):
         return Undecoded(FetchedPartition(tp, offset, error=CorruptRecord(*tp, offset, reason)))
 
     def failed(self, keys: Sequence[TopicPartition], reason: KafkaError) -> Mapping[TopicPartition, Undecoded] | None:
-        """A response over the limit has one batch of that size, as less was requested: smaller and smaller requests find it."""
+        """Divide a request whose response was over the limit, until one partition remains, whose next batch is too large.
+
+        Less than the limit was requested, so the excess is a batch that the broker returned whole.
+        """
         cause = reason.__cause__
         if not isinstance(cause, FrameTooLarge):
             return None
@@ -136,7 +139,7 @@ class Fetch(OfPartitions):
         return Undecoded(FetchedPartition(tp, offset, error=error))
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """With the offset, and how to find the offsets that the log has."""
+        """The error; for an offset out of range with the offset, and the way to find the offsets that the log has."""
         detail = f"offset {self._wanted[key].offset} is not in the log; list_offsets returns its ends, EARLIEST and LATEST"
         return super().error(key, Refusal(refusal.code, detail) if refusal.code == OUT_OF_RANGE else refusal)
 
@@ -173,7 +176,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
 def decode_all(
     wanted: Mapping[TopicPartition, Wanted], most: int, found: Mapping[TopicPartition, Undecoded | KafkaError]
 ) -> dict[TopicPartition, FetchedPartition]:
-    """The outcome of each partition, with records for chunks: of about `most` bytes in memory, over all. The rest is for the next fetch."""
+    """The outcome of each partition, with records in the place of chunks: about `most` bytes in memory. The rest is not decoded."""
     outcomes: dict[TopicPartition, FetchedPartition] = {}
     for tp, one in found.items():
         if isinstance(one, KafkaError):
@@ -187,7 +190,7 @@ def decode_all(
 
 
 def _decoded(fetched: FetchedPartition, chunk: Chunk, most: int) -> tuple[FetchedPartition, int]:
-    """`fetched` with its records, and their size in memory. The records before a corrupt batch are returned without its error."""
+    """(`fetched` with its records, their size in memory). The records before a corrupt batch are returned without the error."""
     records: list[Record] = []
     taken = 0
     try:

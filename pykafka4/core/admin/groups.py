@@ -1,4 +1,4 @@
-"""Questions about groups as a whole. Rule: a group that one protocol does not know may be one of another; only then it does not exist."""
+"""Lists, describes and deletes groups. Invariant: a group does not exist only if none of the protocols knows it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from pykafka4.wire.protocol.messages_share import ShareGroupDescribeRequest, Sha
 __all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare", "ListGroups", "Unknown"]
 
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
-TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # of a group: the broker takes the request, but the protocol is turned off
-DEAD: Final = "Dead"  # what DescribeGroups says up to v5 of a group that does not exist, or is of another protocol
+TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # for a single group: the broker has the protocol of the group turned off
+DEAD: Final = "Dead"  # the state in DescribeGroups, up to v5, of a group that does not exist or has another protocol
 MEMBERS: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
 
 
 @attrs.frozen
 class Unknown:
-    """What a protocol of consumers says of a group that does not exist, or is of another type. `detail` is the broker's text."""
+    """The outcome of a group that a protocol does not know: it does not exist, or has another protocol. `detail` is the broker's text."""
 
     detail: str | None = None
 
@@ -44,18 +44,18 @@ class Unknown:
 
 
 class ListGroups(Question[int, tuple[GroupListing, ...]]):
-    """The groups that a broker coordinates; the keys are brokers."""
+    """The question about the groups that brokers coordinate; the keys are brokers."""
 
     api = "ListGroups"
     about = "groups of broker {}"
     most = 1
 
     def message(self, keys: Sequence[int]) -> ListGroupsRequest:
-        """Without filters, which older brokers do not know."""
+        """The request without filters, which older brokers do not know."""
         return ListGroupsRequest()
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, tuple[GroupListing, ...] | Refusal]:
-        """Its groups."""
+        """The groups of the broker."""
         if reply.message.error_code:
             return {keys[0]: Refusal(reply.message.error_code)}
         rows = reply.message.groups  # state and type are empty from brokers that do not report them
@@ -64,7 +64,7 @@ class ListGroups(Question[int, tuple[GroupListing, ...]]):
 
 
 class OfGroups(Question[str, "GroupDescription | Unknown"]):
-    """The keys are groups. `address(node)` is host and port of a broker."""
+    """A question about descriptions of groups; the keys are groups. `address(node)` is host and port of a broker."""
 
     about = "group {}"
     resource = "group"
@@ -73,7 +73,7 @@ class OfGroups(Question[str, "GroupDescription | Unknown"]):
         self._address = address
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | Unknown]:
-        """One row for each."""
+        """See `Question`."""
         return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
 
     def _described(self, row: Any, node: int) -> GroupDescription | Refusal | Unknown:
@@ -81,12 +81,12 @@ class OfGroups(Question[str, "GroupDescription | Unknown"]):
 
 
 class DescribeClassic(OfGroups):
-    """State and members of classic groups; Unknown for a group that the classic protocol does not know."""
+    """The question about state and members of classic groups; the outcome is Unknown for a group of another protocol."""
 
     api = "DescribeGroups"
 
     def message(self, keys: Sequence[str]) -> DescribeGroupsRequest:
-        """About all."""
+        """See `Question`."""
         return DescribeGroupsRequest(groups=list(keys))
 
     def _described(self, row: DescribeGroupsResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
@@ -115,14 +115,14 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
         except DecodeError:  # made by an assignor of another client
             readable = False
     host = member.client_host.removeprefix("/")  # as Java prints an address
-    rewinds = carries_note(member.member_metadata) if member.member_metadata else None  # brokers leave it out while the group rebalances
+    rewinds = carries_note(member.member_metadata) if member.member_metadata else None  # empty while the group rebalances
     return MemberDescription(
         member.member_id, member.client_id, host, member.group_instance_id, partitions, is_readable=readable, can_rewind=rewinds
     )
 
 
 class OfNewerGroups(OfGroups):
-    """Groups of one of the newer protocols. A broker may know its requests and have the protocol turned off."""
+    """A question about groups of a newer protocol. A broker may know the requests, but have the protocol turned off."""
 
     kind: ClassVar[str]
     protocol_type: ClassVar[str]
@@ -152,13 +152,13 @@ class OfNewerGroups(OfGroups):
 
 
 class DescribeConsumer(OfNewerGroups):
-    """State and members of groups of the consumer protocol (KIP-848); Unknown for a group that it does not know."""
+    """The question about state and members of groups of the consumer protocol (KIP-848); Unknown for a group of another protocol."""
 
     api = "ConsumerGroupDescribe"
     kind, protocol_type = CONSUMER, MEMBERS
 
     def message(self, keys: Sequence[str]) -> ConsumerGroupDescribeRequest:
-        """About all."""
+        """See `Question`."""
         return ConsumerGroupDescribeRequest(group_ids=list(keys))
 
     def _member(self, member: ConsumerGroupDescribeResponse.Group.Member) -> MemberDescription:
@@ -180,13 +180,13 @@ def _partitions(
 
 
 class DescribeShare(OfNewerGroups):
-    """State and members of share groups (KIP-932); Unknown for a group that is none."""
+    """The question about state and members of share groups (KIP-932); Unknown for another group."""
 
     api = "ShareGroupDescribe"
     kind = protocol_type = SHARE
 
     def message(self, keys: Sequence[str]) -> ShareGroupDescribeRequest:
-        """About all."""
+        """See `Question`."""
         return ShareGroupDescribeRequest(group_ids=list(keys))
 
     def _member(self, member: ShareGroupDescribeResponse.Group.Member) -> MemberDescription:
@@ -202,17 +202,17 @@ class DeleteGroups(Question[str, bool]):
     changes = True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """A group that is not there was deleted by the request whose response was lost."""
+        """True for a group that does not exist: the request whose response was lost has deleted it."""
         return True if isinstance(found, Refusal) and found.code == NOT_FOUND else found
 
     def message(self, keys: Sequence[str]) -> DeleteGroupsRequest:
-        """All of them."""
+        """See `Question`."""
         return DeleteGroupsRequest(groups_names=list(keys))
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, bool | Refusal]:
-        """True for each that was deleted."""
+        """True for each deleted group."""
         return {r.group_id: Refusal(r.error_code, r.error_message) if r.error_code else True for r in reply.message.results}
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
+        """The error, with the right that may be missing."""
         return broker_error(refusal.code, f"deleting group {key}", refusal.detail, self.api, group=key)

@@ -1,4 +1,4 @@
-"""Look-ups for bounded reads: the partitions of topics, offsets at several timestamps, sizes. Rule: sizes are optional, offsets are not."""
+"""Looks up partitions, offsets and sizes for bounded reads. Invariant: each partition gets offsets or an error; sizes may be missing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["located", "sizes_of"]
 
-SIZES_S: Final = 5.0
+SIZES_S: Final = 5.0  # time for brokers to return the sizes of their replicas
 Selection = Mapping[str, "tuple[int, ...] | None"]  # the partitions of each topic; None: all
 Done = Callable[[dict[Any, Any]], None]
 Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartition, int]]"]  # makes the question about sizes
 
 
 class Locating:
-    """One call: counts partitions, then looks up their offsets, and their sizes beside them.
+    """One call that counts partitions, then looks up their offsets and, at the same time, their sizes.
 
-    The outcomes: of each partition a dict of offsets by timestamp, or its error; of a topic whose partitions cannot be counted an error;
-    of each broker the sizes of its replicas, or an error.
+    A partition has as its outcome a dict of offsets by timestamp, or an error. A topic whose partitions are counted has their number, or an
+    error. A broker has the sizes of its replicas, or an error.
     """
 
     def __init__(self, call: Call, timestamps: Collection[int], isolation: int, sizes: Sizes | None, sizes_s: float) -> None:
@@ -41,7 +41,7 @@ class Locating:
         }
 
     def begin(self, selection: Selection) -> Callable[[], None]:
-        """Ask the first questions; returns what ends the call."""
+        """Ask the first questions; returns a function that stops the call."""
         self._counting = {topic for topic, chosen in selection.items() if chosen is None}
         self._call.expect(self._counting)
         self._locate([TopicPartition(topic, number) for topic, chosen in selection.items() for number in chosen or ()])
@@ -58,7 +58,7 @@ class Locating:
 
     def _locate(self, partitions: list[TopicPartition]) -> None:
         self._call.expect(partitions)
-        self._call.topics.begin(partitions)  # until the call ends, so that the look-ups of one topic share its metadata
+        self._call.topics.begin(partitions)  # kept until the call ends, so that all look-ups of a topic share its metadata
         self._offsets.update((tp, {}) for tp in partitions)
         for ask in self._list.values():
             ask(partitions)
@@ -74,7 +74,7 @@ class Locating:
             self._call.settle(tp, self._offsets[tp])
 
     def _measure(self) -> None:
-        """Ask every broker for sizes, once: any replica shows the size of a partition."""
+        """Ask every broker for sizes, once: each replica shows the size of a partition."""
         sizes, self._sizes = self._sizes, None
         if sizes is not None:
             brokers, place = list(self._call.machine.cluster.brokers), Brokers(self._call.machine.cluster)
@@ -83,7 +83,7 @@ class Locating:
 
 
 def located(selection: Selection, timestamps: Collection[int], isolation: int, sizes: Sizes | None = None) -> Begin:
-    """Offsets at `timestamps` of the partitions of `selection`; with `sizes`, those that brokers return within `SIZES_S`. See Locating."""
+    """The offsets at `timestamps` of the selected partitions; with `sizes` also the sizes that brokers return in time. See `Locating`."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         return Locating(Call(machine, now, seconds, done), timestamps, isolation, sizes, min(SIZES_S, seconds)).begin(selection)
@@ -92,7 +92,7 @@ def located(selection: Selection, timestamps: Collection[int], isolation: int, s
 
 
 def sizes_of(found: Mapping[Any, Any]) -> dict[TopicPartition, int]:
-    """The bytes of each partition in the outcome of `located`: those of its largest replica."""
+    """The bytes of each partition in the outcome of `located`, by its largest replica."""
     sizes: dict[TopicPartition, int] = {}
     for key, of_broker in found.items():
         if isinstance(key, int) and isinstance(of_broker, dict):

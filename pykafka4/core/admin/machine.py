@@ -1,4 +1,4 @@
-"""The machine of stateless calls: of an `AdminClient`, or of a client. Rule: it sends nothing by itself; each question ends."""
+"""Runs the questions of an `AdminClient`, or of a client's stateless calls. Invariant: each question ends by its deadline."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ V = TypeVar("V")
 
 
 class AdminMachine:
-    """Runs questions. It has connections of its own to each broker: others may hold responses back."""
+    """The machine of one client for questions. It has its own lanes, because brokers hold back responses to other machines' requests."""
 
     def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
         self.config, self.network, self.cluster = config, network, cluster
-        self.turn = 0  # what is added during a turn is sent at its end
+        self.turn = 0  # number of polls so far; the next poll sends requests for keys that are added until then
         self._outbox = Outbox()
-        self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # of any kind
+        self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # questions of all kinds that are under way
         self._held: dict[Place[Any], None] = {}
         lanes = network.new_lane(), network.new_lane(), network.new_lane()
         self._context = Context(config, random, lanes, self._outbox, network.why_unreachable)
@@ -46,9 +46,9 @@ class AdminMachine:
         seconds: float,
         done: Callable[[dict[K, V | KafkaError]], None],
     ) -> Callable[[], None]:
-        """Ask `question` about `keys`; `done` is called with the outcome of each, after `seconds` at the latest.
+        """Ask `question` about `keys`; `done` is called with the outcome of each key, after `seconds` at the latest.
 
-        Returns what ends it if nobody waits any more.
+        Returns a function that stops the question when nobody waits for it any more.
         """
         wanted = list(dict.fromkeys(keys))
         found: dict[K, V | KafkaError] = {}
@@ -68,38 +68,38 @@ class AdminMachine:
     def work(
         self, question: Question[K, V], place: Place[K], settled: Callable[[K, V | KafkaError], None], deadline: float, seconds: float
     ) -> Work[K, V]:
-        """Work on `question`, without keys so far."""
+        """The `Work` of `question`, without keys."""
         return Work(self._context, question, place, settled, deadline, seconds)
 
     def add(self, work: Work[K, V], keys: Iterable[K]) -> None:
-        """Ask about `keys`, in the next poll, or in this one."""
+        """Add `keys` to `work`, which sends their requests in the next poll, or in the one that is running."""
         self._works[work] = None
         work.add(keys)
 
     def hold(self, place: Place[Any]) -> None:
-        """`place` is in use until `release`, or until the machine is gone."""
+        """Keep `place` in use until `release`, or until the machine is gone."""
         self._held[place] = None
 
     def release(self, place: Place[Any]) -> None:
-        """It is no longer in use."""
+        """End the use of `place`."""
         self._held.pop(place, None)
         place.end()
 
     def start(self, job: Job) -> None:
-        """Run `job` on a helper thread, from the end of this turn on."""
+        """Run `job` on a helper thread after this turn."""
         self._outbox.start(job)
 
     def anyone(self) -> Anyone[Any]:
-        """For questions that any broker can answer."""
+        """The place of questions that any broker can answer."""
         return Anyone(self.network)
 
     def address(self, node: int) -> str:
-        """Host and port of a broker; empty if it is not in the metadata."""
+        """Host and port of broker `node`; empty if the metadata lacks the broker."""
         broker = self.cluster.brokers.get(node)
         return "" if broker is None else f"{broker.host}:{broker.port}"
 
     def poll(self, now: float) -> Effects:
-        """Send what is due."""
+        """Send the requests that are due."""
         if not self._works and not self._outbox.jobs:
             self.coordinators.rest()
             self.of_transactions.rest()
@@ -108,7 +108,7 @@ class AdminMachine:
         while due:
             for work in due:
                 work.poll(now)
-            due = [work for work in self._works if work.wake_at == -INFINITY]  # with keys that others have settled
+            due = [work for work in self._works if work.wake_at == -INFINITY]  # outcomes of one question may add keys to another
         self._works = {work: None for work in self._works if work.open}
         wake_at = min((work.wake_at for work in self._works), default=INFINITY)
         wake_at = min(wake_at, self.coordinators.poll(now), self.of_transactions.poll(now))
@@ -116,11 +116,11 @@ class AdminMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Callers wait on promises, which fail with the machine."""
+        """Nothing to do: callers wait on promises, which fail with the machine."""
         return ()
 
     def gone(self) -> None:
-        """The client is closed: close the connections."""
+        """Stop all questions and drop the lanes, because the client is closed."""
         for work in list(self._works):
             self.stop(work)
         for place in list(self._held):
@@ -130,7 +130,7 @@ class AdminMachine:
             self.network.drop_lane(lane)
 
     def stop(self, *works: Work[Any, Any]) -> None:
-        """Nobody waits for these any more."""
+        """Stop `works`, as nobody waits for their outcomes any more."""
         for work in works:
             self._works.pop(work, None)
             work.drop()

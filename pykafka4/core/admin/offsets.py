@@ -1,4 +1,4 @@
-"""Questions about the offsets of logs. Rule: a broker that does not know a timestamp's meaning is not asked for it."""
+"""Lists offsets of logs, and counts partitions. Invariant: a spec goes only to brokers that know its timestamp."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 LATEST, EARLIEST = OffsetSpec.LATEST.value, OffsetSpec.EARLIEST.value
-ENDS: Final = (LATEST, EARLIEST)  # every log has them
+ENDS: Final = (LATEST, EARLIEST)  # every log has these offsets
 # The first version of ListOffsets that knows a spec, and the release that has it.
 SPECS_FROM: Final = {
     OffsetSpec.MAX_TIMESTAMP.value: (7, "3.0"),
@@ -33,7 +33,7 @@ SPECS_FROM: Final = {
     OffsetSpec.LATEST_TIERED.value: (9, "3.9"),
 }
 UNCOMMITTED: Final = 0  # the isolation level with which records of open transactions count
-ISOLATION_FROM: Final = 2  # the version of ListOffsets, as old as transactions
+ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation level; older brokers have no transactions
 CLIENT: Final = -1  # the replica id of clients
 MOST: Final = 1_000  # partitions in a request
 COORDINATION: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
@@ -42,7 +42,7 @@ NONE_YET: Final = BY_NAME["OFFSET_NOT_AVAILABLE"].code
 
 
 def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """`keys` by the names of their topics."""
+    """`keys` by topic."""
     topics: dict[str, list[TopicPartition]] = {}
     for key in keys:
         topics.setdefault(key.topic, []).append(key)
@@ -50,7 +50,7 @@ def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
 
 
 class OfPartitions(Question[TopicPartition, Any]):
-    """The keys are partitions, with the offsets of one group, or of none."""
+    """A question whose keys are partitions; with `group`, about offsets of that group."""
 
     most = MOST
 
@@ -58,35 +58,35 @@ class OfPartitions(Question[TopicPartition, Any]):
         self._group = group
 
     def what(self, key: TopicPartition) -> str:
-        """The partition."""
+        """The name of the partition in messages, with its group."""
         return f"group {self._group}, {key}" if self._group else str(key)
 
     def late(self, key: TopicPartition) -> str:
-        """The group, whose coordinator has not answered: the same text for all partitions."""
+        """The group, whose coordinator has not answered, so that all partitions have the same message; otherwise the partition."""
         return f"group {self._group}" if self._group else str(key)
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing. An error about the group is the same for all partitions."""
+        """The error, with the right that may be missing. An error of the group is the same for all partitions."""
         what = f"group {self._group}" if self._group and refusal.code in OF_GROUP else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api, topic=key.topic, group=self._group)
 
 
 class ListOffsets(OfPartitions):
-    """The offset of each partition at a timestamp, or at an `OffsetSpec`."""
+    """The question about the offset of each partition at a timestamp, or at an `OffsetSpec`."""
 
     api = "ListOffsets"
 
     def __init__(self, timestamps: Mapping[TopicPartition, int], isolation: int = UNCOMMITTED, timeout_ms: int = 0) -> None:
-        """`timeout_ms`: how long a broker may look into remote storage."""
+        """`timeout_ms` is the time that a broker may spend on a look into remote storage."""
         super().__init__()
         self._timestamps, self._isolation, self._timeout_ms = timestamps, isolation, timeout_ms
 
     def timestamp(self, tp: TopicPartition) -> int:
-        """The timestamp to look up."""
+        """The timestamp to look up for `tp`."""
         return self._timestamps[tp]
 
     def message(self, keys: Sequence[TopicPartition]) -> ListOffsetsRequest:
-        """About the partitions of one leader."""
+        """The request about the partitions of one leader."""
         kind = ListOffsetsRequest.Topic
         topics = [
             kind(name=name, partitions=[kind.Partition(partition_index=tp.partition, timestamp=self.timestamp(tp)) for tp in tps])
@@ -95,7 +95,7 @@ class ListOffsets(OfPartitions):
         return ListOffsetsRequest(replica_id=CLIENT, isolation_level=self._isolation, topics=topics, timeout_ms=self._timeout_ms)
 
     def fit(self, message: ListOffsetsRequest, version: int) -> None:
-        """Without the isolation level for brokers that do not know it; UnsupportedVersion if a timestamp means something else to them."""
+        """Remove the isolation level for brokers without transactions; raise UnsupportedVersion for a spec that the broker lacks."""
         if version < ISOLATION_FROM:
             message.isolation_level = UNCOMMITTED
         for topic in message.topics:
@@ -109,7 +109,7 @@ class ListOffsets(OfPartitions):
                     )
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, ListedOffset | Refusal]:
-        """The offset of each."""
+        """The offset of each partition."""
         rows = {TopicPartition(topic.name, row.partition_index): row for topic in reply.message.topics for row in topic.partitions}
         asked = {tp: rows[tp] for tp in keys if tp in rows}
         return {tp: Refusal(row.error_code) if row.error_code else self._found(tp, row) for tp, row in asked.items()}
@@ -122,19 +122,19 @@ class ListOffsets(OfPartitions):
 
 
 class ListOffsetsAt(ListOffsets):
-    """The offset of every partition at one timestamp. Partitions may be added while the question is under way."""
+    """The question about the offsets of partitions at one timestamp. Partitions may be added while the question is under way."""
 
     def __init__(self, timestamp: int, isolation: int = UNCOMMITTED) -> None:
         super().__init__({}, isolation)
         self._timestamp = timestamp
 
     def timestamp(self, tp: TopicPartition) -> int:
-        """The same for all partitions."""
+        """The only timestamp."""
         return self._timestamp
 
 
 def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-    """`timestamps` in parts that an old broker refuses or answers as a whole."""
+    """`timestamps` divided by the version that they need, so that an old broker refuses or answers each part as a whole."""
     parts: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in timestamps.items():
         parts.setdefault(SPECS_FROM.get(timestamp, (0, ""))[0], {})[tp] = timestamp
@@ -142,7 +142,7 @@ def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[Topic
 
 
 class CountPartitions(Question[str, int]):
-    """The numbers of partitions of topics, which are the keys. No topic is created by asking."""
+    """The question about the numbers of partitions of topics, which are the keys. Its requests create no topic."""
 
     api = "Metadata"
     about = "topic {}"
@@ -150,9 +150,9 @@ class CountPartitions(Question[str, int]):
     most = MOST
 
     def message(self, keys: Sequence[str]) -> MetadataRequest:
-        """About all."""
+        """See `Question`."""
         return MetadataRequest(topics=[MetadataRequest.Topic(name=key) for key in keys], allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, int | Refusal]:
-        """The number of each."""
+        """The number of partitions of each topic."""
         return {row.name: Refusal(row.error_code) if row.error_code else len(row.partitions) for row in reply.message.topics}

@@ -1,6 +1,6 @@
-"""Places. Rule: a broker that was asked in vain is asked again only after its place was looked up again.
+"""Finds the broker for each key of a question: a coordinator, a leader, the broker itself, or any broker.
 
-Groups are asked about at their coordinators, partitions at their leaders. What is known of coordinators is kept between questions.
+Invariant: after a request in vain, the broker of its key is looked up before the next one. Known coordinators are kept between questions.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 __all__ = ["Anyone", "Brokers", "Coordinators", "FindCoordinators", "FindTransactionCoordinators", "Leaders", "OfGroup"]
 
 K = TypeVar("K", bound=Hashable)
-UNPLACED_SECONDS: Final = 1.0  # after which a coordinator that is not in the metadata is looked up again
+UNPLACED_SECONDS: Final = 1.0  # after these a coordinator that the metadata lacks is looked up again
 NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
 
 class Anyone(Place[K]):
-    """Any broker can answer."""
+    """The place of keys about which any broker can answer."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
 
     def node(self, key: K) -> int:
-        """Any."""
+        """ANY."""
         return ANY
 
     def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
-        """Ask others first, if it is known which broker this was."""
+        """Prefer other brokers for the next request, if the broker is known."""
         if node != ANY:
             self._network.avoid(now, node)
 
 
 class Brokers(Place[int]):
-    """The keys are brokers."""
+    """The place of keys that are numbers of brokers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -59,12 +59,12 @@ class Brokers(Place[int]):
         return key
 
     def lost(self, now: float, key: int, node: int, reason: KafkaError) -> None:
-        """It may have left the cluster."""
+        """Request the metadata: the broker may have left the cluster."""
         self._cluster.refresh(now)
 
 
 class FindCoordinators(Question[str, GroupCoordinator]):
-    """FindCoordinator for many groups; one at a time with brokers before 3.0 (KIP-699)."""
+    """The coordinators of groups, which are the keys. Brokers before 3.0 take one group in a request (KIP-699)."""
 
     api = "FindCoordinator"
     about = "coordinator of group {}"
@@ -73,23 +73,23 @@ class FindCoordinators(Question[str, GroupCoordinator]):
     key_type: ClassVar[int] = GROUP
 
     def message(self, keys: Sequence[str]) -> FindCoordinatorRequest:
-        """About many."""
+        """See `Question`."""
         return FindCoordinatorRequest(key_type=self.key_type, coordinator_keys=list(keys))
 
     def fit(self, message: FindCoordinatorRequest, version: int) -> None:
-        """About the first."""
+        """Leave only the first key for versions that take one."""
         if version < self.many_from:
             message.key, message.coordinator_keys = message.coordinator_keys[0], []
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupCoordinator | Refusal]:
-        """The coordinator of each."""
+        """The coordinator of each key."""
         rows = reply.message.coordinators if reply.version >= self.many_from else [reply.message]
         names = [row.key for row in rows] if reply.version >= self.many_from else keys[:1]
         return {name: _coordinator(name, row) for name, row in zip(names, rows)}
 
 
 class FindTransactionCoordinators(FindCoordinators):
-    """The same for transactional ids."""
+    """The coordinators of transactional ids, which are the keys."""
 
     about = "coordinator of transactional id {}"
     resource = "transactional_id"
@@ -103,35 +103,35 @@ def _coordinator(group: str, row: Any) -> GroupCoordinator | Refusal:
 
 
 class Coordinators(Place[str]):
-    """The coordinators of groups, or of transactional ids; these are the keys."""
+    """The place of groups, or of transactional ids: their coordinators."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
     def __init__(self, context: Context, network: Network, cluster: Cluster, find: FindCoordinators, found: Callable[[str], None]) -> None:
-        """`found(key)` is called when the coordinator of a key is known, or an error."""
+        """`found(key)` is called when the look-up of `key` has ended, with a coordinator or an error."""
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
-        self._unplaced: dict[str, float] = {}  # since when the coordinator is none of the brokers in the metadata
+        self._unplaced: dict[str, float] = {}  # since when the metadata lacks the coordinator of a key
         self._lookup = Work(context, find, Anyone[str](network), self._settled)
 
     def begin(self, keys: Iterable[str]) -> None:
-        """What was refused before may be allowed by now."""
+        """Forget errors of earlier look-ups: the right that was missing may be granted by now."""
         for key in keys:
             self._errors.pop(key, None)
 
     def outcome(self, now: float, key: str) -> KafkaError | None:
-        """The error of its lookup."""
+        """The error of the look-up of `key`; None if there is none."""
         return self._errors.get(key)
 
     def node(self, key: str) -> int | None:
-        """Its coordinator, if that is in the metadata."""
+        """The coordinator of `key`, if it is in the metadata."""
         node = self._nodes.get(key)
         return node if node in self._cluster.brokers else None
 
     def want(self, now: float, key: str) -> None:
-        """Look it up."""
-        if key in self._nodes:  # the metadata is older than the lookup, or the broker has left
+        """Look up the coordinator of `key`."""
+        if key in self._nodes:  # the metadata is older than the look-up, or the broker has left the cluster
             if now - self._unplaced.setdefault(key, now) < UNPLACED_SECONDS:
                 self._cluster.refresh(now)
                 return
@@ -139,26 +139,26 @@ class Coordinators(Place[str]):
         self._lookup.add([key])
 
     def lost(self, now: float, key: str, node: int, reason: KafkaError) -> None:
-        """Look it up again."""
+        """Forget the coordinator of `key`, so that it is looked up again."""
         if self._nodes.get(key) == node:
             del self._nodes[key]
-            self._network.avoid(now, node)  # cut off from the cluster, it would report itself
+            self._network.avoid(now, node)  # a coordinator that is cut off from the cluster would report itself
 
     def why(self, key: str) -> str:
-        """The error of its lookup so far, or the broker that has not answered it."""
+        """The last error of the look-up of `key`, or the broker that has not answered it."""
         return self._lookup.why(key)
 
     def poll(self, now: float) -> float:
-        """Send what is due; returns when to be polled again."""
+        """Send look-ups that are due; returns when to be polled again."""
         return self._lookup.poll(now)
 
     def rest(self) -> None:
-        """Nobody waits for a coordinator: end the lookups."""
+        """End the look-ups, because nobody waits for a coordinator."""
         if self._lookup.open:
             self._lookup.drop()
 
     def stir(self) -> None:
-        """The metadata changed."""
+        """Look at all keys in the next poll, because the metadata changed."""
         self._lookup.stir()
 
     def _settled(self, key: str, outcome: GroupCoordinator | KafkaError) -> None:
@@ -171,7 +171,7 @@ class Coordinators(Place[str]):
 
 
 class OfGroup(Place[Any]):
-    """The coordinator of one group, whatever the keys are."""
+    """The place of any keys: the coordinator of one group."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
@@ -179,48 +179,48 @@ class OfGroup(Place[Any]):
         self._coordinators, self._group = coordinators, group
 
     def begin(self, keys: Iterable[Any]) -> None:
-        """See Coordinators."""
+        """See `Coordinators`."""
         self._coordinators.begin([self._group])
 
     def outcome(self, now: float, key: Any) -> KafkaError | None:
-        """See Coordinators."""
+        """See `Coordinators`."""
         return self._coordinators.outcome(now, self._group)
 
     def node(self, key: Any) -> int | None:
-        """See Coordinators."""
+        """See `Coordinators`."""
         return self._coordinators.node(self._group)
 
     def want(self, now: float, key: Any) -> None:
-        """See Coordinators."""
+        """See `Coordinators`."""
         self._coordinators.want(now, self._group)
 
     def lost(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
-        """See Coordinators."""
+        """See `Coordinators`."""
         self._coordinators.lost(now, self._group, node, reason)
 
     def why(self, key: Any) -> str:
-        """See Coordinators."""
+        """See `Coordinators`."""
         return self._coordinators.why(self._group)
 
     def is_of(self, group: str) -> bool:
-        """That one."""
+        """See `Place`."""
         return group == self._group
 
 
 class Leaders(Place[TopicPartition]):
-    """The leaders of partitions, which are the keys. Their topics are in use from `begin` to `end`."""
+    """The place of partitions: their leaders. The metadata of their topics is kept from `begin` to `end`."""
 
     cured_by: ClassVar[Refresh] = Refresh.METADATA
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._topics: dict[str, None] = {}
-        self._invalid: dict[str, KafkaError] = {}  # other clients let their users subscribe to any name
-        self._asked = cluster.asked  # what brokers refused to other users before may be allowed by now
+        self._invalid: dict[str, KafkaError] = {}  # invalid topic names, which groups of other clients may have
+        self._asked = cluster.asked  # refusals that brokers sent to earlier requests do not count: a right may be granted by now
         self._absent_since: dict[TopicPartition, float] = {}
 
     def begin(self, keys: Iterable[TopicPartition]) -> None:
-        """Keep the metadata of their topics."""
+        """Keep the metadata of the topics of `keys`."""
         for topic in dict.fromkeys(key.topic for key in keys):
             try:
                 self._cluster.want(topic, self)
@@ -229,18 +229,18 @@ class Leaders(Place[TopicPartition]):
                 self._invalid[topic] = error
 
     def end(self) -> None:
-        """The topics are no longer in use."""
+        """Give up the metadata of the topics."""
         for topic in self._topics:
             self._cluster.forget(topic, self)
         self._topics.clear()
 
     def node(self, key: TopicPartition) -> int | None:
-        """The leader."""
+        """The leader of `key`."""
         leader = self._cluster.leader(key)
         return None if leader is None else leader.node
 
     def why(self, key: TopicPartition) -> str:
-        """That it has no leader, or that no broker has reported its leader yet."""
+        """The reason why the leader is not known: the partition has none, or no broker has reported it yet."""
         if self.node(key) is not None:
             return ""
         if key.partition < self._cluster.partitions(key.topic):
@@ -249,16 +249,16 @@ class Leaders(Place[TopicPartition]):
         return f"the leader of {key} is not known yet" + ("" if silent is None else f", as {silent} has not answered Metadata")
 
     def want(self, now: float, key: TopicPartition) -> None:
-        """Request the metadata. The cluster does so by itself while it knows no leader, but not for a partition that does not exist."""
+        """Request the metadata. `Cluster` itself does so while a partition has no leader, but not for a partition that does not exist."""
         if self._cluster.partitions(key.topic):
             self._cluster.refresh(now, [key.topic])
 
     def lost(self, now: float, key: TopicPartition, node: int, reason: KafkaError) -> None:
-        """Request the metadata."""
+        """Request the metadata of the topic."""
         self._cluster.refresh(now, [key.topic])
 
     def outcome(self, now: float, key: TopicPartition) -> KafkaError | None:
-        """The error of a partition whose topic is refused, or that does not exist according to brokers for some time."""
+        """The error of a partition whose topic brokers refuse, or that brokers have denied for MISSING_SECONDS."""
         refusal = self._invalid.get(key.topic) or self._cluster.refusal(key.topic, self._asked)
         if refusal is not None:
             return refusal

@@ -1,4 +1,4 @@
-"""Questions about producers and transactions. Rule: the end of a transaction is not sent again if its answer is lost."""
+"""Describes producers and transactions, and aborts transactions. Invariant: an abort whose response is lost is not sent again."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ PATTERN_FROM: Final = 2  # the first version of ListTransactions with a pattern
 
 @attrs.frozen
 class ActiveProducer:
-    """A producer that a partition knows. Times are milliseconds since 1970.
+    """A producer in the state of a partition. Times are milliseconds since 1970.
 
-    `transaction_start` is the offset of the first record of its open transaction, None if it has none. `coordinator_epoch` is None until
-    a coordinator has ended a transaction of it in this partition; so are `last_sequence` and `last_timestamp_ms` without a record.
+    `transaction_start` is the offset of the first record of the producer's open transaction, None if it has none. `coordinator_epoch` is
+    None until a coordinator has ended a transaction of the producer in this partition. `last_sequence` and `last_timestamp_ms` are None
+    without a record.
     """
 
     producer_id: int
@@ -52,7 +53,10 @@ class ActiveProducer:
 
 @attrs.frozen
 class TransactionListing:
-    """A transactional id in a list. `state` is Kafka's name: Empty, Ongoing, PrepareCommit, CompleteAbort, …; `coordinator` is a broker."""
+    """A transactional id in a list. `state` is Kafka's name: Empty, Ongoing, PrepareCommit, CompleteAbort, …
+
+    `coordinator` is the number of a broker.
+    """
 
     transactional_id: str
     producer_id: int
@@ -62,7 +66,10 @@ class TransactionListing:
 
 @attrs.frozen
 class TransactionDescription:
-    """The state of a transactional id. `started_ms` is None without an open transaction; `partitions` are those that were written to."""
+    """The state of a transactional id. `started_ms` is None without an open transaction.
+
+    `partitions` are the partitions to which the transaction has written.
+    """
 
     transactional_id: str
     state: str
@@ -76,7 +83,10 @@ class TransactionDescription:
 
 @attrs.frozen
 class TransactionFilter:
-    """Which transactions to list. `longer_ms`: -1 for any time. `pattern` is a regular expression of RE2J, None for all ids."""
+    """A filter for lists of transactions. `longer_ms` is the least age of a transaction in milliseconds, -1 for any age.
+
+    `pattern` is a regular expression of RE2J, None for all ids.
+    """
 
     states: tuple[str, ...] = ()
     producer_ids: tuple[int, ...] = ()
@@ -85,20 +95,20 @@ class TransactionFilter:
 
 
 class DescribeProducers(Question[TopicPartition, "tuple[ActiveProducer, ...]"]):
-    """The producers that leaders know of their partitions, which are the keys."""
+    """The question about the producers that leaders know of partitions, which are the keys."""
 
     api = "DescribeProducers"
     about = "producers of {}"
     most = MOST
 
     def message(self, keys: Sequence[TopicPartition]) -> DescribeProducersRequest:
-        """About the partitions of one leader."""
+        """The request about the partitions of one leader."""
         kind = DescribeProducersRequest.Topic
         rows = [kind(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()]
         return DescribeProducersRequest(topics=rows)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, tuple[ActiveProducer, ...] | Refusal]:
-        """One row for each."""
+        """See `Question`."""
         return {
             TopicPartition(topic.name, row.partition_index): Refusal(row.error_code, row.error_message)
             if row.error_code
@@ -108,7 +118,7 @@ class DescribeProducers(Question[TopicPartition, "tuple[ActiveProducer, ...]"]):
         }
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
+        """The error, with the right that may be missing."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key.topic)
 
 
@@ -122,7 +132,7 @@ def _known(value: int) -> int | None:
 
 
 class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
-    """The transactional ids that a broker coordinates; the keys are brokers."""
+    """The question about the transactional ids that brokers coordinate; the keys are brokers."""
 
     api = "ListTransactions"
     about = "transactions of broker {}"
@@ -132,7 +142,7 @@ class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
         self._wanted = wanted
 
     def message(self, keys: Sequence[int]) -> ListTransactionsRequest:
-        """With the filters, as the broker may have very many."""
+        """The request with the filters: a broker may have very many transactions."""
         wanted = self._wanted
         return ListTransactionsRequest(
             state_filters=list(wanted.states),
@@ -142,14 +152,14 @@ class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
         )
 
     def fit(self, message: ListTransactionsRequest, version: int) -> None:
-        """Refuse what a broker would leave out of the question."""
+        """Raise UnsupportedVersion for a filter that the broker does not have."""
         if version < DURATION_FROM and message.duration_filter >= 0:
             raise UnsupportedVersion("running_longer_than needs ListTransactions v1, of Kafka 3.8; use describe_transactions")
         if version < PATTERN_FROM and message.transactional_id_pattern is not None:
             raise UnsupportedVersion("pattern needs ListTransactions v2, of Kafka 4.1; leave it out and compare the ids")
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, Any]:
-        """Its ids."""
+        """The transactional ids of the broker."""
         message, node = reply.message, keys[0]
         if message.error_code:
             return {node: Refusal(message.error_code)}
@@ -163,18 +173,18 @@ class ListTransactions(Question[int, "tuple[TransactionListing, ...]"]):
 
 
 class DescribeTransactions(Question[str, TransactionDescription]):
-    """The states of transactional ids, which are the keys. Topics that the caller may not describe are left out by brokers."""
+    """The question about the states of transactional ids, which are the keys. Brokers leave out topics that the caller may not describe."""
 
     api = "DescribeTransactions"
     about = "transactional id {}"
     resource = "transactional_id"
 
     def message(self, keys: Sequence[str]) -> DescribeTransactionsRequest:
-        """About all."""
+        """See `Question`."""
         return DescribeTransactionsRequest(transactional_ids=list(keys))
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, TransactionDescription | Refusal]:
-        """One row for each."""
+        """See `Question`."""
         return {
             row.transactional_id: Refusal(row.error_code) if row.error_code else _transaction(row, reply.node)
             for row in reply.message.transaction_states
@@ -195,7 +205,7 @@ def _transaction(row: Any, node: int) -> TransactionDescription:
 
 
 class AbortTransaction(Question[TopicPartition, bool]):
-    """Writes the end of a producer's transaction into one partition, past the coordinator."""
+    """Writes the end of a producer's transaction into one partition, without the transaction coordinator; the key is the partition."""
 
     api = "WriteTxnMarkers"
     about = "aborting a transaction in {}"
@@ -206,7 +216,10 @@ class AbortTransaction(Question[TopicPartition, bool]):
         self._producer = producer
 
     def message(self, keys: Sequence[TopicPartition]) -> WriteTxnMarkersRequest:
-        """An abort. As in Kafka's tool, 0 stands for the epoch of a coordinator that has not written to the partition before."""
+        """The request with an abort marker.
+
+        As in Kafka's tool, the coordinator epoch is 0 if no coordinator has written to the partition before.
+        """
         kind, producer = WriteTxnMarkersRequest.Marker, self._producer
         marker = kind(
             producer_id=producer.producer_id,
@@ -218,7 +231,7 @@ class AbortTransaction(Question[TopicPartition, bool]):
         return WriteTxnMarkersRequest(markers=[marker])
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True if it is written."""
+        """True if the marker is written."""
         return {
             TopicPartition(topic.name, row.partition_index): Refusal(row.error_code) if row.error_code else True
             for marker in reply.message.markers
@@ -227,5 +240,5 @@ class AbortTransaction(Question[TopicPartition, bool]):
         }
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
+        """The error, with the right that may be missing."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key.topic)

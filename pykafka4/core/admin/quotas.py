@@ -1,4 +1,4 @@
-"""Questions about client quotas. Rule: the default of users, client ids and addresses is a value of its own: neither a name nor None."""
+"""Describes and changes client quotas. Invariant: the default of users, client ids and addresses is a value of its own, no name."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from pykafka4.wire.protocol.messages_users import AlterClientQuotasRequest, Desc
 
 __all__ = ["AlterQuotas", "DescribeQuotas", "QuotaEntity", "QuotaFilter", "QuotaScope"]
 
-KINDS: Final = {"user": "user", "client_id": "client-id", "ip": "ip"}  # fields, and Kafka's names
+KINDS: Final = {"user": "user", "client_id": "client-id", "ip": "ip"}  # fields, with Kafka's names
 EXACT, DEFAULT, ANY = range(3)  # match types of DescribeClientQuotas
 
 
 class QuotaScope(enum.Enum):
-    """Other clients than one with a name."""
+    """The clients of a quota, in the place of a name."""
 
-    DEFAULT = "<default>"  # all without a quota of their own
-    ANY = "<any>"  # in filters: each one, and the default
+    DEFAULT = "<default>"  # all clients without a quota of their own
+    ANY = "<any>"  # in filters: every name, and the default
 
     def __str__(self) -> str:
         return self.value
@@ -42,9 +42,10 @@ def _checked(value: Any) -> Any:
 
 @attrs.frozen(kw_only=True)
 class QuotaEntity:
-    """Whom a quota is for: a user, a client id, both (for that client id of that user), or an IP address. None: not looked at.
+    """The clients of a quota: a user, a client id, both (the client id of that user), or an IP address. None: the field does not count.
 
-    `QuotaScope.DEFAULT` means every one without a quota of its own. Source: KIP-546, KIP-612.
+    `QuotaScope.DEFAULT` stands for all clients without a quota of their own. Raises ConfigError for another combination of fields. Source:
+    KIP-546, KIP-612.
     """
 
     user: Client = attrs.field(default=None, converter=_checked)
@@ -57,7 +58,7 @@ class QuotaEntity:
 
     @property
     def named(self) -> dict[str, Any]:
-        """The names that are given, by Kafka's names of the kinds."""
+        """The given names, by Kafka's names of their kinds."""
         return {kind: getattr(self, field) for field, kind in KINDS.items() if getattr(self, field) is not None}
 
     def __str__(self) -> str:
@@ -66,9 +67,10 @@ class QuotaEntity:
 
 @attrs.frozen(kw_only=True)
 class QuotaFilter:
-    """The quotas of a user, client id or IP address; `QuotaScope.DEFAULT`: the default; `QuotaScope.ANY`: any; None is not looked at.
+    """A filter for quotas by user, client id and IP address.
 
-    `strict`: only entities that have nothing else: with `user="alice"` not those of a client id of alice.
+    `QuotaScope.DEFAULT` stands for the default, `QuotaScope.ANY` for any name; a field that is None does not count. `strict` leaves out
+    entities with further fields: with `user="alice"` the quotas of single client ids of alice.
     """
 
     user: Client = attrs.field(default=None, converter=_checked)
@@ -78,28 +80,28 @@ class QuotaFilter:
 
 
 def _entity(rows: Iterable[Any]) -> QuotaEntity | None:
-    """The entity of a response; None for a kind that only newer brokers know."""
+    """The entity in a response; None if it has a kind that only newer brokers know."""
     fields = {kind: field for field, kind in KINDS.items()}
     named = {row.entity_type: QuotaScope.DEFAULT if row.entity_name is None else row.entity_name for row in rows}
     return QuotaEntity(**{fields[kind]: name for kind, name in named.items()}) if named.keys() <= fields.keys() else None
 
 
 class DescribeQuotas(OneAnswer[QuotaFilter, "dict[QuotaEntity, dict[str, float]]"]):
-    """The quotas that a filter finds."""
+    """The question about the quotas that filters find; the keys are filters."""
 
     api = "DescribeClientQuotas"
 
     def what(self, key: QuotaFilter) -> str:
-        """All of them."""
+        """The whole task, for messages."""
         return "quotas cannot be described"
 
     def message(self, keys: Sequence[QuotaFilter]) -> DescribeClientQuotasRequest:
-        """About one filter."""
+        """The request about one filter."""
         rows = [_component(kind, getattr(keys[0], field)) for field, kind in KINDS.items() if getattr(keys[0], field) is not None]
         return DescribeClientQuotasRequest(components=rows, strict=keys[0].strict)
 
     def answer(self, message: Any, reply: Reply) -> dict[QuotaEntity, dict[str, float]]:
-        """In order."""
+        """The quotas, in order."""
         rows = ((_entity(row.entity), row) for row in message.entries or ())
         found = {entity: {one.key: one.value for one in row.values} for entity, row in rows if entity is not None}
         return {entity: dict(sorted(found[entity].items())) for entity in sorted(found, key=str)}
@@ -114,7 +116,7 @@ def _component(kind: str, wanted: Any) -> DescribeClientQuotasRequest.Component:
 
 
 class AlterQuotas(Question[QuotaEntity, bool]):
-    """Sets and removes quotas of entities; True for each that is done."""
+    """Sets and removes quotas of entities, which are the keys. The outcome is True for an entity whose changes are done."""
 
     api = "AlterClientQuotas"
     about = "quotas of {}"
@@ -124,16 +126,16 @@ class AlterQuotas(Question[QuotaEntity, bool]):
         self._quotas, self._validate_only = quotas, validate_only
 
     def message(self, keys: Sequence[QuotaEntity]) -> AlterClientQuotasRequest:
-        """All of them."""
+        """See `Question`."""
         return AlterClientQuotasRequest(entries=[_entry(key, self._quotas[key]) for key in keys], validate_only=self._validate_only)
 
     def read(self, keys: Sequence[QuotaEntity], reply: Reply) -> Mapping[QuotaEntity, bool | Refusal]:
-        """One row for each."""
+        """See `Question`."""
         rows = ((_entity(row.entity), row) for row in reply.message.entries)
         return {key: Refusal(row.error_code, row.error_message) if row.error_code else True for key, row in rows if key is not None}
 
     def error(self, key: QuotaEntity, refusal: Refusal) -> BrokerError:
-        """With the right that is missing; that is the same for all."""
+        """The error, with the right that may be missing. A denial is the same for all entities."""
         what = "quotas cannot be changed" if error_code(refusal.code).denied else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 

@@ -1,4 +1,4 @@
-"""Deletion of records. Rule: only the leader of a partition moves the start of its log, and never back."""
+"""Deletes records before an offset. Invariant: only the leader of a partition moves the start of its log, and never back."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["DeleteRecords"]
 
 
 class DeleteRecords(OfPartitions):
-    """Deletes the records before an offset; the outcome is the first offset that is left."""
+    """Deletes the records before an offset; the keys are partitions, the outcomes their first remaining offsets."""
 
     api = "DeleteRecords"
     changes = True
     lane = Lane.FOREIGN  # the response waits for the followers
 
     def __init__(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> None:
-        """An offset of -1 is the high watermark."""
+        """The offset -1 stands for the high watermark."""
         super().__init__()
         self._offsets, self._timeout_ms = offsets, timeout_ms
 
     def message(self, keys: Sequence[TopicPartition]) -> DeleteRecordsRequest:
-        """About the partitions of one leader."""
+        """The request about the partitions of one leader."""
         kind = DeleteRecordsRequest.Topic
         topics = [
             kind(name=name, partitions=[kind.Partition(partition_index=tp.partition, offset=self._offsets[tp]) for tp in tps])
@@ -35,7 +35,7 @@ class DeleteRecords(OfPartitions):
         return DeleteRecordsRequest(topics=topics, timeout_ms=self._timeout_ms)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, int | Refusal]:
-        """The low watermark of each."""
+        """The low watermark of each partition."""
         return {
             TopicPartition(topic.name, row.partition_index): Refusal(row.error_code) if row.error_code else row.low_watermark
             for topic in reply.message.topics

@@ -1,4 +1,4 @@
-"""Questions about replicas and leaders. Rule: an error that only a broker's return can cure is not retried."""
+"""Describes and moves replicas, and elects leaders. Invariant: an error that only the return of a broker can cure is not retried."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ FACTOR_FROM: Final = 1  # the first version of AlterPartitionReassignments that 
 NOT_NEEDED: Final = BY_NAME["ELECTION_NOT_NEEDED"].code
 NOT_AVAILABLE: Final = BY_NAME["REPLICA_NOT_AVAILABLE"].code
 NONE_IN_PROGRESS: Final = BY_NAME["NO_REASSIGNMENT_IN_PROGRESS"].code
-# A leader is missing until a broker comes back, which may take hours: the caller decides whether to ask again.
+# The leader is missing until a broker comes back, which may take hours: the caller decides whether to try again.
 NO_LEADER: Final = {BY_NAME[name].code for name in ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")}
 
 
 class Replica(NamedTuple):
-    """A replica of a partition: the one at `broker`."""
+    """The replica of a partition at `broker`."""
 
     topic: str
     partition: int
@@ -63,9 +63,9 @@ class Replica(NamedTuple):
 
 @attrs.frozen
 class ReplicaSize:
-    """A replica in a log directory: its bytes, and how many records it is behind the leader's high watermark.
+    """A replica in a log directory: `size` in bytes, and `lag`, the number of records from its end to the leader's high watermark.
 
-    `is_future`: the replica is being copied into this directory, and will replace the one in another; `lag` is then behind that one.
+    `is_future`: the replica is being copied into this directory, and will replace the present replica, to which its `lag` counts.
     """
 
     size: int
@@ -75,9 +75,9 @@ class ReplicaSize:
 
 @attrs.frozen
 class LogDir:
-    """A log directory of a broker, with its replicas, or the `error` of a directory that cannot be used.
+    """A log directory of a broker, with its replicas, or with the `error` why it cannot be used.
 
-    `total_bytes` and `usable_bytes` are those of its volume, None if the broker does not tell (before Kafka 3.3).
+    `total_bytes` and `usable_bytes` describe its volume; None if the broker does not report them (before Kafka 3.3).
     """
 
     path: str
@@ -88,13 +88,13 @@ class LogDir:
 
     @property
     def size(self) -> int:
-        """The bytes of all replicas in it."""
+        """The bytes of all replicas in the directory."""
         return sum(replica.size for replica in self.replicas.values())
 
 
 @attrs.frozen
 class Reassignment:
-    """A move of replicas that is under way: all brokers with a replica, those that get one, those that will lose theirs."""
+    """A move of replicas that is under way: all brokers with a replica, brokers that get one, brokers that will lose theirs."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -102,19 +102,19 @@ class Reassignment:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The brokers with a replica in the end."""
+        """The brokers with a replica after the move."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
 
 class Election(IntEnum):
-    """Which replicas may become leaders. Source: KIP-460."""
+    """The replicas that may become leaders. Source: KIP-460."""
 
-    PREFERRED = 0  # the first one of the list
-    UNCLEAN = 1  # any, if no one in sync is up: records may be lost
+    PREFERRED = 0  # the first replica of the list
+    UNCLEAN = 1  # any replica, if none that is in sync is up: records may be lost
 
 
 class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
-    """The log directories of brokers, which are the keys. `partitions`: with these replicas alone; None: with all."""
+    """The question about the log directories of brokers, which are the keys. `partitions` limits the replicas in them; None: all."""
 
     api = "DescribeLogDirs"
     about = "log directories of broker {}"
@@ -124,7 +124,7 @@ class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
         self._partitions = partitions
 
     def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """About the partitions, of which the broker may have none."""
+        """The request about the partitions, of which a broker may have none."""
         if self._partitions is None:
             return DescribeLogDirsRequest(topics=None)
         kind = DescribeLogDirsRequest.Topic
@@ -132,7 +132,7 @@ class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
         return DescribeLogDirsRequest(topics=rows)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, tuple[LogDir, ...] | Refusal]:
-        """Its directories. Before v3 a denial is an empty list."""
+        """The directories of the broker. Before v3 a denial is an empty list."""
         if reply.message.error_code:
             return {keys[0]: Refusal(reply.message.error_code)}
         return {keys[0]: tuple(_directory(row, reply.version) for row in reply.message.results)}
@@ -150,7 +150,7 @@ def _directory(row: Any, version: int) -> LogDir:
 
 
 class OfReplica(Place[Replica]):
-    """The broker of a replica."""
+    """The place of replicas: the broker of each."""
 
     cured_by = Refresh.METADATA
 
@@ -158,24 +158,24 @@ class OfReplica(Place[Replica]):
         self._brokers = OneBroker(cluster)
 
     def outcome(self, now: float, key: Replica) -> KafkaError | None:
-        """See OneBroker."""
+        """See `OneBroker`."""
         return self._brokers.outcome(now, key.broker)
 
     def node(self, key: Replica) -> int | None:
-        """See OneBroker."""
+        """See `OneBroker`."""
         return self._brokers.node(key.broker)
 
     def want(self, now: float, key: Replica) -> None:
-        """See OneBroker."""
+        """See `OneBroker`."""
         self._brokers.want(now, key.broker)
 
     def lost(self, now: float, key: Replica, node: int, reason: KafkaError) -> None:
-        """See OneBroker."""
+        """See `OneBroker`."""
         self._brokers.lost(now, key.broker, node, reason)
 
 
 class AlterReplicaLogDirs(Question[Replica, bool]):
-    """Moves replicas to other log directories of their brokers. A broker begins to copy before it responds."""
+    """Moves replicas, which are the keys, to other log directories of their brokers. A broker begins to copy before it responds."""
 
     api = "AlterReplicaLogDirs"
     about = "moving {}"
@@ -186,7 +186,7 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         self._paths = paths
 
     def message(self, keys: Sequence[Replica]) -> AlterReplicaLogDirsRequest:
-        """The replicas of one broker, by directory."""
+        """The request about the replicas of one broker, by directory."""
         kind = AlterReplicaLogDirsRequest.Directory
         paths: dict[str, list[TopicPartition]] = {}
         for key in keys:
@@ -199,7 +199,7 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         )
 
     def read(self, keys: Sequence[Replica], reply: Reply) -> Mapping[Replica, Any]:
-        """True for each that is accepted."""
+        """True for each replica whose move is accepted."""
         codes = {
             TopicPartition(row.topic_name, one.partition_index): one.error_code for row in reply.message.results for one in row.partitions
         }
@@ -207,30 +207,30 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         return {key: self._accepted(key, code) for key, code in found.items() if code is not None}
 
     def _accepted(self, key: Replica, code: int) -> Any:
-        if code == NOT_AVAILABLE:  # it stays so until somebody moves the partition there
+        if code == NOT_AVAILABLE:  # not retried: only a move of the partition to this broker would change that
             detail = "the broker has no replica of it; one that is created later will be in that directory"
             return self.error(key, Refusal(code, detail))
         return Refusal(code) if code else True
 
     def error(self, key: Replica, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
+        """The error, with the right that may be missing."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api)
 
 
 class _OfPartitions(Question[TopicPartition, Any]):
-    """Changes of partitions by the controller."""
+    """A change of partitions by the controller; the keys are partitions."""
 
     most = MOST
     changes = True
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing. A denial is the same for all partitions."""
+        """The error, with the right that may be missing. A denial is the same for all partitions."""
         what = f"{self.api}" if BY_NAME["CLUSTER_AUTHORIZATION_FAILED"].code == refusal.code else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
 
 class AlterReassignments(_OfPartitions):
-    """Begins moves of replicas, or cancels them; the keys are partitions. True for each that is done."""
+    """Begins moves of replicas, or cancels them; the keys are partitions. The outcome is True for a move that is begun or cancelled."""
 
     api = "AlterPartitionReassignments"
     about = "reassignment of {}"
@@ -241,7 +241,7 @@ class AlterReassignments(_OfPartitions):
         self._targets, self._timeout_ms, self._may_change = targets, timeout_ms, allow_replication_factor_change
 
     def message(self, keys: Sequence[TopicPartition]) -> AlterPartitionReassignmentsRequest:
-        """The target of each, None to cancel."""
+        """The request with the target of each partition, None to cancel its move."""
         kind = AlterPartitionReassignmentsRequest.Topic
         rows = [kind(name=name, partitions=[self._row(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return AlterPartitionReassignmentsRequest(
@@ -249,7 +249,7 @@ class AlterReassignments(_OfPartitions):
         )
 
     def fit(self, message: AlterPartitionReassignmentsRequest, version: int) -> None:
-        """UnsupportedVersion if the broker cannot be kept from changing the replication factor."""
+        """Raise UnsupportedVersion if the replication factor must stay, and the broker has no field for that."""
         if version < FACTOR_FROM and not message.allow_replication_factor_change:
             raise UnsupportedVersion(
                 f"allow_replication_factor_change=False needs {self.api} v{FACTOR_FROM}, of Kafka 4.1; leave it out, and give lists of the "
@@ -263,14 +263,14 @@ class AlterReassignments(_OfPartitions):
         )
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """One row for each, unless the request is refused as a whole."""
+        """The outcome of each partition; the same error for all if the request is refused as a whole."""
         message = reply.message
         if message.error_code:
             return dict.fromkeys(keys, Refusal(message.error_code, message.error_message))
         return {tp: _done(row) for tp, row in _rows(message.responses)}
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """A move that is not in progress was cancelled by the request whose response was lost."""
+        """True for a move that is not in progress: the request whose response was lost has cancelled it."""
         return True if isinstance(found, Refusal) and found.code == NONE_IN_PROGRESS else found
 
 
@@ -285,7 +285,7 @@ def _done(row: Any) -> bool | Refusal:
 
 
 class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
-    """The moves that are under way, of some partitions or of all."""
+    """The question about the moves that are under way, of some partitions or of all."""
 
     api = "ListPartitionReassignments"
     about = "reassignments of {}"
@@ -294,7 +294,7 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
         self._partitions, self._timeout_ms = partitions, timeout_ms
 
     def message(self, keys: Sequence[str]) -> ListPartitionReassignmentsRequest:
-        """About those."""
+        """The request about the given partitions, or about all."""
         kind = ListPartitionReassignmentsRequest.Topic
         rows = None
         if self._partitions is not None:
@@ -302,7 +302,7 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
         return ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=rows)
 
     def answer(self, message: Any, reply: Reply) -> dict[TopicPartition, Reassignment]:
-        """One for each partition with a move."""
+        """The moves by partition."""
         return {
             tp: Reassignment(tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas))
             for tp, row in _rows(message.topics)
@@ -310,13 +310,13 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
 
 
 def _election(message: ElectLeadersRequest, version: int) -> None:
-    """Refuse what older brokers would do another way."""
+    """Refuse an unclean election by old brokers, whose elections are all preferred ones."""
     if version < UNCLEAN_FROM and message.election_type != Election.PREFERRED:
         raise UnsupportedVersion(f"an unclean election needs ElectLeaders v{UNCLEAN_FROM}, of Kafka 2.4: upgrade the broker")
 
 
 def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
-    """Whether each partition got a leader by this election. `tell` makes an error of a code that is not retried."""
+    """The outcome of each partition: whether it got a leader by this election. `tell` makes the error of a code that is not retried."""
     found: dict[TopicPartition, Any] = {}
     for topic in message.replica_election_results:
         for row in topic.partition_result:
@@ -330,7 +330,7 @@ def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
 
 
 class ElectLeaders(_OfPartitions):
-    """Elects leaders of partitions, which are the keys: True for one that was elected, False for one that led already."""
+    """Elects leaders of partitions, which are the keys. The outcome is True for an elected leader, False if it led already."""
 
     api = "ElectLeaders"
     about = "election of a leader of {}"
@@ -339,7 +339,7 @@ class ElectLeaders(_OfPartitions):
         self._election, self._timeout_ms = election, timeout_ms
 
     def message(self, keys: Sequence[TopicPartition]) -> ElectLeadersRequest:
-        """Of these."""
+        """See `Question`."""
         kind = ElectLeadersRequest.Topic
         rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()]
         return ElectLeadersRequest(election_type=self._election.value, topic_partitions=rows, timeout_ms=self._timeout_ms)
@@ -349,14 +349,14 @@ class ElectLeaders(_OfPartitions):
         _election(message, version)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, Any]:
-        """One for each, unless the request is refused as a whole."""
+        """The outcome of each partition; the same error for all if the request is refused as a whole."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         return _elected(reply.message, self.error)
 
 
 class ElectAllLeaders(OneAnswer[str, "dict[TopicPartition, bool | KafkaError]"]):
-    """Elects leaders of all partitions that need it; the outcomes are those of `ElectLeaders`."""
+    """Elects leaders of all partitions that need one. The only outcome is a dict with the outcomes of `ElectLeaders` by partition."""
 
     api = "ElectLeaders"
     about = "election of leaders of {}"
@@ -366,7 +366,7 @@ class ElectAllLeaders(OneAnswer[str, "dict[TopicPartition, bool | KafkaError]"])
         self._election, self._timeout_ms = election, timeout_ms
 
     def message(self, keys: Sequence[str]) -> ElectLeadersRequest:
-        """Of all."""
+        """See `Question`."""
         return ElectLeadersRequest(election_type=self._election.value, topic_partitions=None, timeout_ms=self._timeout_ms)
 
     def fit(self, message: ElectLeadersRequest, version: int) -> None:
@@ -374,7 +374,7 @@ class ElectAllLeaders(OneAnswer[str, "dict[TopicPartition, bool | KafkaError]"])
         _election(message, version)
 
     def answer(self, message: Any, reply: Reply) -> dict[TopicPartition, bool | KafkaError]:
-        """An outcome for each partition; nothing is asked again."""
+        """The outcome of each partition. No election is repeated, so each error is final."""
 
         def told(tp: TopicPartition, refusal: Refusal) -> KafkaError:
             return broker_error(refusal.code, f"election of a leader of {tp}", refusal.detail, self.api)

@@ -1,8 +1,9 @@
-"""A message of the application to one broker. Rule: a message that changes something is written once; only readers are written again.
+"""Sends a message of the application to one broker. Invariant: a message that may change something is written once.
 
-A response that refuses everything because another broker is the right one is not passed on for a reader whose broker was looked up: it is
-looked up again. A broker that the application named by its number stays the right one, so its response is passed on. So is the response to
-any other message, since a leader or coordinator may have carried the request out before it lost its place.
+A message that only reads (a reader) may be repeated. If the broker of a reader was looked up, and its response refuses everything because
+another broker is the right one, the broker is looked up again. All other responses are passed on: the response of a broker that the
+application named by its number, because that broker stays the right one; and the response to a message that may change something, because a
+leader or coordinator may have carried it out before it lost its place.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ READERS: Final = frozenset(
         "OffsetForLeaderEpoch",
         "ShareGroupDescribe",
     }
-)  # requests that change nothing, so they may be repeated
+)  # requests that change nothing, so they can be repeated
 ELSEWHERE: Final = {
     BY_NAME[name].code
     for name in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "NOT_CONTROLLER")
@@ -70,52 +71,52 @@ def _api(message: Any) -> str:
 
 
 class OneMessage(Question[Any, Any]):
-    """A message that may change something. The key is its broker, or a partition whose leader is the broker."""
+    """A message that may change something. The only key is the target: a broker, a group, or a partition."""
 
     lane = Lane.FOREIGN
     repeatable = False
 
     def __init__(self, message: Any, where: str, max_version: int | None, seconds: float) -> None:
-        """A broker may hold the response back for `seconds`, as it does with JoinGroup. `where` names the broker in messages."""
+        """`seconds`: the time for which a broker may hold the response back, as with JoinGroup. `where`: the broker's name in messages."""
         self._message, self._where, self.max_version, self.wait_s = message, where, max_version, seconds
         self.expects_reply = getattr(message, "acks", None) != 0  # Produce with acks=0 has no response
         self.api = _api(message)  # type: ignore[misc]
 
     def message(self, keys: Sequence[Any]) -> Any:
-        """As the application made it."""
+        """The message of the application, unchanged."""
         return self._message
 
     def what(self, key: Any) -> str:
-        """The message, and where it goes."""
+        """The name of the message and its broker, for errors."""
         return f"{type(self._message).__name__} to {self._where}"
 
     def read(self, keys: Sequence[Any], reply: Reply) -> Mapping[Any, Any]:
-        """The response as it is."""
+        """The response, unchanged."""
         return dict.fromkeys(keys, reply.message)
 
     def misplaced(self, found: Any) -> KafkaError | None:
-        """The error of a response that refuses everything."""
+        """The error of a response that refuses everything, because another broker is the right one."""
         code = refused(found, ELSEWHERE)
         return None if code is None else broker_error(code, self.api)
 
 
 class OneReader(OneMessage):
-    """A message that changes nothing."""
+    """A message that changes nothing, for a broker that the application named by its number."""
 
     repeatable = True
 
 
 class FollowingReader(OneReader):
-    """The same for a broker that is looked up: a leader, a coordinator, the controller or any."""
+    """A message that changes nothing, for a broker that is looked up: a leader, a coordinator, the controller or any broker."""
 
     def read(self, keys: Sequence[Any], reply: Reply) -> Mapping[Any, Any]:
-        """The response, unless it refuses everything because of the broker that was asked."""
+        """The response; its error code if it refuses everything because another broker is the right one."""
         code = refused(reply.message, ELSEWHERE | LATER)
         return dict.fromkeys(keys, reply.message if code is None else Refusal(code))
 
 
 def refused(response: Any, codes: set[int]) -> int | None:
-    """The code with which `response` refuses the whole request, if it is one of `codes`: its own, or that of all its items."""
+    """The code of `codes` with which `response` refuses the whole request: its own error code, or the codes of all its items."""
     if response is None:
         return None
     found = {own} if (own := getattr(response, "error_code", 0)) else set(_codes(response))
@@ -134,7 +135,7 @@ def _codes(part: Any) -> Iterator[int]:
 
 
 class OneBroker(Place[int]):
-    """The broker whose number is the key. An error if the cluster has none of that number."""
+    """The place of one key that is the number of a broker. A broker that the cluster does not have is an error."""
 
     cured_by = Refresh.METADATA
 
@@ -143,7 +144,7 @@ class OneBroker(Place[int]):
         self._absent_since: float | None = None
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
-        """An error if brokers name others for some time."""
+        """An error if the metadata lacks the broker for MISSING_SECONDS."""
         brokers = self._cluster.brokers
         if not brokers or key in brokers:
             self._absent_since = None
@@ -155,7 +156,7 @@ class OneBroker(Place[int]):
         return KafkaError(f"the cluster has no broker {key}; its brokers are {listed(sorted(brokers))}")
 
     def node(self, key: int) -> int | None:
-        """The broker, once it is in the metadata."""
+        """The broker, once the metadata has it."""
         return key if key in self._cluster.brokers else None
 
     def want(self, now: float, key: int) -> None:
@@ -163,27 +164,27 @@ class OneBroker(Place[int]):
         self._cluster.refresh(now)
 
     def lost(self, now: float, key: int, node: int, reason: KafkaError) -> None:
-        """It may have left the cluster."""
+        """Request the metadata: the broker may have left the cluster."""
         self._cluster.refresh(now)
 
 
 def controller_of(cluster: Cluster) -> int:
-    """The broker that stands for the controller; CONTROLLER, which has no connections of its own, while no broker has named one."""
+    """The broker that stands for the controller; CONTROLLER while the metadata names none. CONTROLLER has no lanes of its own."""
     return CONTROLLER if cluster.controller is None or cluster.controller not in cluster.brokers else cluster.controller
 
 
 class Controller(Place[Any]):
-    """The controller, or the broker that stands for it: brokers since 3.3 pass requests on."""
+    """The place of any keys: the controller, or the broker that stands for it, as brokers since 3.3 pass requests on."""
 
     cured_by = Refresh.METADATA
     role = ", which stands for the controller"
-    lane = Lane.FOREIGN  # a broker answers nothing else on a connection while the controller is silent
+    lane = Lane.FOREIGN  # while the controller is silent, a broker answers no other request on the connection
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def node(self, key: Any) -> int:
-        """As the metadata says, otherwise any broker."""
+        """The broker that the metadata names, otherwise CONTROLLER."""
         return controller_of(self._cluster)
 
     def lost(self, now: float, key: Any, node: int, reason: KafkaError) -> None:

@@ -1,4 +1,4 @@
-"""Start offsets of share groups (KIP-932). Rule: they are changed only while a group has no members; its coordinator checks."""
+"""Describes, sets and deletes start offsets of share groups (KIP-932). Invariant: coordinators refuse changes while a group has members."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["AlterShareOffsets", "DeleteShareOffsets", "DescribeShareOffsets", "S
 
 @attrs.frozen
 class ShareGroupOffset:
-    """Where a share group stands in a partition.
+    """The progress of a share group in a partition.
 
-    `offset`: all records before it are done; None if there is none yet. `lag`: the records from there to the end that are not done; None
-    before Kafka 4.2. With an `error` both are None.
+    All records before `offset` are done; None if there is no offset yet. `lag` is the number of records from there to the end that are not
+    done; None before Kafka 4.2. With an `error` both are None.
     """
 
     partition: TopicPartition
@@ -37,19 +37,19 @@ class ShareGroupOffset:
 
 
 class DescribeShareOffsets(Question[str, "dict[TopicPartition, ShareGroupOffset]"]):
-    """The start offsets of all partitions of share groups, which are the keys."""
+    """The question about the start offsets of share groups, which are the keys."""
 
     api = "DescribeShareGroupOffsets"
     about = "share group {}"
     resource = "group"
 
     def message(self, keys: Sequence[str]) -> DescribeShareGroupOffsetsRequest:
-        """About all."""
+        """See `Question`."""
         kind = DescribeShareGroupOffsetsRequest.Group
         return DescribeShareGroupOffsetsRequest(groups=[kind(group_id=key, topics=None) for key in keys])
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, dict[TopicPartition, ShareGroupOffset] | Refusal]:
-        """The partitions of each."""
+        """The partitions of each group, with their offsets."""
         return {
             group.group_id: Refusal(group.error_code, group.error_message)
             if group.error_code
@@ -82,7 +82,7 @@ class AlterShareOffsets(OfPartitions):
         self._offsets = offsets
 
     def message(self, keys: Sequence[TopicPartition]) -> AlterShareGroupOffsetsRequest:
-        """Of all."""
+        """See `Question`."""
         kind = AlterShareGroupOffsetsRequest.Topic
         topics = [
             kind(topic_name=name, partitions=[kind.Partition(partition_index=tp.partition, start_offset=self._offsets[tp]) for tp in tps])
@@ -91,7 +91,7 @@ class AlterShareOffsets(OfPartitions):
         return AlterShareGroupOffsetsRequest(group_id=self._group, topics=topics)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, bool | Refusal]:
-        """True for each that is set."""
+        """True for each partition whose offset is set."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code, reply.message.error_message))
         return {
@@ -111,20 +111,20 @@ class DeleteShareOffsets(Question[str, bool]):
         self._group = group
 
     def message(self, keys: Sequence[str]) -> DeleteShareGroupOffsetsRequest:
-        """Of all."""
+        """See `Question`."""
         kind = DeleteShareGroupOffsetsRequest.Topic
         return DeleteShareGroupOffsetsRequest(group_id=self._group, topics=[kind(topic_name=key) for key in keys])
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, bool | Refusal]:
-        """True for each that is deleted."""
+        """True for each topic whose offsets are deleted."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code, reply.message.error_message))
         return {row.topic_name: Refusal(row.error_code, row.error_message) if row.error_code else True for row in reply.message.responses}
 
     def what(self, key: str) -> str:
-        """The group, and the topic."""
+        """The group and the topic, for messages."""
         return f"share group {self._group}, topic {key}"
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right that may be missing."""
+        """The error, with the right that may be missing."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key, group=self._group)

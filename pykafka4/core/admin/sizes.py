@@ -1,4 +1,4 @@
-"""The question about the sizes of logs. Rule: a folder that a broker cannot read has no sizes; the question does not fail."""
+"""Measures the sizes of logs. Invariant: a log directory that a broker cannot read has no sizes, and the question does not fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DescribeSizes"]
 
 
 class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
-    """The bytes of the replicas that a broker has; the keys are brokers."""
+    """The question about the bytes of replicas at brokers, which are the keys."""
 
     api = "DescribeLogDirs"
     about = "sizes of logs at broker {}"
@@ -24,13 +24,13 @@ class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
         self._partitions = partitions
 
     def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """About the partitions, wherever their leaders are."""
+        """The request about all partitions, whichever replicas the broker has."""
         kind = DescribeLogDirsRequest.Topic
         rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
         return DescribeLogDirsRequest(topics=rows)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, dict[TopicPartition, int] | Refusal]:
-        """The size of each replica; a folder that cannot be read has none."""
+        """The bytes of each replica at the broker. Replicas that are being copied into another directory do not count."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         rows = ((topic.name, row) for result in reply.message.results for topic in result.topics for row in topic.partitions)

@@ -1,6 +1,6 @@
-"""Stateless calls of a client: offsets, fetches, commits and single messages. Rule: each item of a call has its own outcome.
+"""Makes the stateless calls of a client: offsets, fetches, commits, single messages. Invariant: each item of a call has its own outcome.
 
-Each function returns a `Begin`, whose `done` gets a dict of values with an `error` of their own.
+Each function returns a `Begin`, whose `done` gets a dict of values. A value has a field `error`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Done = Callable[[dict[Any, Any]], None]
 
 
 def listed(timestamps: Mapping[TopicPartition, int], isolation: int) -> Begin:
-    """A `ListedOffset` for each partition."""
+    """The call for a `ListedOffset` of each partition."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call, timeout_ms = Call(machine, now, seconds, done), int(machine.config.request_timeout_ms)
@@ -45,14 +45,14 @@ def listed(timestamps: Mapping[TopicPartition, int], isolation: int) -> Begin:
 
 
 def fetched(wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> Begin:
-    """A `FetchedPartition` for each partition."""
+    """The call for a `FetchedPartition` of each partition."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         def decode(found: dict[TopicPartition, Undecoded | KafkaError]) -> None:
             machine.start(Job(partial(decode_all, wanted, limits.max_decompressed, found), decoded))
 
         def decoded(now: float, found: dict[TopicPartition, FetchedPartition] | Exception) -> None:
-            if isinstance(found, Exception):  # a bug
+            if isinstance(found, Exception):  # a bug in this client: each partition gets it as its error
                 error = KafkaError(f"decoding failed: {type(found).__name__}: {found}")
                 error.__cause__ = found
                 found = {tp: FetchedPartition(tp, one.offset, error=error) for tp, one in wanted.items()}
@@ -64,7 +64,7 @@ def fetched(wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> Beg
 
 
 def found_coordinator(group: str) -> Begin:
-    """The `GroupCoordinator` of `group`, the only key, or its error."""
+    """The call for the `GroupCoordinator` of `group`, the only key, or its error."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         return machine.begin(now, FindCoordinators(), machine.anyone(), [group], seconds, done)
@@ -73,7 +73,7 @@ def found_coordinator(group: str) -> Begin:
 
 
 def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) -> Begin:
-    """A `CommittedOffset` for each of `partitions`. `stable`: as for `calls.committed`."""
+    """The call for a `CommittedOffset` of each of `partitions`. `stable` has the meaning of `calls.committed`."""
     # Imported here and below: bounded reads need no messages about groups.
     from pykafka4.core.admin.committed import FetchOffsetsOfPartitions
 
@@ -89,13 +89,13 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
 
 
 def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
-    """A `CommitResult` for each partition; GroupNotEmpty, with the members, where these alone may commit."""
+    """The call for a commit, with a `CommitResult` of each partition; GroupNotEmpty, with the members, if only they may commit."""
     from pykafka4.core.admin.calls import describing, is_occupied
     from pykafka4.core.admin.committed import CommitOffsets
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
-        refused: dict[TopicPartition, KafkaError] = {}  # until the members are known
+        refused: dict[TopicPartition, KafkaError] = {}  # errors that wait for the description of the group
         reason: list[GroupDescription | KafkaError] = []
 
         def refuse(tp: TopicPartition, error: KafkaError) -> None:
@@ -119,7 +119,7 @@ def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) 
                 refuse(tp, found)
             else:
                 refused[tp] = found
-                describe([group])  # once: a key that is asked about is not added again
+                describe([group])  # one request: a key that the question has is not added again
 
         return call.begin(offsets, call.question(CommitOffsets(group, offsets), OfGroup(machine.coordinators, group), settled))
 
@@ -127,7 +127,7 @@ def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) 
 
 
 def sent(message: Any, target: object, where: str, max_version: int | None) -> Begin:
-    """The response to `message`, or its error; the only key is anything. `target` is a node, ANY, CONTROLLER, a group or a partition."""
+    """The call for the response to `message`, or its error. The only key is `target`: a node, ANY, CONTROLLER, a group or a partition."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         place = _place(machine, target)

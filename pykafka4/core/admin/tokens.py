@@ -1,4 +1,4 @@
-"""Questions about delegation tokens. Rule: the secret of a token is in no `repr` and no message."""
+"""Creates, describes, renews and expires delegation tokens. Invariant: the secret of a token is in no `repr` and no message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["TOKEN", "CreateToken", "DelegationToken", "DescribeTokens", "ExpireT
 
 V = TypeVar("V")
 TOKEN: Final = "token"  # the only key of questions about tokens
-OWNER_FROM: Final = 3  # the first version with an owner, and with who asked for the token
+OWNER_FROM: Final = 3  # the first version of the requests with an owner, and with the requester of a token
 HINTS: Final = {
     "DELEGATION_TOKEN_AUTH_DISABLED": "set delegation.token.secret.key, the same on all brokers and controllers",
     "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": "log in over SASL, or with a client's certificate, and not with a delegation token itself",
@@ -38,9 +38,9 @@ NOT_FOUND: Final = BY_NAME["DELEGATION_TOKEN_NOT_FOUND"].code
 
 @attrs.frozen
 class DelegationToken(Secret):
-    """A delegation token. Times are milliseconds since 1970; `max_ms` is how far it can be renewed.
+    """A delegation token. Times are milliseconds since 1970; renewals can extend its life to `max_ms`.
 
-    A client logs in with it by SCRAM: `token_id` is the user name, `password` the password. `requester` is None before Kafka 3.3.
+    A client logs in with the token by SCRAM: `token_id` is the user name, `password` the password. `requester` is None before Kafka 3.3.
     `hmac` is the secret. Source: KIP-48, KIP-373.
     """
 
@@ -55,26 +55,26 @@ class DelegationToken(Secret):
 
     @property
     def password(self) -> str:
-        """The secret as SCRAM takes it."""
+        """The secret in the form that SCRAM takes as a password."""
         return binascii.b2a_base64(self.hmac, newline=False).decode()
 
 
 class OfToken(OneAnswer[str, V], Generic[V]):
-    """About one token, or all; the only key is TOKEN."""
+    """A question about one token, or about all; the only key is TOKEN."""
 
     task: ClassVar[str]
 
     def what(self, key: str) -> str:
-        """Without the secret."""
+        """The task, for messages: the secret must not be in them."""
         return self.task
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the way out."""
+        """The error, with the way out."""
         return broker_error(refusal.code, self.task, HINTS.get(error_code(refusal.code).name, refusal.detail), self.api)
 
 
 class CreateToken(OfToken[DelegationToken]):
-    """Creates a token. Not repeated: there would be two."""
+    """Creates a token. The request is not repeated: a second one would create a second token."""
 
     api = "CreateDelegationToken"
     task = "a delegation token cannot be created"
@@ -85,7 +85,7 @@ class CreateToken(OfToken[DelegationToken]):
         self._owner, self._renewers, self._lifetime_ms = owner, renewers, lifetime_ms
 
     def message(self, keys: Sequence[str]) -> CreateDelegationTokenRequest:
-        """For the owner."""
+        """The request for a token of the owner."""
         kind, name = (None, None) if self._owner is None else self._owner.split(":", 1)
         rows = [CreateDelegationTokenRequest.Renewer(**_principal_fields(one)) for one in self._renewers]
         return CreateDelegationTokenRequest(
@@ -93,7 +93,7 @@ class CreateToken(OfToken[DelegationToken]):
         )
 
     def fit(self, message: CreateDelegationTokenRequest, version: int) -> None:
-        """UnsupportedVersion for another owner with brokers that know only the caller."""
+        """Raise UnsupportedVersion for another owner than the caller, if the broker has no field for owners."""
         if version < OWNER_FROM and self._owner is not None:
             raise UnsupportedVersion(
                 f"a token for another owner needs CreateDelegationToken v{OWNER_FROM}, of Kafka 3.3; leave owner out and log in as it"
@@ -107,7 +107,7 @@ class CreateToken(OfToken[DelegationToken]):
         return DelegationToken(message.token_id, owner, requester, tuple(self._renewers), *times, message.hmac)
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right to the owner, if it is missing."""
+        """The error; a denial with the missing right to the owner."""
         row = error_code(refusal.code)
         if not row.denied or self._owner is None:
             return super().error(key, refusal)
@@ -126,7 +126,7 @@ def _requester(row: Any, version: int) -> str | None:
 
 
 class DescribeTokens(OfToken["tuple[DelegationToken, ...]"]):
-    """The tokens of owners that the caller may see."""
+    """The question about the tokens of some owners, or of all, that the caller may see."""
 
     api = "DescribeDelegationToken"
     task = "delegation tokens cannot be described"
@@ -135,13 +135,13 @@ class DescribeTokens(OfToken["tuple[DelegationToken, ...]"]):
         self._owners = owners
 
     def message(self, keys: Sequence[str]) -> DescribeDelegationTokenRequest:
-        """Of some owners, or of all."""
+        """The request about the tokens of some owners, or of all."""
         owner = DescribeDelegationTokenRequest.Owner
         rows = None if self._owners is None else [owner(**_principal_fields(one)) for one in self._owners]
         return DescribeDelegationTokenRequest(owners=rows)
 
     def answer(self, message: Any, reply: Reply) -> tuple[DelegationToken, ...]:
-        """In order."""
+        """The tokens by owner, oldest first."""
         return tuple(
             sorted((_token(row, reply.version) for row in message.tokens), key=lambda one: (one.owner, one.issued_ms, one.token_id))
         )
@@ -155,7 +155,7 @@ def _token(row: Any, version: int) -> DelegationToken:
 
 
 class RenewToken(OfToken["int | None"]):
-    """Puts the end of a token off; when it ends now."""
+    """Renews a token. The outcome is its new expiry."""
 
     api = "RenewDelegationToken"
     task = "the delegation token cannot be renewed"
@@ -165,24 +165,24 @@ class RenewToken(OfToken["int | None"]):
         self._hmac, self._period_ms = hmac, period_ms
 
     def message(self, keys: Sequence[str]) -> Any:
-        """With the secret."""
+        """The request, which has the secret."""
         return RenewDelegationTokenRequest(hmac=self._hmac, renew_period_ms=self._period_ms)
 
     def answer(self, message: Any, reply: Reply) -> int:
-        """Milliseconds since 1970."""
+        """The expiry of the token, in milliseconds since 1970."""
         return int(message.expiry_timestamp_ms)
 
 
 class ExpireToken(RenewToken):
-    """Sets when a token ends, or ends it now."""
+    """Changes the expiry of a token, or expires it now. The outcome is the expiry; None if it is not known."""
 
     api = "ExpireDelegationToken"
     task = "the delegation token cannot be expired"
 
     def message(self, keys: Sequence[str]) -> Any:
-        """With the secret."""
+        """The request, which has the secret."""
         return ExpireDelegationTokenRequest(hmac=self._hmac, expiry_time_period_ms=self._period_ms)
 
     def repeated(self, found: int | Refusal | None) -> int | Refusal | None:
-        """A token that is not there was ended by the request whose response was lost; when is not known."""
+        """None for a token that does not exist: the request whose response was lost has expired it, at a time that is not known."""
         return None if isinstance(found, Refusal) and found.code == NOT_FOUND else found

@@ -1,4 +1,4 @@
-"""Looks at topics: lists, descriptions, and which brokers know of a change. Rule: no topic is created by asking."""
+"""Lists and describes topics, and checks that brokers know of changes. Invariant: no request of this module creates a topic."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 ALL_TOPICS: Final = "topics"
-PAGE: Final = 2_000  # partitions in a response; brokers have a limit of their own, which is the same by default
+PAGE: Final = 2_000  # most partitions in a response; by default the brokers' own limit is the same
 IDS_FROM: Final = 12  # the first version of Metadata that looks topics up by id
 RIGHTS_FROM: Final = 8  # the first version of Metadata with authorized operations
 NOT_YET: Final = BY_NAME["LEADER_NOT_AVAILABLE"].code
-# Kafka's names of operations, at the numbers of their bits (org.apache.kafka.common.acl.AclOperation).
+# Kafka's names of operations, each at the index of its bit (org.apache.kafka.common.acl.AclOperation).
 OPERATIONS: Final = (
     *("UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS"),
     *("ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT"),
@@ -45,13 +45,13 @@ OPERATIONS: Final = (
 
 
 def operations(bits: int) -> frozenset[str] | None:
-    """The names of authorized operations; None if the broker does not tell."""
+    """The names of authorized operations; None if the broker does not report them."""
     return None if bits == MIN_INT32 else frozenset(name for number, name in enumerate(OPERATIONS) if bits & 1 << number)
 
 
 @attrs.frozen
 class TopicListing:
-    """A topic in a list. `topic_id` is None before Kafka 2.8. `replication_factor` is that of the partition with the most replicas."""
+    """A topic in a list. `topic_id` is None before Kafka 2.8. `replication_factor` is the largest number of replicas of a partition."""
 
     name: str
     topic_id: UUID | None
@@ -62,10 +62,10 @@ class TopicListing:
 
 @attrs.frozen
 class PartitionDescription:
-    """A partition and its replicas, as numbers of brokers.
+    """A partition and its replicas, given as numbers of brokers.
 
     `leader` is None while there is none. `leader_epoch` is None before Kafka 2.1. `eligible_leader_replicas` and `last_known_elr` are None
-    where brokers have no such replicas (KIP-966, Kafka 4.0).
+    if the brokers do not have such replicas (KIP-966, Kafka 4.0).
     """
 
     partition: int
@@ -80,7 +80,10 @@ class PartitionDescription:
 
 @attrs.frozen
 class TopicDescription:
-    """A topic and its partitions, in order. `authorized_operations`: what this user may do (`READ`, `WRITE`, …), None if it is not told."""
+    """A topic and its partitions, in order.
+
+    `authorized_operations` are the operations that this user may carry out (`READ`, `WRITE`, …); None if the broker does not report them.
+    """
 
     name: str
     topic_id: UUID | None
@@ -90,22 +93,22 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """The replicas of the partition that has the most."""
+        """The largest number of replicas of a partition."""
         return max((len(row.replicas) for row in self.partitions), default=0)
 
 
 class ListTopics(Question[str, "dict[str, TopicListing]"]):
-    """All topics that this user may describe; the only key is ALL_TOPICS."""
+    """The question about all topics that this user may describe; the only key is ALL_TOPICS."""
 
     api = "Metadata"
     about = "listing {}"
 
     def message(self, keys: Sequence[str]) -> MetadataRequest:
-        """About all."""
+        """See `Question`."""
         return MetadataRequest(topics=None, allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, dict[str, TopicListing] | Refusal]:
-        """A row for each topic, in order."""
+        """The topics, in the order of their names."""
         if getattr(reply.message, "error_code", 0):
             return {keys[0]: Refusal(reply.message.error_code)}
         rows = sorted((row for row in reply.message.topics if row.name), key=lambda row: row.name)
@@ -118,25 +121,25 @@ def _listing(row: Any) -> TopicListing:
 
 
 class DescribePages(Question[str, TopicDescription]):
-    """Partitions of a topic with their eligible leaders, in pages (KIP-966); the keys are names."""
+    """The question about partitions of topics with their eligible leaders, in pages (KIP-966); the keys are names of topics."""
 
     api = "DescribeTopicPartitions"
     about = "topic {}"
     resource = "topic"
-    most = 1  # a page of several topics ends within one of them
+    most = 1  # a page of several topics would end within one of them
 
     def __init__(self) -> None:
-        self._pages: dict[str, list[PartitionDescription]] = {}  # of topics that go on
+        self._pages: dict[str, list[PartitionDescription]] = {}  # the partitions so far, of topics with further pages
 
     def message(self, keys: Sequence[str]) -> DescribeTopicPartitionsRequest:
-        """The next page."""
+        """The request for the next page of the topic."""
         kind, name = DescribeTopicPartitionsRequest, keys[0]
         before = self._pages.get(name)
         cursor = kind.Cursor(topic_name=name, partition_index=len(before)) if before else None
         return kind(topics=[kind.Topic(name=name)], response_partition_limit=PAGE, cursor=cursor)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, TopicDescription | Refusal]:
-        """The topic, if this was its last page."""
+        """The topic after its last page; AGAIN after another page."""
         (row,) = [row for row in reply.message.topics if row.name in keys] or [None]
         if row is None:
             return {}
@@ -148,30 +151,30 @@ class DescribePages(Question[str, TopicDescription]):
         pages += new
         if reply.message.next_cursor is None:
             return {keys[0]: _description(row, self._pages.pop(keys[0]))}
-        return {keys[0]: AGAIN} if new else {}  # nothing new: the response to a request that was sent twice
+        return {keys[0]: AGAIN} if new else {}  # a page without new partitions is a second response to a request that was sent twice
 
 
 class DescribeTopics(Question["str | UUID", TopicDescription]):
-    """Partitions of topics without eligible leaders; the keys are names or ids."""
+    """The question about partitions of topics, without eligible leaders; the keys are names or ids of topics."""
 
     api = "Metadata"
     about = "topic {}"
     resource = "topic"
 
     def message(self, keys: Sequence[str | UUID]) -> MetadataRequest:
-        """About all."""
+        """See `Question`."""
         kind = MetadataRequest.Topic
         rows = [kind(name=key) if isinstance(key, str) else kind(topic_id=key, name=None) for key in keys]
         return MetadataRequest(topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
 
     def fit(self, message: MetadataRequest, version: int) -> None:
-        """Without authorized operations for brokers that do not know them; UnsupportedVersion if ids are too new for it."""
+        """Request no authorized operations from brokers that lack them. Raise UnsupportedVersion for ids, if brokers look up only names."""
         if version < IDS_FROM and any(row.name is None for row in message.topics or ()):
             raise UnsupportedVersion(f"a topic's id as its name needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
         message.include_topic_authorized_operations = version >= RIGHTS_FROM
 
     def read(self, keys: Sequence[str | UUID], reply: Reply) -> Mapping[str | UUID, TopicDescription | Refusal]:
-        """One row for each."""
+        """See `Question`."""
         return {
             row.topic_id if row.topic_id in keys else row.name or "": Refusal(row.error_code)
             if row.error_code
@@ -201,13 +204,13 @@ def _partition(row: Any) -> PartitionDescription:
 
 @attrs.frozen
 class Change:
-    """The partitions of a topic after a change; 0: the topic with this id is gone."""
+    """A change of a topic: the number of its partitions afterwards. 0: the topic with this id is deleted."""
 
     partitions: int
     topic_id: UUID | None = None
 
     def is_in(self, row: Any) -> bool:
-        """Whether the metadata of a broker shows it."""
+        """Whether the metadata of a broker shows the change, in its `row` of the topic."""
         if not self.partitions:
             return row.error_code in GONE or (self.topic_id is not None and row.topic_id != self.topic_id)
         led = sum(part.leader_id >= 0 for part in row.partitions)
@@ -215,7 +218,7 @@ class Change:
 
 
 class KnowChanges(Question[int, bool]):
-    """Whether brokers, which are the keys, know of changes of topics: asked until they do."""
+    """The question whether brokers, which are the keys, know of changes of topics. It is repeated until they do."""
 
     api = "Metadata"
     about = "broker {}"
@@ -225,23 +228,23 @@ class KnowChanges(Question[int, bool]):
         self._changes = changes
 
     def message(self, keys: Sequence[int]) -> MetadataRequest:
-        """About all topics."""
+        """The request about all changed topics."""
         return MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in self._changes], allow_auto_topic_creation=False)
 
     def read(self, keys: Sequence[int], reply: Reply) -> Mapping[int, bool | Refusal]:
-        """True, or the topics whose change is not there yet."""
+        """True, or the topics whose changes the broker does not know yet."""
         rows = {row.name: row for row in reply.message.topics}
         late = [name for name, change in self._changes.items() if name not in rows or not change.is_in(rows[name])]
         return {keys[0]: Refusal(NOT_YET, listed(late)) if late else True}
 
     def error(self, key: int, refusal: Refusal) -> KafkaError:
-        """The broker, and the topics."""
+        """The error, with the broker and the topics."""
         return KafkaError(f"broker {key} does not know the topic yet: {refusal.detail}")
 
 
 class LiveBrokers(Brokers):
-    """Brokers, as long as they are in the cluster."""
+    """The place of brokers that may leave the cluster meanwhile."""
 
     def outcome(self, now: float, key: int) -> Any:
-        """A broker that has left need not know of anything."""
+        """True for a broker that has left the cluster: it need not know of changes."""
         return None if key in self._cluster.brokers else True

@@ -1,4 +1,7 @@
-"""Changes of topics: creation, deletion, more partitions. Rule: what a lost request may have changed is looked at before it counts."""
+"""Creates and deletes topics, and adds partitions.
+
+Invariant: a repeated change that is refused as done already (`Repeated`) counts only after a look at the topic.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,16 @@ __all__ = [
 EXISTS: Final = BY_NAME["TOPIC_ALREADY_EXISTS"].code
 BAD_COUNT: Final = BY_NAME["INVALID_PARTITIONS"].code
 GONE: Final = (BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code)
-DEFAULTS_FROM: Final = 4  # the first version of CreateTopics that takes -1 for the brokers' defaults
+DEFAULTS_FROM: Final = 4  # the first version of CreateTopics in which -1 stands for the brokers' default
 IDS_FROM: Final = 6  # the first version of DeleteTopics with topic ids
 
 
 @attrs.frozen
 class NewTopic:
-    """A topic to be created. -1: the broker's default. `assignments`: the brokers of each partition, the leader first, in place of both."""
+    """A topic to be created. -1 stands for the brokers' default.
+
+    `assignments` has the brokers of each partition, the leader first, in place of both numbers.
+    """
 
     partitions: int = -1
     replication_factor: int = -1
@@ -47,7 +53,7 @@ class NewTopic:
 
 @attrs.frozen
 class NewPartitions:
-    """The number of partitions that a topic is to have, the present ones included. `assignments`: the brokers of each new one, in order."""
+    """The number of partitions that a topic is to have, with the present ones. `assignments` has the brokers of each new partition."""
 
     total: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -55,7 +61,7 @@ class NewPartitions:
 
 @attrs.frozen
 class CreatedTopic:
-    """A topic that was created. `topic_id` is None before Kafka 2.8; -1: the broker does not tell (before 2.4)."""
+    """A topic that was created. `topic_id` is None before Kafka 2.8. The numbers are -1 if the broker does not report them (before 2.4)."""
 
     name: str
     topic_id: UUID | None
@@ -65,7 +71,7 @@ class CreatedTopic:
 
 @attrs.frozen
 class DeletedTopic:
-    """A topic that was deleted; None is not known."""
+    """A topic that was deleted. None: the broker does not report the name, or the id."""
 
     name: str | None
     topic_id: UUID | None
@@ -73,7 +79,7 @@ class DeletedTopic:
 
 @attrs.frozen
 class Repeated:
-    """A request whose response was lost is refused when it is repeated, as if it had been carried out the first time."""
+    """The outcome of a repeated request that is refused because the change is done: maybe by the first request, whose response was lost."""
 
     refusal: Refusal
 
@@ -83,7 +89,7 @@ class OfController(Question[str, "CreatedTopic | Repeated"]):
 
     resource = "topic"
     changes = True
-    missing_s = 0.0  # the controller knows best
+    missing_s = 0.0  # a topic that the controller does not know does not exist: brokers learn of topics from it
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
@@ -100,12 +106,12 @@ class CreateTopics(OfController):
         self._topics, self._validate_only = topics, validate_only
 
     def message(self, keys: Sequence[str]) -> CreateTopicsRequest:
-        """All of them."""
+        """See `Question`."""
         rows = [_row(name, self._topics[name]) for name in keys]
         return CreateTopicsRequest(topics=rows, timeout_ms=self._timeout_ms, validate_only=self._validate_only)
 
     def fit(self, message: CreateTopicsRequest, version: int) -> None:
-        """UnsupportedVersion if a topic is to have the brokers' defaults, which old brokers refuse as invalid numbers."""
+        """Raise UnsupportedVersion for the brokers' defaults, which old brokers refuse as invalid numbers."""
         usual = (row.name for row in message.topics if not row.assignments and -1 in (row.num_partitions, row.replication_factor))
         if version < DEFAULTS_FROM and (name := next(usual, None)) is not None:
             raise UnsupportedVersion(
@@ -114,7 +120,7 @@ class CreateTopics(OfController):
             )
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, CreatedTopic | Refusal]:
-        """One row for each."""
+        """See `Question`."""
         return {
             row.name: Refusal(row.error_code, row.error_message)
             if row.error_code
@@ -123,7 +129,7 @@ class CreateTopics(OfController):
         }
 
     def repeated(self, found: CreatedTopic | Repeated | Refusal) -> CreatedTopic | Repeated | Refusal:
-        """A topic that exists now: by the request whose response was lost, or by somebody else's."""
+        """`Repeated` for a topic that exists: the request whose response was lost has created it, or another client has."""
         return Repeated(found) if isinstance(found, Refusal) and found.code == EXISTS else found
 
 
@@ -150,12 +156,12 @@ class CreatePartitions(OfController):
         self._topics, self._validate_only = topics, validate_only
 
     def message(self, keys: Sequence[str]) -> CreatePartitionsRequest:
-        """All of them."""
+        """See `Question`."""
         rows = [_growth(name, self._topics[name]) for name in keys]
         return CreatePartitionsRequest(topics=rows, timeout_ms=self._timeout_ms, validate_only=self._validate_only)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, CreatedTopic | Refusal]:
-        """One row for each."""
+        """See `Question`."""
         return {
             row.name: Refusal(row.error_code, row.error_message)
             if row.error_code
@@ -165,7 +171,7 @@ class CreatePartitions(OfController):
         }
 
     def repeated(self, found: CreatedTopic | Repeated | Refusal) -> CreatedTopic | Repeated | Refusal:
-        """The topic may have the partitions now."""
+        """`Repeated` for an invalid number of partitions: the topic may have this number already."""
         return Repeated(found) if isinstance(found, Refusal) and found.code == BAD_COUNT else found
 
 
@@ -188,20 +194,20 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
         self._timeout_ms = timeout_ms
 
     def message(self, keys: Sequence[str | UUID]) -> DeleteTopicsRequest:
-        """All of them."""
+        """See `Question`."""
         kind = DeleteTopicsRequest.Topic
         rows = [kind(name=key) if isinstance(key, str) else kind(topic_id=key) for key in keys]
         return DeleteTopicsRequest(topics=rows, timeout_ms=self._timeout_ms)
 
     def fit(self, message: DeleteTopicsRequest, version: int) -> None:
-        """Names alone for brokers that know no ids; UnsupportedVersion if there are ids."""
+        """Use the field with names alone for brokers that know no ids. Raise UnsupportedVersion for an id."""
         if version < IDS_FROM:
             if any(row.name is None for row in message.topics):
                 raise UnsupportedVersion(f"deleting a topic by its id needs DeleteTopics v{IDS_FROM}, of Kafka 2.8; give its name")
             message.topic_names, message.topics = [row.name for row in message.topics if row.name is not None], []
 
     def read(self, keys: Sequence[str | UUID], reply: Reply) -> Mapping[str | UUID, DeletedTopic | Refusal]:
-        """One row for each. A name that the user may not see is left out of the row of an id."""
+        """The outcome of each topic. Brokers leave the name out of the row of an id if the user may not see it."""
         return {
             row.topic_id if row.topic_id in keys else row.name or "": Refusal(row.error_code, row.error_message)
             if row.error_code
@@ -210,10 +216,10 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
         }
 
     def repeated(self, found: DeletedTopic | Refusal) -> DeletedTopic | Refusal:
-        """A topic that is not there was deleted by the request whose response was lost."""
+        """A `DeletedTopic` for a topic that does not exist: the request whose response was lost has deleted it."""
         return DeletedTopic(None, None) if isinstance(found, Refusal) and found.code in GONE else found
 
 
 def known_id(topic_id: UUID) -> UUID | None:
-    """The id of a topic, None if the broker does not tell."""
+    """`topic_id`, None if the broker does not report it."""
     return None if topic_id == NO_UUID else topic_id

@@ -1,6 +1,6 @@
-"""Questions about users and their SCRAM credentials. Rule: a password is salted before a question is made of it, and never kept.
+"""Describes and changes users with their SCRAM credentials. Invariant: a password is salted before the question is made, and not kept.
 
-What is sent is as good as the password for whoever wants to guess it, so nothing here shows it.
+The salted password is secret as well, because guesses of the password can be checked with it: nothing here shows it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ABSENT: Final = BY_NAME["RESOURCE_NOT_FOUND"].code
 
 @attrs.frozen
 class ScramCredential:
-    """What brokers tell of a password: the mechanism, and how often it was hashed."""
+    """The part of a credential that brokers report: the mechanism, and the number of hash iterations."""
 
     mechanism: str
     iterations: int
@@ -46,7 +46,7 @@ class ScramCredential:
 
 @attrs.frozen(repr=False)
 class SaltedPassword(Secret):
-    """What brokers keep of a password."""
+    """The part of a password that brokers keep."""
 
     salt: bytes
     salted: bytes
@@ -59,45 +59,46 @@ def _credentials(row: Any) -> tuple[ScramCredential, ...]:
 
 
 class ListUsers(OneAnswer[str, "dict[str, tuple[ScramCredential, ...]]"]):
-    """All users with credentials; the only key is ALL_USERS."""
+    """The question about all users with credentials; the only key is ALL_USERS."""
 
     api = "DescribeUserScramCredentials"
     about = "{} cannot be described"
 
     def message(self, keys: Sequence[str]) -> DescribeUserScramCredentialsRequest:
-        """About all."""
-        # Not None, which means the same: without the right, brokers up to 4.4 fail over it (NullPointerException) and do not answer.
+        """See `Question`."""
+        # None would mean all users as well. But to a client without the right, brokers up to 4.4 then fail (NullPointerException), and do
+        # not respond.
         return DescribeUserScramCredentialsRequest(users=[])
 
     def answer(self, message: Any, reply: Reply) -> dict[str, tuple[ScramCredential, ...]]:
-        """In order."""
+        """The credentials by user, in order."""
         return {row.user: _credentials(row) for row in sorted(message.results, key=lambda row: row.user)}
 
 
 class OfUsers(Question[str, Any]):
-    """The keys are users."""
+    """A question whose keys are users."""
 
     task: ClassVar[str]
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """With the right that is missing; that is the same for all users."""
+        """The error, with the right that may be missing. A denial is the same for all users."""
         what = self.task if error_code(refusal.code).denied else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
 
 class DescribeUsers(OfUsers):
-    """The credentials of some users."""
+    """The question about the credentials of users, which are the keys."""
 
     api = "DescribeUserScramCredentials"
     about = "user {}"
     task = "users cannot be described"
 
     def message(self, keys: Sequence[str]) -> DescribeUserScramCredentialsRequest:
-        """About these."""
+        """See `Question`."""
         return DescribeUserScramCredentialsRequest(users=[DescribeUserScramCredentialsRequest.User(name=key) for key in keys])
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, tuple[ScramCredential, ...] | Refusal]:
-        """Mechanisms and iterations of each."""
+        """Mechanisms and iterations of each user."""
         message = reply.message
         if message.error_code:
             return dict.fromkeys(keys, Refusal(message.error_code, message.error_message))
@@ -105,7 +106,7 @@ class DescribeUsers(OfUsers):
 
 
 class AlterUsers(OfUsers):
-    """Changes credentials of one mechanism: brokers take one change of a user in a request. True for each that is done."""
+    """Changes credentials of one mechanism: brokers take one change of a user in a request. The outcome is True for a changed user."""
 
     api = "AlterUserScramCredentials"
     changes = True
@@ -115,23 +116,23 @@ class AlterUsers(OfUsers):
         self._mechanism = mechanism
 
     def what(self, key: str) -> str:
-        """The credential, not what is in it."""
+        """The name of the credential, for messages."""
         return f"the {self._mechanism} credential of user {key}"
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, bool | Refusal]:
-        """One row for each."""
+        """See `Question`."""
         return {row.user: Refusal(row.error_code, row.error_message) if row.error_code else True for row in reply.message.results}
 
 
 class UpsertUsers(AlterUsers):
-    """Sets passwords, of new users and of known ones."""
+    """Sets passwords of new and known users."""
 
     def __init__(self, mechanism: str, passwords: Mapping[str, SaltedPassword]) -> None:
         super().__init__(mechanism)
         self._passwords = passwords
 
     def message(self, keys: Sequence[str]) -> AlterUserScramCredentialsRequest:
-        """All of them."""
+        """See `Question`."""
         number = MECHANISMS[self._mechanism]
         rows = [
             AlterUserScramCredentialsRequest.Upsertion(
@@ -143,14 +144,14 @@ class UpsertUsers(AlterUsers):
 
 
 class DeleteUsers(AlterUsers):
-    """Deletes credentials."""
+    """Deletes credentials of users."""
 
     def message(self, keys: Sequence[str]) -> AlterUserScramCredentialsRequest:
-        """All of them."""
+        """See `Question`."""
         number = MECHANISMS[self._mechanism]
         rows = [AlterUserScramCredentialsRequest.Deletion(name=key, mechanism=number) for key in keys]
         return AlterUserScramCredentialsRequest(deletions=rows, upsertions=[])
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:
-        """A credential that is not there was deleted by the request whose response was lost."""
+        """True for a credential that does not exist: the request whose response was lost has deleted it."""
         return True if isinstance(found, Refusal) and found.code == ABSENT else found

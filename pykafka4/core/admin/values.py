@@ -1,4 +1,4 @@
-"""Values of administration and of stateless calls. Rule: plain immutable data, as brokers reported it; an item has a value or an error."""
+"""Declares the results of administration and of stateless calls. Invariant: they are immutable data, as brokers reported it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"  # types of groups; br
 class GroupListing:
     """A group in a list. `state` is Kafka's name (`Stable`, `Empty`, …), `type` is `classic`, `consumer` (KIP-848), `share` or `streams`.
 
-    `protocol_type` is what its members do: `consumer`, `connect`, …; empty for a group that has only committed offsets.
-    `coordinator` is a broker's number.
+    `protocol_type` is the kind of its members: `consumer`, `connect`, …; empty for a group that has only committed offsets. `coordinator`
+    is the number of a broker.
     """
 
     group_id: str
@@ -53,8 +53,8 @@ class GroupListing:
 class GroupDescription:
     """State and members of a group. `state`, `type` and `protocol_type` are as in `GroupListing`.
 
-    `assignor` is the name of the assignor in use, empty while there is none. `coordinator` is a broker's number, `coordinator_address` its
-    host and port. `epoch` and `assignment_epoch` are those of a group of type `consumer` or `share`, otherwise -1.
+    `assignor` is the name of the assignor in use, empty while there is none. `coordinator` is the number of a broker, `coordinator_address`
+    its host and port. `epoch` and `assignment_epoch` are -1 unless the type is `consumer` or `share`.
     """
 
     group_id: str
@@ -70,7 +70,7 @@ class GroupDescription:
 
     @property
     def is_active(self) -> bool:
-        """Whether it has members: then only they commit offsets."""
+        """Whether the group has members: then only they can commit offsets."""
         return bool(self.members)
 
     def owner(self, partition: TopicPartition) -> MemberDescription | None:
@@ -80,7 +80,7 @@ class GroupDescription:
 
 @attrs.frozen
 class Position:
-    """Where a group stands: committed offsets, owners, and the end of each partition that has one of these, in order, or its error."""
+    """The position of a group: committed offsets, owners, and the ends of all these partitions, in order, each an offset or an error."""
 
     description: GroupDescription
     committed: Mapping[TopicPartition, OffsetAndMetadata]
@@ -89,11 +89,11 @@ class Position:
 
 
 class OffsetSpec(Enum):
-    """An offset with a meaning of its own, for `list_offsets`. The value is Kafka's timestamp for it. Sources: KIP-79, KIP-734, KIP-405."""
+    """A special offset, for `list_offsets`. The value is the timestamp by which Kafka requests it. Sources: KIP-79, KIP-734, KIP-405."""
 
     LATEST = -1  # the offset of the next record; with read_committed the last stable offset
     EARLIEST = -2  # the first offset of the log, remote storage included
-    MAX_TIMESTAMP = -3  # the first record with the highest timestamp; Kafka 3.0
+    MAX_TIMESTAMP = -3  # the offset of the first record with the highest timestamp; Kafka 3.0
     EARLIEST_LOCAL = -4  # the first offset on the leader's own disk; Kafka 3.4
     LATEST_TIERED = -5  # the last offset in remote storage; Kafka 3.9
 
@@ -105,9 +105,9 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = OffsetSpec
 class ListedOffset:
     """The offset of a partition that `list_offsets` looked up, or the `error` of that partition.
 
-    `offset` is None if there is none: no record is as late as the time, the log is empty (MAX_TIMESTAMP), or nothing is in remote storage
-    (LATEST_TIERED). `timestamp_ms` is the record's, None for an offset that is not that of a record. `leader_epoch` is the epoch of
-    the record's leader, None if the broker does not tell (before Kafka 2.1).
+    `offset` is None if there is none: no record is as late as the timestamp, the log is empty (MAX_TIMESTAMP), or nothing is in remote
+    storage (LATEST_TIERED). `timestamp_ms` is the record's timestamp, None for an offset without a record. `leader_epoch` is the epoch of
+    the record's leader, None if the broker does not report it (before Kafka 2.1).
     """
 
     partition: TopicPartition
@@ -121,8 +121,8 @@ class ListedOffset:
 class FetchedPartition:
     """The records of one partition of a `fetch`, or the `error` of that partition.
 
-    `next_offset` is the offset for the next fetch, behind records that compaction or an abort removed. With an error it is the
-    offset that was asked for. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker does not tell.
+    `next_offset` is the offset for the next fetch, after records that compaction or an abort removed. With an error it is the requested
+    offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker does not report them.
     """
 
     partition: TopicPartition
@@ -154,13 +154,13 @@ class CommittedOffset:
 
     @property
     def offset(self) -> int | None:
-        """The offset alone."""
+        """The committed offset without its metadata."""
         return None if self.committed is None else self.committed.offset
 
 
 @attrs.frozen
 class CommitResult:
-    """The outcome of a commit for one partition: stored if `error` is None."""
+    """The outcome of a commit for one partition. The offset is stored if `error` is None."""
 
     partition: TopicPartition
     error: KafkaError | None = None

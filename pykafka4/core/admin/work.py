@@ -1,9 +1,12 @@
-"""Work. Rule: each key of a question is settled once: by a response, by an error that a retry cannot cure, or at the deadline.
+"""Sends the requests of one question, retries them, and settles its keys.
 
-Keys that go to the same broker share requests; those for different brokers are under way at the same time. A request keeps the full
-`request_timeout_ms`, however short the deadline is: an earlier one would close a connection that other requests use.
+Invariant: each key is settled once: by a response, by an error that a retry cannot cure, or at the deadline.
 
-A poll looks only at keys with news: with brokers that take one group in a request, there are as many responses as keys.
+Keys with the same broker share requests; requests to different brokers are in flight at the same time. A request has the full
+`request_timeout_ms`, even if the deadline is earlier: a request that times out closes a connection that other requests use.
+
+A poll looks only at keys with news. Brokers that take one group in a request send as many responses as there are keys: a look at all keys
+after each response would take the square of their number.
 """
 
 from __future__ import annotations
@@ -36,12 +39,13 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
 LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
-UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")  # also of what is in the log, but not replicated
+# Errors that brokers also return for a change that is in their log, but not replicated: it may still be carried out.
+UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 DOUBT: Final = "an earlier request was not answered, or with an error that leaves it open, so it may have been carried out"
 
 
 class Lane(IntEnum):
-    """The connection of a question. A broker answers the requests of one connection in turn, and holds some of them back."""
+    """The connection of a question. A broker answers the requests of one connection in order, and holds some of them back."""
 
     PROMPT = 0  # questions that a broker answers at once
     FETCH = 1  # a broker holds a Fetch back until there are records
@@ -50,63 +54,66 @@ class Lane(IntEnum):
 
 @attrs.frozen
 class Refusal:
-    """An error code for one key."""
+    """An error code for one key, with the broker's text."""
 
     code: int
     detail: str | None = None
 
 
-AGAIN: Final = Refusal(0)  # the key is asked about again at once: the response had no room for it
+AGAIN: Final = Refusal(0)  # the response had no room for the key: the next request for it follows at once
 
 
 class Question(ABC, Generic[K, V]):
-    """Requests of one kind about many keys: what is sent, and what a response says of each key."""
+    """One kind of request about many keys. A question makes the requests, and reads the outcome of each key from the responses."""
 
     api: ClassVar[str]  # Kafka's name of the request
-    about: ClassVar[str]  # a key in error messages, as a format
-    resource: ClassVar[str] = ""  # what a key is, if rights to it are checked: group or topic
-    most: ClassVar[int] = 100  # keys in one request: a broker serves the requests of a connection in turn
+    about: ClassVar[str]  # the format of a key in error messages
+    resource: ClassVar[str] = ""  # the kind of resource that a key is, if brokers check rights to it: group or topic
+    most: ClassVar[int] = 100  # keys in one request: a broker serves the requests of a connection in order
     many_from: ClassVar[int] = 0  # the first version that takes more than one key
     max_version: int | None = None
-    changes: ClassVar[bool] = False  # whether it changes something; then an error after DOUBT says so in a note
-    missing_s: ClassVar[float | None] = None  # how long an unknown topic is asked for again; None: MISSING_SECONDS
+    changes: ClassVar[bool] = False  # the request changes something: an error after an undecided request has the note DOUBT
+    missing_s: ClassVar[float | None] = None  # seconds for which the request for an unknown topic is repeated; None: MISSING_SECONDS
     lane: Lane = Lane.PROMPT
     expects_reply: bool = True
-    repeatable: bool = True  # whether a request whose response was lost is sent again
-    wait_s: float = 0.0  # how long a broker may hold the response back, in addition to request_timeout_ms
+    repeatable: bool = True  # a request whose response was lost is sent again
+    wait_s: float = 0.0  # seconds for which a broker may hold the response back, in addition to request_timeout_ms
 
     @abstractmethod
     def message(self, keys: Sequence[K]) -> Any:
         """The request about `keys`."""
 
     def fit(self, message: Any, version: int) -> None:
-        """Remove from `message` what `version` cannot carry; below `many_from` all keys but the first."""
+        """Remove from `message` the fields that `version` lacks; below `many_from` all keys but the first.
+
+        Raises UnsupportedVersion if the request would have another meaning without them.
+        """
 
     @abstractmethod
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """What the response says of each of `keys`; a key that it does not contain is asked for again."""
+        """The outcome of each key in the response. The request is repeated for a key that the response lacks."""
 
     def failed(self, keys: Sequence[K], reason: KafkaError) -> Mapping[K, V] | None:
-        """Outcomes of keys whose request is in vain for `reason`, however often; smaller requests follow for the other keys.
+        """Outcomes of keys whose request fails with `reason` as often as it is sent; smaller requests follow for the other keys.
 
         None: the request may be repeated.
         """
         return None
 
     def repeated(self, found: V | Refusal) -> V | Refusal:
-        """What `found` means for a key about which a request was sent before whose response was lost."""
+        """The meaning of `found` for a key after a request whose response was lost: that request may have been carried out."""
         return found
 
     def misplaced(self, found: V) -> KafkaError | None:
-        """The error in `found`, a settled outcome, that another broker has to be asked next time; None if this one was right."""
+        """The error in `found`, a settled outcome, for which the next question looks the broker up again; None if the broker was right."""
         return None
 
     def what(self, key: K) -> str:
-        """`key` in error messages: `group g`."""
+        """The name of `key` in error messages, such as `group g`."""
         return self.about.format(key)
 
     def late(self, key: K) -> str:
-        """What is not answered, for the error at the deadline."""
+        """The name of the unanswered thing in the error at the deadline."""
         return self.what(key)
 
     def error(self, key: K, refusal: Refusal) -> KafkaError:
@@ -116,44 +123,44 @@ class Question(ABC, Generic[K, V]):
 
 
 class Place(ABC, Generic[K]):
-    """Which broker is asked about a key."""
+    """A rule that finds the broker to which the requests about a key go."""
 
-    cured_by: ClassVar[Refresh] = Refresh.NOTHING  # error codes with this mean that another broker is to be asked
-    role: ClassVar[str] = ""  # why a broker is asked, after its name in errors
-    lane: ClassVar[Lane | None] = None  # the connection, in place of the question's
+    cured_by: ClassVar[Refresh] = Refresh.NOTHING  # after an error code with this `refresh` the broker of the key is looked up again
+    role: ClassVar[str] = ""  # in errors, after the broker's name: the reason why the request goes there
+    lane: ClassVar[Lane | None] = None  # the connection, if not that of the question
 
     def begin(self, keys: Iterable[K]) -> None:
-        """Keys that will be asked about."""
+        """Prepare for requests about `keys`."""
 
     def end(self) -> None:
-        """All keys are settled: release what `begin` took."""
+        """Release the resources that `begin` took, as all keys are settled."""
 
     def outcome(self, now: float, key: K) -> Any:
-        """The outcome of a key that is known without a request, an error included; None if there is none."""
+        """The outcome of a key that is known without a request, maybe an error; None if a request is needed."""
         return None
 
     @abstractmethod
     def node(self, key: K) -> int | None:
-        """The broker to ask, or ANY; None while it is not known."""
+        """The broker of `key`, or ANY; None while the broker is not known."""
 
     def want(self, now: float, key: K) -> None:
         """Find the broker of `key`."""
 
     def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
-        """`node` did not respond, or is not the broker of `key`."""
+        """Look the broker of `key` up again: `node` did not respond, or is not that broker."""
 
     def why(self, key: K) -> str:
-        """Why the broker of `key` is not known; empty if that is known, or nothing says so."""
+        """The reason why the broker of `key` is not known; empty if the broker is known, or there is no reason."""
         return ""
 
     def is_of(self, group: str) -> bool:
-        """Whether all keys are asked about at the coordinator of `group`."""
+        """Whether the requests about all keys go to the coordinator of `group`."""
         return False
 
 
 @attrs.frozen(eq=False)
 class Context:
-    """What all work of one machine shares. `lanes` are the machine's connections to each broker, by `Lane`."""
+    """The parts that all `Work` of one machine shares. `lanes` are the machine's connections to each broker, by `Lane`."""
 
     config: ClientConfig
     random: Random
@@ -164,14 +171,14 @@ class Context:
 
 @attrs.define(eq=False)
 class Entry:
-    """A key that is not settled. `due`: when it may be sent, again if a request is in flight. `look_at`: when it is to be looked at."""
+    """The state of a key that is not settled. At `due` its next request may be sent, at `look_at` a poll looks at the key."""
 
     due: float = -INFINITY
     look_at: float = INFINITY
-    is_sent: bool = False  # whether the last request about it may be on its way
-    in_flight: Request | None = None  # that request, until it has an outcome
-    is_lost: bool = False  # whether a request about it was sent, and the response was lost
-    is_undecided: bool = False  # the same, or the error in the response leaves open what was done
+    is_sent: bool = False  # a broker may have the last request about the key
+    in_flight: Request | None = None  # the last request, until it has an outcome
+    is_lost: bool = False  # the response to a request about the key was lost
+    is_undecided: bool = False  # a response was lost, or its error leaves open whether the request was carried out
     backoff: Backoff | None = None
     last_error: KafkaError | None = None
     missing_since: float | None = None
@@ -179,7 +186,7 @@ class Entry:
 
 @attrs.define(eq=False)
 class QuestionInFlight(Request):
-    """A question to one broker about some of its keys."""
+    """A request in flight to one broker, about some keys of a question."""
 
     work: Work[Any, Any] = attrs.field(kw_only=True)
     place: int = attrs.field(kw_only=True)  # the node, without its lane
@@ -202,23 +209,23 @@ class Work(Generic[K, V]):
         deadline: float = INFINITY,
         seconds: float = INFINITY,
     ) -> None:
-        """`seconds` is the time that the caller gave, for the message at the `deadline`."""
+        """`seconds` is the caller's time-out, for the message at the `deadline`."""
         self._context, self._question, self._place, self._settled = context, question, place, settled
         self._deadline, self._seconds = deadline, seconds
         self._most = question.most
         self._entries: dict[K, Entry] = {}
-        self._changed: dict[K, None] = {}  # to be looked at in the next poll
-        self._all = False  # whether all are
-        self._looks: list[tuple[float, int, K]] = []  # a heap of times, for keys that are looked at later; the number orders equal times
+        self._changed: dict[K, None] = {}  # keys at which the next poll looks
+        self._all = False  # the next poll looks at all keys
+        self._looks: list[tuple[float, int, K]] = []  # a heap of times at which polls look at keys; the number orders equal times
         self._numbers = count()
 
     @property
     def open(self) -> bool:
-        """Whether there are keys that are not settled."""
+        """Whether a key is not settled."""
         return bool(self._entries)
 
     def add(self, keys: Iterable[K]) -> None:
-        """Ask about `keys` as well."""
+        """Add `keys` to the question, unless it has them already."""
         new = [key for key in keys if key not in self._entries]
         self._place.begin(new)
         for key in new:
@@ -226,30 +233,30 @@ class Work(Generic[K, V]):
             self._changed[key] = None
 
     def drop(self) -> None:
-        """Nobody waits any more: forget the keys. Responses in flight are ignored."""
+        """Forget the keys, as nobody waits for their outcomes. Responses to requests in flight are ignored."""
         self._entries.clear()
         self._changed.clear()
         self._looks.clear()
         self._place.end()
 
     def stir(self) -> None:
-        """The metadata changed: look at all keys in the next poll."""
+        """Look at all keys in the next poll, because the metadata changed."""
         self._all = True
 
     def placed(self, group: str) -> None:
-        """The coordinator of `group` is known, or why it is not: look at the keys that wait for it."""
+        """Look at the keys that wait for the coordinator of `group`: the coordinator is known, or an error."""
         if self._place.is_of(group):
             self._all = True
         else:
             self._changed.update((key, None) for key in (group,) if key in self._entries)
 
     def last_error(self, key: K) -> KafkaError | None:
-        """The error after which `key` is asked about again, if there was one."""
+        """The error after which the last request about `key` was repeated, if there was one."""
         entry = self._entries.get(key)
         return None if entry is None else entry.last_error
 
     def why(self, key: K) -> str:
-        """Why there is no answer about `key`: the last error, or the broker that has not answered; empty if neither is known."""
+        """The reason why `key` has no outcome: the last error, or the broker that has not answered; empty if neither is known."""
         entry = self._entries.get(key)
         if entry is None:
             return ""
@@ -260,7 +267,7 @@ class Work(Generic[K, V]):
 
     @property
     def wake_at(self) -> float:
-        """When to be polled again."""
+        """The time of the next poll."""
         if not self._entries:
             return INFINITY
         if self._all or self._changed:
@@ -268,7 +275,7 @@ class Work(Generic[K, V]):
         return min(self._deadline, self._looks[0][0]) if self._looks else self._deadline
 
     def poll(self, now: float) -> float:
-        """Send what is due; returns when to be polled again."""
+        """Send the requests that are due, or time out; returns when to be polled again."""
         if now >= self._deadline:
             self._time_out()
         elif now >= self.wake_at:
@@ -309,7 +316,7 @@ class Work(Generic[K, V]):
                 self._ask(now, node, keys[first : first + self._most])
 
     def _ask(self, now: float, node: int, keys: list[K]) -> None:
-        # Any other broker may answer sooner than a frozen one.
+        # Another broker may answer sooner than a frozen one: after OTHER_BROKER_S the request is sent to another broker as well.
         again = now + OTHER_BROKER_S if node == ANY and self._question.repeatable else INFINITY
         question, timeout = self._question, self._context.config.request_timeout_ms / 1000 + self._question.wait_s
         lane = question.lane if self._place.lane is None else self._place.lane
@@ -333,9 +340,9 @@ class Work(Generic[K, V]):
         self._context.outbox.send(request)
 
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
-        """The question about `keys` to `node` has its outcome."""
+        """Settle or retry each of `keys` by the outcome of their request to `node`."""
         keys = [key for key in keys if key in self._entries]
-        if not keys:  # nobody waits any more
+        if not keys:  # another response has settled them, or nobody waits any more
             return
         for key in keys:
             self._changed[key], self._entries[key].in_flight = None, None
@@ -344,7 +351,7 @@ class Work(Generic[K, V]):
                 self._divide(now, keys, settled)
                 return
             for key in keys:
-                if outcome.written is Written.NO:
+                if outcome.written is Written.NO:  # no broker has the request: it is not carried out
                     self._entries[key].is_sent = False
                 else:
                     self._entries[key].is_lost = self._entries[key].is_undecided = True
@@ -356,6 +363,7 @@ class Work(Generic[K, V]):
                     self._settle(key, outcome.reason if outcome.written is Written.NO else self._doubted(outcome.reason))
             return
         found = self._question.read(keys, outcome)
+        # A broker with an old version takes one key in a request: `fit` left the first, and each other key gets a request of its own.
         too_many = outcome.version < self._question.many_from
         if too_many:
             self._most = 1
@@ -398,7 +406,7 @@ class Work(Generic[K, V]):
         self._retry(now, key, error)
 
     def _doubted(self, error: KafkaError) -> KafkaError:
-        """`error` of a request that a broker may have got, with a note if the request is not sent again."""
+        """`error` of a request that a broker may have, with a note if the request is not repeated."""
         if self._question.repeatable:
             return error
         error = error.again()
@@ -419,6 +427,7 @@ class Work(Generic[K, V]):
         entry.last_error, entry.due = reason, now + entry.backoff.next()
 
     def _settle(self, key: K, outcome: V | KafkaError) -> None:
+        # `settled` may add the same key again: so the entry is gone, and the place released, before the call.
         del self._entries[key]
         if not self._entries:
             self._place.end()

@@ -1,4 +1,6 @@
-"""Schedules heartbeats. Invariant: they are sent at most `heartbeat_interval_ms` apart, even if turns of the loop come late.
+"""Keeps the time of a member's next heartbeat.
+
+Invariant: heartbeats are sent at most `heartbeat_interval_ms` apart, even if turns of the loop come late.
 
 Beside threads that compute in Python, the loop gets the GIL some time after a heartbeat is due. So the next heartbeat is due earlier, by as
 much as recent heartbeats were late.
