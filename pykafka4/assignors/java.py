@@ -36,7 +36,7 @@ def _rank(member: GroupMember) -> tuple[bool, bytes]:
 
 
 def hash_order(members: Sequence[GroupMember]) -> list[GroupMember]:
-    """The members in the order of a `HashMap` with member ids as keys, into which they were inserted in the given order.
+    """The members in the order of a `HashMap` by member id, after insertions in the given order.
 
     Java turns eight entries in one place into a tree, which is not reproduced: member ids end in random UUIDs, and so spread over places.
     """

@@ -1,7 +1,7 @@
 """Assigns to each member a contiguous range of the partitions of each topic. Invariant: per topic the first members have at most one more.
 
 With racks (KIP-881) ranges are not contiguous: partitions with a replica in the rack of a member are assigned first. The number of
-partitions of each member stays the same, and topics with the same members and as many partitions are still assigned alike.
+partitions of each member stays the same, and topics with the same subscribers and the same number of partitions are still assigned alike.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ __all__ = ["RangeAssignor"]
 class RangeAssignor:
     """Gives each subscriber a contiguous range of the partitions of a topic.
 
-    Topics with as many partitions and the same subscribers are assigned alike, so that a member gets the same partition numbers of each. If
-    members and brokers have racks, members get partitions with a replica in their own rack, as far as no member gets more or fewer.
+    Topics with the same subscribers and the same number of partitions are assigned alike, so that a member gets the same partition numbers
+    of each. If members and brokers have racks, members get partitions with a replica in their own rack, as far as no member gets more or
+    fewer.
     """
 
     name: Final = "range"
@@ -113,7 +114,7 @@ def _first(count: int, numbers: Iterable[int]) -> list[int]:
 def _assign_by_racks(states: Sequence[TopicState]) -> None:
     """Assign partitions with a replica in the rack of a member first, then the rest.
 
-    Topics with the same subscribers and as many partitions are assigned together.
+    Topics with the same subscribers and the same number of partitions are assigned together.
     """
     alike: dict[tuple[frozenset[str], int], list[TopicState]] = {}
     for state in states:

@@ -20,7 +20,7 @@ from pykafka4.options.config import ConsumerConfig
 
 __all__ = ["GroupCoordinator", "MembersCoordinator"]
 
-CHECK = 10.0  # seconds: while the coordinator holds a response back, other brokers are asked this often who the coordinator is
+CHECK = 10.0  # seconds between checks with other brokers that the coordinator still is the coordinator, while it holds a response back
 
 
 @attrs.define(eq=False)
@@ -104,7 +104,7 @@ class GroupCoordinator(MembersCoordinator):
         return now + CHECK
 
     def checked(self, now: float, node: int, outcome: Outcome) -> None:
-        """Go to another coordinator if a broker, asked about `node`, names one."""
+        """Take another coordinator if the response of a broker names one in place of `node`."""
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id

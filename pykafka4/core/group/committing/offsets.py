@@ -251,11 +251,16 @@ class Offsets:
         if not self._line:
             return INFINITY
         identity = self._line[0].identity
+        # From the response to JoinGroup to the assignment, coordinators accept no commit of the member.
         waits = identity is not None and identity.begins and not self._call.in_flight
         wake_at = self._line[0].rebalanced_by if waits else self._call.poll(now, self._outbox)
         return min(wake_at, *(commit.deadline for commit in self._line))
 
     def _leave_stored_texts(self) -> None:
+        """Keep the texts of the application's commits when the next commit is an auto-commit, which has no texts.
+
+        Stored offsets are left out. An offset that a late commit may overwrite has to be sent again, with its confirmed text.
+        """
         while self._line and not self._call.in_flight and (commit := self._line[0]).only_new:
             for tp, place in tuple(commit.offsets.items()):
                 confirmed = self._confirmed.get(tp)
@@ -264,11 +269,15 @@ class Offsets:
                 elif confirmed is not None and confirmed.offset == place.offset:
                     commit.offsets[tp] = confirmed
             if commit.offsets:
-                commit.only_new = False  # done
+                commit.only_new = False  # prepared
                 return
             self._finish(commit, None)
 
     def _hopeless(self, commit: Commit, now: float) -> bool:
+        """Whether `commit` fails now: at its deadline, after a loss, or because a rebalance takes too long.
+
+        Until its deadline a commit in flight does not fail: the coordinator may still accept it.
+        """
         if self._call.in_flight and commit is self._line[0]:
             return now >= commit.deadline
         begins = commit.identity is not None and commit.identity.begins
@@ -323,6 +332,8 @@ class Offsets:
         for tp, verdict in verdicts.items():
             if verdict is Reaction.NONE:
                 self._confirmed[tp] = asked[tp]
+                # The race: commit 5 gets no response, commit 9 is confirmed, then the coordinator executes commit 5. So while a commit may
+                # be late, offset 9 does not count as stored, and auto-commit sends it again.
                 if self._late.get(tp, now) > now:
                     self.stored.pop(tp, None)
                 else:
@@ -421,7 +432,7 @@ class Offsets:
         self._tell_found(now, lookup, answer)
         topic, group = "" if tp is None else tp.topic, self._config.group_id or ""
         error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}", None, "OffsetFetch", topic=topic, group=group)
-        if lookup.of_member and reaction(code) is Reaction.STRANGER:  # the next heartbeat learns, too, that the group removed the member
+        if lookup.of_member and reaction(code) is Reaction.STRANGER:  # the next heartbeat gets this error, too, and the member joins again
             return Next.RETRY, error
         return AGAIN.get(reaction(code), Next.GIVE_UP), error
 
@@ -486,7 +497,7 @@ def _commit_error(
             if worst is Reaction.STRANGER:  # GROUP_ID_NOT_FOUND as well, which `broker_error` would not make a GroupError
                 return GroupError(code, f"commit of {tp}", hint)
             return broker_error(code, f"commit of {tp}", hint, "OffsetCommit", topic=tp.topic, group=group)
-    return KafkaError("the response lacks some of the committed partitions")
+    return KafkaError("commit: the response to OffsetCommit lacks some of its partitions")
 
 
 def _ids_of(tps: Iterable[TopicPartition], member: MemberIdentity) -> dict[str, UUID]:

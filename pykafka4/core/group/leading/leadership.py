@@ -166,7 +166,7 @@ class Leadership:
                 self.due = now
                 return None
             self.due = self._look_up_by
-            if not self._deals:
+            if not self._deals:  # the coordinator keeps the assignment: SyncGroup has none, and `question` requests it
                 self._dealt, self.due, self.ask_at = None, INFINITY, now
                 self._racks = {}
                 return {}

@@ -38,7 +38,7 @@ class AssignorCalls:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._running = False
-        self._waits: Job | None = None  # the next call; the rebalance of the running call is over then
+        self._waits: Job | None = None  # the next call, for a later rebalance than the running call
 
     def start(self, run: Callable[[], Any], then: Callable[[float, Any], None]) -> None:
         """Call `run` as soon as the last call has returned, unless another call replaces this one before; `then` gets the result."""

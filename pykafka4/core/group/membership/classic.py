@@ -134,7 +134,7 @@ class ClassicProtocol(OfAssignee):
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
+        """See `GroupProtocol`."""
         return STEPS[self.state](self, now)
 
     def _joining(self, now: float) -> float:
@@ -583,7 +583,7 @@ class ClassicProtocol(OfAssignee):
     def _move(self, to: MemberState) -> None:
         super()._move(to)
         if self.identity is not None:
-            self.identity.begins = to is MemberState.SYNCING
+            self.identity.begins = to is MemberState.SYNCING  # commits wait, because coordinators accept none before SyncGroup
             if to in OUT:
                 self.identity = None
 

@@ -58,7 +58,7 @@ class GroupRequest(Enum):
     LEAVE = "LeaveGroup"
 
 
-ATTEMPTS: Final = (GroupRequest.JOIN, GroupRequest.SYNC)  # the coordinator holds these back, until the other members are as far
+ATTEMPTS: Final = (GroupRequest.JOIN, GroupRequest.SYNC)  # the coordinator holds these back: for all members, and for the leader
 
 
 class Member(Protocol):

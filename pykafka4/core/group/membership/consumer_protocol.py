@@ -161,7 +161,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
+        """See `GroupProtocol`."""
         return STEPS[self.state](self, now)
 
     def _joining(self, now: float) -> float:
@@ -244,8 +244,8 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             self._unknown_since, self._look_pause = now, LOOK_SELDOM
             self._look_at = now + LOOK_SELDOM
             log.warning(
-                "%s: cannot read the assigned topics with the ids %s: no topic of the subscription has such an id; "
-                "they were deleted, or the pattern has another meaning in RE2 than in Python",
+                "%s: cannot read the assigned topics with the ids %s: the subscription has no topics with these ids; "
+                "the topics were deleted, or the pattern has another meaning in RE2 than in Python",
                 self._config.log_name,
                 ", ".join(sorted(map(str, unknown))),
             )

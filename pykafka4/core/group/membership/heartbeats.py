@@ -18,7 +18,7 @@ from pykafka4.core import INFINITY
 
 __all__ = ["FIRST_INTERVAL", "HeartbeatTimer"]
 
-FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats until the coordinator has named the interval, if the protocol has it do so
+FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats before the first response, in protocols whose coordinator names the interval
 SILENT_INTERVALS: Final = (
     3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
 )

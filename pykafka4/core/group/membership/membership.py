@@ -26,7 +26,7 @@ __all__ = ["Application", "Membership", "Partitions"]
 
 log = get_log("pykafka4.group")
 
-LEAVE_SECONDS: Final = 5.0  # for which a member without polls looks for a coordinator, and waits for commits, before it is out
+LEAVE_SECONDS: Final = 5.0  # after the end of its lease, a member waits this long for a coordinator and for commits before it is out
 
 
 class Application(Protocol):
@@ -109,8 +109,8 @@ class Membership:
         """Leave the group; `then` is called when the member has left, or after `patience` seconds."""
         self.gone()
         self._when_left.append(then)
-        # The application may not have seen an assignment yet that is on its way. Its claims end here, so that the application does not take
-        # them up; if it just has, it releases them.
+        # An assignment may still be on its way to the application. Its claims end here, so that the application does not take the
+        # partitions up; if it just has, it releases them.
         if self._claims:
             self._end(Ended(tuple(self._claims.values()), Ending.LOST, "this consumer left the group"))
         self._claims.clear()

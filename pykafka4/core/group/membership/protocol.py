@@ -131,7 +131,7 @@ class GroupProtocol(Protocol):
     identity: MemberIdentity | None  # for commits; None while the member is out of the group
 
     def poll(self, now: float) -> float:
-        """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
+        """Send the requests that are due while the member is in the group, joins or leaves it; returns when to be polled again."""
 
     def join(self, now: float) -> float:
         """Join as soon as the coordinator is known; returns when to try again. Called while the member is out and holds no partitions."""
