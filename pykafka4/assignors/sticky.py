@@ -76,7 +76,7 @@ class CooperativeStickyAssignor:
         """See `Assignor.assign`."""
         result, moving = _assign(members, topics, _sent_as_owned)
         for tp, taker in (_moving(members, result) if moving is None else moving).items():
-            result[taker].remove(tp)
+            result[taker].remove(tp)  # until the owner has released it, two members would read the partition
         return result
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:

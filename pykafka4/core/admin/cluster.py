@@ -208,6 +208,7 @@ class DescribeQuorum(OneAnswer[str, QuorumDescription]):
         (row,) = message.topics[0].partitions
         if row.error_code:
             return Refusal(row.error_code, row.error_message)
+        # Lags count to the leader's end of the log, or to the high watermark if the response lacks the leader's.
         end = max((one.log_end_offset for one in row.current_voters if one.replica_id == row.leader_id), default=row.high_watermark)
 
         def replicas(rows: Any) -> tuple[QuorumReplica, ...]:

@@ -110,6 +110,7 @@ class Fetch(OfPartitions):
                     found[tp] = Refusal(row.error_code)
                 elif tp in self._wanted:
                     found[tp] = self._fetched(tp, row)
+        # The records of some partitions may have taken the room of others.
         if any(isinstance(one, Undecoded) and one.chunk is not None and one.chunk.size for one in found.values()):
             for tp, one in found.items():
                 if isinstance(one, Undecoded) and one.lacks_room(self._limits.isolation):
@@ -162,7 +163,7 @@ class Fetch(OfPartitions):
             return Undecoded(attrs.evolve(fetched, error=CorruptRecord(*tp, wanted.offset, str(error))))
         if chunk.incomplete > self._limits.max_response - FRAME - PER_PARTITION:
             return self._too_large(tp, f"has {chunk.incomplete:,} bytes")
-        if chunk.incomplete:
+        if chunk.incomplete:  # the response ends within the next batch: the next request has room for it
             if wanted.max_bytes < chunk.incomplete:
                 self._wanted[tp], self._grew = attrs.evolve(wanted, max_bytes=chunk.incomplete), True
             return AGAIN

@@ -68,7 +68,7 @@ class Locating:
             self._call.settle(tp, found)
             return
         self._offsets[tp][timestamp] = found.offset
-        if not self._counting:
+        if not self._counting:  # all partitions are known: one request to each broker is enough
             self._measure()
         if len(self._offsets[tp]) == len(self._timestamps):
             self._call.settle(tp, self._offsets[tp])

@@ -210,7 +210,7 @@ class Change:
     topic_id: UUID | None = None
 
     def is_in(self, row: Any) -> bool:
-        """Whether the metadata of a broker shows the change, in its `row` of the topic."""
+        """Whether a broker's metadata of the topic, in `row`, shows the change: as many partitions with leaders, or no such topic."""
         if not self.partitions:
             return row.error_code in GONE or (self.topic_id is not None and row.topic_id != self.topic_id)
         led = sum(part.leader_id >= 0 for part in row.partitions)

@@ -304,7 +304,7 @@ class Work(Generic[K, V]):
             known = self._place.outcome(now, key)
             if known is not None:
                 self._settle(key, known)
-            elif (node := self._place.node(key)) is None:  # found during the back-off
+            elif (node := self._place.node(key)) is None:  # the broker is looked up while the back-off goes on
                 self._place.want(now, key)
                 self._look(key, now + LOOK_SECONDS)
             elif now < self._entries[key].due:
@@ -376,6 +376,7 @@ class Work(Generic[K, V]):
                 self._retry(now, key, KafkaError(f"{self._question.what(key)}: missing in the response to {self._question.api}"))
 
     def _divide(self, now: float, keys: list[K], found: Mapping[K, V]) -> None:
+        """Settle the keys in `found`, and send requests about half as many of the other keys."""
         self._most = max(1, min(self._most, len(keys) // 2))
         for key in keys:
             if key in found:
@@ -437,6 +438,7 @@ class Work(Generic[K, V]):
         unreachable = self._context.why_unreachable()
         for key in list(self._entries):
             error, entry = self.last_error(key), self._entries[key]
+            # If no broker can be reached, that is the reason, and not a leader or coordinator that is not known.
             why = ("" if unreachable else self._place.why(key)) or (unreachable if error is None else f"last error: {error}")
             because = f" ({why})" if why else ""
             seconds = round(self._seconds, 2)
