@@ -1,5 +1,6 @@
-"""Implements the handshakes with proxies, without I/O: SOCKS 5 (RFC 1928, RFC 1929) and HTTP CONNECT (RFC 9110, 9.3.6, with Basic
-authentication). Invariant: a handshake ends in a tunnel to the broker, or in one error that names the proxy, whatever the proxy sends.
+"""Makes and reads the messages of handshakes with proxies, without I/O: SOCKS 5 (RFC 1928, RFC 1929) and HTTP CONNECT (RFC 9110, 9.3.6,
+with Basic authentication). Invariant: a handshake ends in a tunnel to the broker, or in one error that names the proxy, whatever the proxy
+sends.
 
 The proxy gets the broker's name and looks it up; the client never does. A proxy sends bytes only as an answer, and a broker never sends
 first, so bytes after an answer are an error. No error repeats received bytes, because a proxy may send back a password.

@@ -1,6 +1,7 @@
-"""Alarms. Rule: an endpoint has at most one alarm that counts, and it is looked at no later than it is due.
+"""Tells `Network` when to look at each endpoint again. Invariant: an endpoint has at most one alarm that counts, and no alarm is later than
+the endpoint is due.
 
-What an alarm was set for may be over when its time comes: responses only move deadlines to a later time, and nobody moves the alarm.
+The reason for an alarm may be gone when its time comes: a response moves deadlines to a later time only, and leaves the alarm as it is.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ __all__ = ["Alarms"]
 
 
 class Alarms:
-    """When to look at each endpoint again."""
+    """The times at which `Network` looks at its endpoints."""
 
     __slots__ = ("_heap", "_ties")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Endpoint]] = []  # the one that counts for an endpoint is its `alarm`
+        self._heap: list[tuple[float, int, Endpoint]] = []  # the entry with the time `Endpoint.alarm` counts for its endpoint
         self._ties = count()
 
     def set(self, endpoint: Endpoint, when: float) -> None:
@@ -29,11 +30,11 @@ class Alarms:
         heappush(self._heap, (when, next(self._ties), endpoint))
 
     def next(self) -> float:
-        """When the first endpoint is due. The first alarm is corrected until it counts."""
+        """Return the time at which the first endpoint is due. On the way, outdated alarms at the front are moved or removed."""
         heap = self._heap
         while heap:
             when, tie, endpoint = heap[0]
-            due = endpoint.due() if endpoint.alarm == when else INFINITY  # else an earlier one was set in its place
+            due = endpoint.due() if endpoint.alarm == when else INFINITY  # else an earlier alarm was set in its place
             if due <= when:
                 return when
             if endpoint.alarm == when:
@@ -45,7 +46,7 @@ class Alarms:
         return INFINITY
 
     def take(self, now: float) -> list[Endpoint]:
-        """The endpoints that are due; they have no alarm any more."""
+        """Remove the alarms that are due at `now`, and return their endpoints."""
         due = []
         while self.next() <= now:
             endpoint = heappop(self._heap)[2]

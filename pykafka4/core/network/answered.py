@@ -1,6 +1,7 @@
-"""Remembers which addresses have answered this process. Errors of such an address give no advice about its listener: it was right before.
+"""Remembers the addresses that have answered this process. Errors of such an address give no advice about its listener, which was right
+before.
 
-Invariant: what an address has answered under one security protocol says nothing about another one.
+Invariant: each security protocol has addresses of its own, as an answer under one protocol says nothing about another.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ __all__ = ["Answered"]
 
 
 class Answered:
-    """The addresses, as in messages. The connections of all clients with the same security protocol share it; changes are atomic."""
+    """The addresses, as in messages. All clients with the same security protocol share one object; its changes are atomic."""
 
     __slots__ = ("negotiated", "served")
 
     def __init__(self) -> None:
-        self.negotiated: set[str] = set()  # answered ApiVersions: a Kafka broker, without TLS if the client uses none
-        self.served: set[str] = set()  # answered another request: without SASL, if the client uses none
+        self.negotiated: set[str] = set()  # addresses that answered ApiVersions: Kafka brokers, without TLS if the client uses none
+        self.served: set[str] = set()  # addresses that answered another request: without SASL, if the client uses none

@@ -1,10 +1,11 @@
-"""Authentication. Rule: a SASL exchange moves one step with each response or finished job, and every end of it is success or one error.
+"""Moves the SASL exchange of one connection by one step with each response or finished job. Invariant: every exchange ends in success or in
+one error.
 
-The steps that may take long are jobs for a helper thread: asking the application for credentials, or a KDC for a ticket, and deriving
-keys. `step` returns what comes next: a job, a message for the broker, or None when both sides have proved what they had to.
+Steps that may take long are jobs for a helper thread: the application's callable for credentials, a KDC's ticket, the derivation of keys.
+`step` returns the next step: a job, a message for the broker, or None when both sides have proved their identity.
 
-An error has no traceback, no cause and no context: the frames of an exchange hold credentials, what a callable raises may repeat them, and
-an error may be kept for days.
+An error has no traceback, no cause and no context: the frames of an exchange hold credentials, an exception of a callable may repeat them,
+and an error may be kept for days.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Step: TypeAlias = Callable[[], Any] | SaslHandshakeRequest | SaslAuthenticateReq
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_SASL_MECHANISM"].code
 REFUSED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"].code
 CALLABLE: Final = "the application's callable for the credentials"
-KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # whom the jobs of a mechanism wait for
+KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # the party that the jobs of a mechanism wait for, if not the application
 SHOWN_MECHANISMS: Final = 500  # characters of a broker's list
 
 
@@ -42,7 +43,7 @@ class Authentication:
     __slots__ = ("_address", "_awaited", "_mechanism", "_name", "_prepare", "_secret_filter", "is_talking", "lifetime")
 
     def __init__(self, name: str, address: str, prepare: Callable[[], Mechanism], secret_filter: SecretFilter) -> None:
-        """`prepare` makes a mechanism with the current credentials; it may block. `address` and `name` are for messages.
+        """`name` is the mechanism, `address` is for messages. `prepare` makes a mechanism with the current credentials; it may block.
 
         `secret_filter` learns the credentials.
         """
@@ -51,29 +52,29 @@ class Authentication:
         self._mechanism: Mechanism | None = None
         self._awaited = f"{KERBEROS.get(name, CALLABLE)} has not returned"
         self.is_talking = False  # whether the first message has been sent
-        self.lifetime = 0.0  # seconds until the broker wants to have it repeated; 0: never
+        self.lifetime = 0.0  # seconds until the broker demands another authentication; 0: never (KIP-368)
 
     def begin(self) -> Mechanism:
-        """The first job."""
+        """Make the mechanism: the first job."""
         return self._prepare()
 
     def step(self, result: Any) -> Step:
-        """The next step, after a job's result or exception, or a response. Raises AuthenticationError."""
+        """Return the next step after a job's result or exception, or a response. Raises AuthenticationError if the exchange has failed."""
         failure: BaseException
         try:
             if not isinstance(result, BaseException):
                 return self._next(result)
             failure = result
-        except Exception as error:  # whatever it is, it ends this exchange, not the loop
+        except Exception as error:  # any exception ends this exchange, not the loop
             failure = error
         raise self._explained(failure)
 
     def timed_out(self) -> AuthenticationError:
-        """The error for an exchange that took too long. A guess: a broker that hangs refuses nobody."""
+        """Return the error for an exchange that took too long. A guess: a broker that hangs refuses nobody."""
         return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:
-        """The error for a connection that was lost during the exchange. A guess: a broker that is just stopping closes connections, too."""
+        """Return the error for a connection that was lost during the exchange. A guess: a broker that stops closes connections, too."""
         why = str(reason).removeprefix(f"{self._address}: ")
         return self._error(f"the connection was lost ({why}); some brokers refuse credentials in this way", certain=False)
 
@@ -117,8 +118,10 @@ class Authentication:
         return self._message(mechanism.next(challenge))
 
     def _explained(self, error: BaseException) -> AuthenticationError:
-        """The error for what the mechanism or a job raised. A foreign exception is named by its type and place, and is no cause: what it
-        says may be a secret."""
+        """Return the error for an exception of the mechanism or of a job.
+
+        It shows only type and place of a foreign exception, and has no `__cause__`: the exception's text may contain a secret.
+        """
         if isinstance(error, AuthenticationError):
             reason = self._error(str(error), certain=error.certain)
             reason.code, reason.is_of_client = error.code, error.is_of_client

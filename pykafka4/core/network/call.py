@@ -1,7 +1,7 @@
-"""Call. Rule: one request at a time, repeated until its outcome ends the call; the same broker gets no second one without a back-off.
+"""Repeats a request until an outcome ends the call. Invariant: the same broker gets no second request without a back-off.
 
-A request that any broker can answer is sent to another broker as well after OTHER_BROKER_S without a response. The first response that
-ends the call counts, however late it is: otherwise a slow broker's response would never count while others refuse at once. After that,
+A request that any broker can answer goes to another broker as well after OTHER_BROKER_S without a response. The first response that ends
+the call counts, however late: otherwise a slow broker's response would never count while other brokers refuse at once. After the end,
 responses to earlier requests are ignored. The slow request keeps its full timeout: an earlier timeout would close a connection that other
 requests use.
 """
@@ -25,22 +25,22 @@ from pykafka4.wire.buffers import Buffer
 
 __all__ = ["OTHER_BROKER_S", "AnyBroker", "Call", "Next", "Target", "Verdict", "unanswered"]
 
-OTHER_BROKER_S = 3.0  # without a response, until another broker is asked as well
+OTHER_BROKER_S = 3.0  # seconds without a response, until another broker gets the request as well
 
 
 class Next(Enum):
-    """What a call does after a request that has not ended it."""
+    """The next step of a call after a request that has not ended it."""
 
     RETRY = "send it again after a back-off"
     ELSEWHERE = "send it to another broker; again after a back-off if there is no other"
     GIVE_UP = "tell the owner of the call"
 
 
-Verdict: TypeAlias = tuple[Next, KafkaError] | None  # what an outcome means, and why; None: the call is over
+Verdict: TypeAlias = tuple[Next, KafkaError] | None  # the next step after an outcome, and the reason; None: the call is over
 
 
 def unanswered(failed: Failed) -> Verdict:
-    """The usual verdict on a request without a response."""
+    """Return the usual verdict on a request without a response."""
     return Next.ELSEWHERE if failed.passing else Next.GIVE_UP, failed.reason
 
 
@@ -53,17 +53,17 @@ class Target(Protocol):
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why the broker is unknown."""
+        """The reason why the broker is unknown."""
 
     @property
     def troubles(self) -> Troubles:
-        """Where errors that are retried are reported."""
+        """The record of errors that are retried."""
 
     def want(self) -> None:
-        """Find the broker: a request waits for it."""
+        """Find the broker, because a request waits for it."""
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Broker `node` did not respond, or is not the right one."""
+        """Note that broker `node` did not respond, or is not the right one."""
 
 
 @attrs.frozen
@@ -76,14 +76,14 @@ class AnyBroker:
 
     @property
     def troubles(self) -> Troubles:
-        """Those of the client."""
+        """The client's record."""
         return self.network.troubles
 
     def want(self) -> None:
-        """Nothing to do: the network connects to a broker when there is a request."""
+        """Do nothing: the network connects to a broker when there is a request."""
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Send requests to other brokers first, if it is known which broker this was."""
+        """Have other brokers preferred from now on, if the client knows which broker this was."""
         if node != ANY:
             self.network.avoid(now, node)
 
@@ -118,15 +118,15 @@ class Call:
     _fit: Callable[[Any, int], None] | None = None
     _decode: Callable[[int, Buffer], Any] | None = None
     _first: int = 0  # number of the first request since the call last ended
-    _current: int = 0  # numbers of the requests that are waited for: from `_current` to `_latest`
+    _current: int = 0  # the call waits for the requests with the numbers from `_current` to `_latest`
     _latest: int = 0
-    _repeat_at: float = INFINITY  # when to send the request in flight to another broker as well
+    _repeat_at: float = INFINITY  # the time to send the request in flight to another broker as well
     _not_before: float = 0.0
     in_flight: bool = False
-    last_error: KafkaError | None = None  # why the last request failed
+    last_error: KafkaError | None = None  # the failure of the last request
 
     def poll(self, now: float, outbox: Outbox) -> float:
-        """Send the request if it is due; returns when to be polled again."""
+        """Send the request if it is due; returns the time of the next poll."""
         node = self._target.address
         if node is None:
             self._target.want()
@@ -138,7 +138,7 @@ class Call:
         if not self.in_flight:
             self._current, self.in_flight = self._latest, True
         self._repeat_at = now + OTHER_BROKER_S if node == ANY else INFINITY
-        message = self._message()  # which may set `max_version`
+        message = self._message()  # before `CallRequest`, as the callable may set `max_version`
         deadline = now + self._timeout
         outbox.send(CallRequest(node, message, deadline, self.max_version, self._fit, self._decode, call=self, number=self._latest))
         return self._repeat_at
@@ -146,25 +146,25 @@ class Call:
     def rest(self, now: float, reason: KafkaError) -> None:
         """Let the next request wait for a back-off, because of `reason`."""
         self.last_error, self._not_before = reason, now + self._backoff.next()
-        if isinstance(reason, BrokerError):  # lost connections have an owner: the network
+        if isinstance(reason, BrokerError):  # the network notes lost connections
             self._target.troubles.note(now, self, reason)
 
     def start_over(self) -> None:
-        """The next request has another purpose: it does not wait for the back-off of the last one."""
+        """Drop the back-off, because the next request has another purpose."""
         self.last_error, self._not_before = None, 0.0
 
     def reset(self) -> None:
-        """The target works: the next back-off is the shortest again."""
+        """Begin again with the shortest back-off, because the target works."""
         self.last_error = None
         self._target.troubles.over(self)
         self._backoff.reset()
 
     def timed_out(self, what: str) -> KafkaTimeoutError:
-        """The error for a caller whose deadline is over. `what` says what has timed out."""
+        """Return the error for a caller whose deadline is over. `what` names the operation that has timed out."""
         return KafkaTimeoutError(f"{what} (last error: {self.last_error or self._target.last_error or 'none'})")
 
     def request_ended(self, now: float, request: CallRequest, outcome: Outcome) -> None:
-        """A request of this call has its outcome."""
+        """Judge the outcome of a request of this call, and choose the next step."""
         number, node = request.number, request.node
         current = self.in_flight and number >= self._current
         if number < self._first or (isinstance(outcome, Failed) and not (current and number == self._latest)):
@@ -187,6 +187,6 @@ class Call:
             self._gave_up(now, self.last_error)
 
     def _end(self) -> None:
-        """The call is over: responses to its other requests are ignored."""
+        """End the call: from now on, responses to its other requests are ignored."""
         self._first, self.in_flight = self._latest + 1, False
         self._target.troubles.over(self)

@@ -1,7 +1,8 @@
-"""Brokers for requests to ANY. Rule: a connected broker that responds gets a request; it waits for a connection only if there is none such.
+"""Chooses the broker for each request to ANY, and keeps requests that wait for a connection.
 
-Connected brokers are preferred to avoided ones, and avoided ones to those that have left a request unanswered for long. Bootstrap addresses
-are connected to only while no broker of the cluster is connected.
+Invariant: a request waits for a connection only if no connected broker responds. Connected brokers come before avoided ones, and avoided
+ones before brokers that have left a request unanswered for long (stalled). The client connects to bootstrap addresses only while no broker
+of the cluster is connected.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from pykafka4.records import Written
 
 __all__ = ["BrokerChooser", "RequestsForAny", "least_failed"]
 
-AVOID_SECONDS = 10.0  # for which other brokers are preferred to an avoided one
-STALLED = 2.0  # seconds: a connection whose oldest request has waited for so long is not used for ANY
-STAGGER = 0.5  # seconds until the next address is tried as well
+AVOID_SECONDS = 10.0  # for so long other brokers are preferred to an avoided one
+STALLED = 2.0  # seconds: a connection whose oldest request has waited for so long counts as stalled
+STAGGER = 0.5  # seconds until the client tries the next address as well, while an attempt to connect is under way
 GAP = 0.1  # seconds between attempts while all attempts fail
 READY = ConnectionState.READY
 
 
 class Endpoints(Protocol):
-    """The network, as the chooser knows it."""
+    """The network: the part that the chooser uses."""
 
     def endpoint(self, node: int) -> Endpoint | None:
-        """The endpoint of a node; the endpoint of a lane is created."""
+        """Return the endpoint of a node; the endpoint of a lane is created."""
 
 
 class Connections(Protocol):
-    """The network, as the requests for ANY use it."""
+    """The network: the part that requests for ANY use."""
 
     def hand_over(self, now: float, endpoint: Endpoint, request: Request) -> None:
         """Send the request on the connection of the endpoint."""
@@ -42,11 +43,11 @@ class Connections(Protocol):
         """Connect to an endpoint without a connection."""
 
     def why_unreachable(self) -> str:
-        """The last errors of all addresses; empty while a broker is connected."""
+        """Return the last errors of all addresses; empty while a broker is connected."""
 
 
 class BrokerChooser:
-    """Reads the endpoints and ready connections of a `Network`. Changes nothing, except that spare endpoints are created on demand."""
+    """Chooses among the endpoints and ready connections of a `Network`. Changes nothing, but creates spare endpoints on demand."""
 
     __slots__ = ("_endpoints", "_network", "_ready", "_spare")
 
@@ -61,7 +62,7 @@ class BrokerChooser:
         self._endpoints, self._ready, self._spare, self._network = endpoints, ready, spare, network
 
     def best(self, now: float) -> Endpoint | None:
-        """The connected broker with the fewest requests in flight; a stalled one only if no other can be connected to."""
+        """Return the connected broker with the fewest requests in flight; a stalled one only if the client can connect to no other."""
         node = min(filter(self._serves_any, self._ready), key=lambda n: self._load(now, n), default=None)
         if node is None:
             return None
@@ -70,7 +71,7 @@ class BrokerChooser:
         return self._endpoints[node]
 
     def _serves_any(self, node: int) -> bool:
-        """Lanes belong to machines, except the spare one."""
+        """Whether requests for ANY may use `node`. Lanes belong to machines, except the spare lane."""
         return node < LANE or node // LANE == self._spare
 
     def _load(self, now: float, node: int) -> tuple[bool, bool, bool, float, bool, int, float]:
@@ -78,7 +79,7 @@ class BrokerChooser:
         return (
             self._stalled(now, connection),
             connection.muted_until > now or connection.is_engaged,
-            node < 0,  # bootstrap connections are closed soon
+            node < 0,  # bootstrap connections come last: they are closed soon
             self.avoided_at(now, broker_of(node)),
             node >= LANE,
             connection.in_flight,
@@ -86,7 +87,7 @@ class BrokerChooser:
         )
 
     def avoided_at(self, now: float, node: int) -> float:
-        """Since when `node` is avoided, -INFINITY if it is not: if all brokers are avoided, the one with the lowest time is used."""
+        """Return the time since which `node` is avoided, -INFINITY if it is not. If all brokers are avoided, the lowest time is first."""
         avoided_at = self._endpoints[node].avoided_at
         return avoided_at if avoided_at > now - AVOID_SECONDS else -INFINITY
 
@@ -94,45 +95,45 @@ class BrokerChooser:
         return connection.silent_since < now - STALLED
 
     def connecting(self) -> bool:
-        """Whether a connection is being opened that ANY could use."""
+        """Whether a connection that ANY could use is being opened."""
         return any(self._is_connecting(e) and self._serves_any(e.node) for e in self._endpoints.values())
 
     def _is_connecting(self, endpoint: Endpoint) -> bool:
         return endpoint.connection is not None and endpoint.connection.state is not READY
 
     def candidates(self, now: float) -> list[Endpoint]:
-        """Where a connection for ANY could be opened, now or after a back-off."""
+        """Return the endpoints to which a connection for ANY could be opened, now or after a back-off."""
         return [*self.unconnected(INFINITY), *self._spares(now)]
 
     def candidate(self, now: float) -> Endpoint | None:
-        """Where to open the next connection for ANY: to a broker without a connection, or else a spare one to a stalled broker."""
+        """Return the endpoint for the next connection for ANY: a broker without a connection, or else a spare one to a stalled broker."""
         return least_failed(self.unconnected(now)) or least_failed(e for e in self._spares(now) if e.not_before <= now)
 
     def unconnected(self, now: float) -> list[Endpoint]:
-        """The brokers that can be connected to; bootstrap addresses only while no broker is connected."""
+        """Return the brokers to which the client can connect at `now`; with bootstrap addresses only while no broker is connected."""
         least = 0 if any(0 <= node < LANE for node in self._ready) else -INFINITY
         return [
             e for e in self._endpoints.values() if least <= e.node < LANE and e.connection is None and not e.leaving and e.not_before <= now
         ]
 
     def _spares(self, now: float) -> list[Endpoint]:
-        """The unconnected spare endpoints of brokers whose own connection is stalled."""
+        """Return the unconnected spare endpoints of brokers whose own connection is stalled."""
         stalled = [n for n, connection in self._ready.items() if 0 <= n < LANE and self._stalled(now, connection)]
         spares = [self._network.endpoint(via(self._spare, node)) for node in stalled]
         return [e for e in spares if e is not None and e.connection is None and not e.leaving]
 
 
 class RequestsForAny:
-    """The requests for ANY that wait for a connection. Invariant: each goes to a connected broker, or fails at its deadline."""
+    """The requests for ANY that wait for a connection. Each goes to a connected broker, or fails at its deadline."""
 
     __slots__ = ("_answers", "_attempted_at", "_chooser", "_network", "_requests", "_wanted")
 
     def __init__(self, chooser: BrokerChooser, network: Connections, answers: list[Answer]) -> None:
-        """`answers` gets the outcomes of requests that fail."""
+        """`answers` receives the outcomes of requests that fail."""
         self._chooser, self._network, self._answers = chooser, network, answers
         self._requests: deque[Request] = deque()
-        self._wanted = False  # a connection, without a request
-        self._attempted_at = -INFINITY  # when the last attempt to connect started
+        self._wanted = False  # whether a connection is wanted, also without a request
+        self._attempted_at = -INFINITY  # the start of the last attempt to connect
 
     @property
     def waiting(self) -> bool:
@@ -140,12 +141,12 @@ class RequestsForAny:
         return self._wanted or bool(self._requests)
 
     def want(self) -> bool:
-        """Connect to a broker, if none is connected. Returns whether that is news."""
+        """Have `serve` connect to a broker, if none is connected. Returns False if an earlier call is still in effect."""
         news, self._wanted = not self._wanted, True
         return news
 
     def submit(self, now: float, request: Request) -> bool:
-        """Pass `request` to a connected broker; False: it waits for one."""
+        """Pass `request` to a connected broker. Returns False if it has to wait for one."""
         best = self._chooser.best(now)
         if best is None:
             self._requests.append(request)
@@ -154,7 +155,7 @@ class RequestsForAny:
         return True
 
     def serve(self, now: float) -> float:
-        """Pass the requests to a connected broker, or try to connect. Returns when to look again; -INFINITY: there is output now."""
+        """Pass the requests to a connected broker, or try to connect. Returns the time of the next call; -INFINITY: there is output now."""
         self._fail_late(now)
         if not self.waiting:
             return INFINITY
@@ -167,7 +168,7 @@ class RequestsForAny:
         return min(self._connect(now), min((request.deadline for request in self._requests), default=INFINITY))
 
     def _connect(self, now: float) -> float:
-        """Start an attempt to connect, if one is due; returns when the next is due."""
+        """Start an attempt to connect, if one is due. Returns the time at which the next one is due."""
         candidate = self._chooser.candidate(now)
         pause = STAGGER if self._chooser.connecting() else 0.0 if candidate is None or candidate.failures == 0 else GAP
         if now < self._attempted_at + pause:
@@ -187,5 +188,5 @@ class RequestsForAny:
 
 
 def least_failed(endpoints: Iterable[Endpoint]) -> Endpoint | None:
-    """The endpoint with the fewest failures; brokers before bootstrap addresses."""
+    """Return the endpoint with the fewest failures, brokers before bootstrap addresses; None if there is no endpoint."""
     return min(endpoints, key=lambda e: (e.failures, e.node < 0, e.tie), default=None)

@@ -1,8 +1,9 @@
-"""Connection. Rule: responses arrive in the order of requests, and the first error ends the connection with all its requests.
+"""Carries out the handshake of one connection, then sends requests and matches responses with them. Invariant: responses arrive in the
+order of the requests, and the first error ends the connection with all its requests.
 
-A request whose bytes were handed out may have reached the broker: when the connection ends, it fails as MAYBE, a queued one as NO.
-While the client authenticates itself, for the first time or again, nothing else is written.
-Outcomes are collected in `answers`; `Network` passes them on between its own steps, so `on_reply` may call it.
+A request whose bytes were handed out may have reached the broker: when the connection ends, it fails as MAYBE, a queued request as NO.
+While the client authenticates, for the first time or again, it writes no other request.
+The connection collects outcomes in `answers`. `Network` passes them on between its own steps, so `on_reply` may call `Network`.
 """
 
 from __future__ import annotations
@@ -43,20 +44,22 @@ if TYPE_CHECKING:
 __all__ = ["SOFTWARE_NAME", "SOFTWARE_VERSION", "Answer", "Connection", "ConnectionState", "usable"]
 
 SOFTWARE_NAME, SOFTWARE_VERSION = "pykafka4", "0.1.0"
-FIRST_ASKED = 4  # version of the first ApiVersions request
+FIRST_ASKED = 4  # version of the first ApiVersions request; a broker that does not support it answers UNSUPPORTED_VERSION
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
-LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt response must not stop a connection for days
+LONGEST_MUTE = 300.0  # seconds; brokers throttle for a shorter time, and a corrupt response must not stop a connection for days
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
-AGAIN_AFTER: Final = 0.85  # of the time for which an authentication is valid: brokers end connections that are not authenticated again
+AGAIN_AFTER: Final = 0.85  # of an authentication's lifetime: after it, the broker closes a connection that has not authenticated again
 FOR_CREDENTIALS: Final = 0.75  # of the time left for the setup: the rest is for the broker
-SOONEST: Final = 1.0  # seconds: Kafka refuses a second one within that time, and a peer that allows less must not keep this client busy
+# Shortest time from one authentication to the next, in seconds. Kafka refuses a second one within this time, and a peer with a shorter
+# lifetime must not keep this client busy.
+SOONEST: Final = 1.0
 Answer: TypeAlias = tuple[Request, Outcome]
 
 
 class HandshakeRequest(Request):
-    """A request of the handshake: the connection reads the response itself."""
+    """A request of the handshake, whose response the connection reads itself."""
 
     __slots__ = ()
 
@@ -92,7 +95,10 @@ TABLE = Transitions[S](
 
 
 def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
-    """The versions of `api_key` that both sides support. Not below the client's minimum: brokers list Produce 0 to 2, but reject them."""
+    """Return the lowest and highest version of `api_key` that both sides support; None if there is none.
+
+    The client's minimum counts, too: brokers list Produce versions 0 to 2, but reject them.
+    """
     ours = REQUESTS[api_key].versions if api_key in REQUESTS else None
     if ours is None:
         return None
@@ -103,7 +109,7 @@ def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
 class Connection:
     """One connection to a broker, without its socket. `Network` drives it.
 
-    `wake_at` is a lower bound of when `poll` has something to do; polling earlier does nothing.
+    Before `wake_at`, `poll` has nothing to do, and does nothing.
     """
 
     __slots__ = (
@@ -154,10 +160,10 @@ class Connection:
         advice: str = "",
         traffic: BrokerTraffic | None = None,
     ) -> None:
-        """`setup_deadline`: when the connection must be READY; `address` is for messages.
+        """`setup_deadline` is the time at which the connection must be READY; `address` is for messages.
 
-        `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client need not authenticate itself.
-        `secret_filter` filters the error messages in responses; `answered` has the addresses that this client knows. `advice` completes
+        `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client does not authenticate.
+        `secret_filter` filters the error messages in responses; `answered` has the addresses that have answered. `advice` completes
         the errors of an address that has never answered. `traffic` counts the requests.
         """
         self._secret_filter, self._answered = secret_filter or SecretFilter(config), Answered() if answered is None else answered
@@ -165,27 +171,27 @@ class Connection:
         self._traffic = traffic or BrokerTraffic()
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
-        self.reason: KafkaError | None = None  # why it is CLOSED
+        self.reason: KafkaError | None = None  # the reason why the connection is CLOSED
         self.answers: list[Answer] = []
         self.idle_since = setup_deadline
         self.muted_until = 0.0
         self.wake_at = setup_deadline
         self.offered: Mapping[int, tuple[int, int]] = {}
-        self.features: Mapping[str, int] = {}  # finalized in the cluster, with their levels
-        self.features_epoch = -1  # a later one is higher
+        self.features: Mapping[str, int] = {}  # finalized features of the cluster -> their levels
+        self.features_epoch = -1  # grows with each change of the features
         self._config, self._client_id = config, config.client_id
         self._setup_deadline = setup_deadline
-        self._credentials_deadline = setup_deadline  # when the application's callable must have returned
+        self._credentials_deadline = setup_deadline  # the time at which the application's callable must have returned
         self._prepare = prepare
         self._authentication: Authentication | None = None  # the exchange under way
-        self._proven = False  # whether a request was answered
-        self._authenticate_at = INFINITY  # when the client has to authenticate itself again
-        self.authenticated_until = INFINITY  # when the broker ends the connection unless the client has done so
+        self._proven = False  # whether the broker has answered a request
+        self._authenticate_at = INFINITY  # the time at which the client authenticates again
+        self.authenticated_until = INFINITY  # the time at which the broker ends the connection, unless the client has authenticated again
         self.jobs: list[Callable[[], Any]] = []  # steps of the exchange that may block; the result goes to `authenticated`
         self._queued: deque[Request] = deque()
-        self._flying: deque[Flight] = deque()
-        self._silent: deque[Flight] = deque()  # written, without a response to expect
-        self._own: list[Buffer] = []  # the handshake's bytes: they are written before requests
+        self._flying: deque[Flight] = deque()  # handed out; the responses come in this order
+        self._silent: deque[Flight] = deque()  # handed out; no response will come
+        self._own: list[Buffer] = []  # bytes of the handshake, to be written before requests
         self._asked_version = FIRST_ASKED
         self._correlation = 0
 
@@ -203,16 +209,16 @@ class Connection:
 
     @property
     def silent_since(self) -> float:
-        """When the oldest request in flight was written; INFINITY: nothing is in flight."""
+        """The time at which the oldest request in flight was written; INFINITY: no response is awaited."""
         return self._flying[0].written_at if self._flying else INFINITY
 
     @property
     def has_output(self) -> bool:
-        """Whether there is something to write (maybe later, if the connection is throttled)."""
+        """Whether there are bytes or requests to write; while the broker throttles the client, they wait."""
         return bool(self._own or (self._queued and self.state is S.READY))
 
     def submit(self, now: float, request: Request) -> None:
-        """Queue `request`; it is written with the next `outgoing` once the connection is READY."""
+        """Queue `request`. The first `outgoing` of the READY connection returns its bytes."""
         if self.state is S.CLOSED:
             assert self.reason is not None
             self.answers.append((request, Failed(self.reason, Written.NO)))
@@ -221,7 +227,7 @@ class Connection:
         self.wake_at = min(self.wake_at, request.deadline)
 
     def version(self, api_key: int, highest: int | None = None) -> int | None:
-        """The highest version of `api_key` to use on this connection, at most `highest`; None if there is none."""
+        """Return the highest version of `api_key` to use on this connection, at most `highest`; None if there is none."""
         theirs = self.offered.get(api_key)
         both = None if theirs is None else usable(theirs, api_key)
         if both is None:
@@ -232,12 +238,12 @@ class Connection:
     # -- events
 
     def connected(self, now: float) -> None:
-        """The socket is open: send ApiVersions."""
+        """Send ApiVersions, as the socket is open now."""
         self.state = TABLE.move(self.state, S.NEGOTIATING)
         self._negotiate(now, FIRST_ASKED)
 
     def receive(self, now: float, frame: Buffer) -> None:
-        """A whole frame arrived (without its size)."""
+        """Take a whole frame that has arrived, without its size."""
         if self.state is S.CLOSED:
             return
         try:
@@ -246,14 +252,14 @@ class Connection:
             self.poison(self._advised(self._undecodable(error)))
 
     def written_to(self, now: float) -> None:
-        """Everything handed out so far reached the socket: requests without a response are complete."""
+        """Complete the requests without a response, as the socket has taken all bytes handed out so far."""
         while self._silent:
             flight = self._silent.popleft()
             self.answers.append((flight.request, Reply(None, flight.version, self.node)))
             self._mark_idle(now)
 
     def lost(self, now: float, reason: KafkaError) -> None:
-        """The socket was closed."""
+        """End the connection, whose socket was closed, with `reason`, or with a guess at the cause that names a setting."""
         exchange = self._authentication
         if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
             self.poison(exchange.cut_off(reason))
@@ -265,7 +271,7 @@ class Connection:
         self.poison(suspected or reason, reason)
 
     def _advised(self, reason: KafkaError) -> KafkaError:
-        """`reason` with the advice, if brokers have answered at other addresses, and none at this one."""
+        """Return `reason` with the advice, if brokers have answered at other addresses, and none at this one."""
         known = self._answered.negotiated
         is_new = bool(known) and self.address not in known and self.state in (S.CONNECTING, S.NEGOTIATING)
         if not self._advice or not is_new or type(reason) is not ConnectionLost:
@@ -275,7 +281,7 @@ class Connection:
         return advised
 
     def _suspect(self, reason: KafkaError) -> KafkaError | None:
-        """A broker that closes a connection before it has answered a request may want another `security_protocol`."""
+        """Return the guess that the listener demands another `security_protocol`, if the broker closed the connection before an answer."""
         if self.state is S.NEGOTIATING and not self._config.encrypts and self.address not in self._answered.negotiated:
             why = "its listener may demand TLS: set security_protocol to SSL or SASL_SSL"
         elif self.state is S.READY and self._flying and not self._config.authenticates and self.address not in self._answered.served:
@@ -289,8 +295,8 @@ class Connection:
     def poison(self, reason: KafkaError, fact: KafkaError | None = None) -> None:
         """End the connection. Requests that were handed out fail as MAYBE, the others as NO.
 
-        `fact`: the reason for these requests, where `reason` is a guess. One lost connection must not fail a record as not authenticated:
-        `Refusals` believes a guess after several attempts, and then fails what waits.
+        `fact` is the reason for these requests if `reason` is a guess. One lost connection must not fail a record as not authenticated:
+        `Refusals` believes a guess after several attempts, and only then fails the waiting requests and records.
         """
         if self.state is S.CLOSED:
             return
@@ -324,7 +330,7 @@ class Connection:
         self._set_alarm()
 
     def outgoing(self, now: float) -> list[Buffer]:
-        """The bytes to write now. Their requests count as written from here on."""
+        """Return the bytes to write now. From here on, their requests count as written."""
         buffers, self._own = self._own, []
         if self.state is S.READY and now >= self.muted_until and not self.is_engaged:
             while self._queued:
@@ -369,7 +375,7 @@ class Connection:
         self._mark_idle(now)
 
     def _lower(self, message: ApiVersionsResponse) -> int:
-        """The version for the next attempt: the broker's highest, and always below the last, so that there is an end."""
+        """Return the version for the next attempt: the broker's highest, and always below the last one, so that the attempts end."""
         offered = [api.max_version for api in message.api_keys if api.api_key == ApiVersionsRequest.api_key]
         return max(0, min(offered[0], self._asked_version - 1)) if offered else 0
 
@@ -387,17 +393,20 @@ class Connection:
 
     @property
     def exchange(self) -> object:
-        """The exchange under way; None if there is none."""
+        """The SASL exchange under way, as an identity for its jobs; None if there is none."""
         return self._authentication
 
     @property
     def is_engaged(self) -> bool:
-        """Whether messages of an authentication are exchanged, so that nothing else may be written."""
+        """Whether messages of an authentication are exchanged, so that no other request may be written."""
         return self._authentication is not None and self._authentication.is_talking
 
     @property
     def _deadline(self) -> float:
-        """When setup or authentication has to be done. A broker begins with an exchange after it has answered the requests before it."""
+        """The time at which setup or authentication has to be done; INFINITY if neither is timed.
+
+        An exchange behind requests in flight is not timed: the broker begins with the exchange after it has answered them.
+        """
         if self._authentication is not None and not self.is_engaged:
             return self._credentials_deadline
         is_timed = self.state is not S.READY or (self._authentication is not None and not self._is_behind())
@@ -407,12 +416,12 @@ class Connection:
         return bool(self._flying) and self._flying[0].request.message.api_key not in SASL
 
     def authenticated(self, now: float, exchange: object, result: Any) -> None:
-        """A job of `exchange` has ended with this result or exception."""
+        """Continue `exchange`, whose job has ended with this result or exception."""
         if exchange is self._authentication and self.state is not S.CLOSED:
             self._advance(now, result)
 
     def _authenticate(self, now: float) -> None:
-        """Begin: requests are written until the first message of the exchange is."""
+        """Begin an authentication. Until its first message is written, the connection still writes requests."""
         from pykafka4.core.network.authentication import Authentication  # imported here: few clients need it
 
         assert self._prepare is not None
@@ -433,7 +442,7 @@ class Connection:
         try:
             step = self._authentication.step(result)
         except AuthenticationError as error:
-            self.poison(error.with_traceback(None))  # its frames hold credentials, and the error is kept
+            self.poison(error.with_traceback(None))  # the frames of the traceback hold credentials, and the error is kept
             return
         if step is None:
             self._end_authentication(now)
@@ -444,7 +453,7 @@ class Connection:
 
     def _say(self, now: float, message: Any) -> None:
         """Send a message of the exchange ahead of all requests."""
-        request = HandshakeRequest(self.node, message, INFINITY)  # the setup deadline is that of the whole exchange
+        request = HandshakeRequest(self.node, message, INFINITY)  # the setup deadline applies to the whole exchange
         version = self.version(message.api_key)
         if version is None or (message.api_key == SASL_HANDSHAKE and version < 1):
             self.poison(AuthenticationError(f"{self.address}: the broker is older than Kafka 1.0, and cannot authenticate this client"))
@@ -486,7 +495,7 @@ class Connection:
         flight = Flight(request, version, self._correlation, now)
         self._correlation = (self._correlation + 1) & MAX_CORRELATION
         (self._flying if request.expects_reply else self._silent).append(flight)
-        # Views, so that the bytes stay valid: a batch frees its buffer with its outcome, maybe before the transport has written it.
+        # Views keep the bytes valid: a batch gets its outcome (a time-out, say), frees its buffer, and the transport writes it afterwards.
         return [buffer if isinstance(buffer, bytes) else memoryview(buffer) for buffer in buffers]
 
     def _take_reply(self, now: float, frame: Buffer) -> None:
@@ -518,7 +527,7 @@ class Connection:
             self._mark_idle(now)
 
     def _decode(self, flight: Flight, frame: Buffer) -> Any:
-        """The message in `frame`. If the first ApiVersions response cannot be decoded, the request is repeated in version 0."""
+        """Return the message in `frame`. If the first ApiVersions response cannot be decoded, the request is repeated in version 0."""
         if flight.request.decode is not None:
             return flight.request.decode(flight.version, frame)
         try:
@@ -538,7 +547,10 @@ class Connection:
     # -- errors and deadlines
 
     def _undecodable(self, error: DecodeError) -> ConnectionLost:
-        """Its request fails like after a lost connection, too: what the broker did is unknown, and a retry will show."""
+        """Return the error for a response that cannot be decoded.
+
+        A ConnectionLost: as after a lost connection, nobody knows whether the broker carried the request out, and a retry will show.
+        """
         request = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
         hint = self._doubt() if self.state is S.NEGOTIATING else ""
         return caused_by(ConnectionLost(f"{self.address}: cannot decode the response{request}: {error}{hint}"), error)
@@ -553,7 +565,7 @@ class Connection:
             self.answers += [(request, Failed(_too_late(request, "not sent"), Written.NO)) for request in late]
 
     def _drop_late_written(self, now: float) -> None:
-        """A request without a response in time ends the connection: the response could still arrive, and match no request."""
+        """End the connection if a request has no response in time: the response could still arrive, and would match no request."""
         late = [flight.request for flight in (*self._flying, *self._silent) if flight.deadline <= now]
         if not late or self.state is not S.READY:
             return

@@ -1,6 +1,6 @@
-"""Endpoint. Rule: a node is a broker or a lane to it; an endpoint holds the state of connecting to a node, and `Network` acts on it.
+"""Keeps the state of connecting to each node, on which `Network` acts. A node is a broker, a lane to a broker, or a bootstrap address.
 
-A lane is a separate connection to the same broker, for requests that others must not wait behind (see `network`).
+A lane is a separate connection to the same broker: its requests do not wait behind requests that the broker holds back (see `network`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pykafka4.errors import KafkaError
 
 __all__ = ["LANE", "Endpoint", "LinkStatus", "broker_of", "via"]
 
-LANE = 1 << 32  # broker ids are below it
+LANE = 1 << 32  # the node of broker `n` over lane `l` is `n + l * LANE`; broker ids are below LANE
 READY = ConnectionState.READY
 
 
 def via(lane: int, node: int) -> int:
-    """The node for `node` over `lane`. ANY and CONTROLLER have no lanes."""
+    """Return the node for `node` over `lane`. ANY, CONTROLLER and bootstrap addresses have no lanes."""
     return node + lane * LANE if node >= 0 else node
 
 
 def broker_of(node: int) -> int:
-    """The broker behind `node`, whatever the lane."""
+    """Return the broker behind `node`, for any lane."""
     return node % LANE if node >= 0 else node
 
 
@@ -43,8 +43,8 @@ def is_loopback(host: str) -> bool:
 class LinkStatus:
     """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection.
 
-    `throttled_ms`: for so long nothing is written yet, as the broker throttles this client (KIP-219); 0 if it does not. `failures`:
-    attempts to connect that have failed since the last success; with 0 an `error` is that of a connection that ended and is not needed now.
+    `throttled_ms` is the time for which the client still writes nothing, as the broker throttles it (KIP-219); else 0. `failures` counts
+    the attempts to connect that have failed since the last success; if it is 0, `error` is the end of a connection that is not needed now.
     """
 
     node: int
@@ -66,24 +66,24 @@ class Endpoint:
     port: int
     backoff: Backoff
     setup: Backoff
-    tie: float  # random, so that not every client starts with the first bootstrap server
+    tie: float  # random: otherwise every client would start with the first bootstrap server
     max_idle: float  # seconds until an unused connection is closed
     connection: Connection | None = None
     waiting: list[Request] = attrs.Factory(list)  # requests, until there is a connection
     wanted: bool = False
     leaving: bool = False  # the broker left the cluster, or the lane was dropped
-    failures: int = 0  # attempts since it was READY
-    refusals: int = 0  # attempts in a row that ended with an AuthenticationError, and with the same suspicion
+    failures: int = 0  # failed attempts since the last READY connection
+    refusals: int = 0  # attempts in a row that ended with an AuthenticationError and the same `suspicion`
     suspicion: str = ""
-    refused_since: float = 0.0  # when the first of them ended
-    undecodable: bool = False  # its last response could not be decoded
-    avoided_at: float = -INFINITY  # when a response of it turned out to be outdated or useless
-    not_before: float = 0.0
-    dialled_at: float = 0.0  # when the last attempt began
-    error: KafkaError | None = None  # why the last connection or attempt ended
-    failed_at: float = 0.0
-    down_since: float | None = None  # when the first attempt began that failed, since the last connection
-    alarm: float = INFINITY  # when `Network` looks at it, if nothing happens before
+    refused_since: float = 0.0  # the end of the first of these attempts
+    undecodable: bool = False  # the last response could not be decoded
+    avoided_at: float = -INFINITY  # the time of the last outdated or useless response
+    not_before: float = 0.0  # the end of the back-off: no attempt to connect before
+    dialled_at: float = 0.0  # the start of the last attempt
+    error: KafkaError | None = None  # the end of the last connection or attempt
+    failed_at: float = 0.0  # the time of `error`
+    down_since: float | None = None  # the start of the first failed attempt since the last connection
+    alarm: float = INFINITY  # the time at which `Network` looks at this endpoint, if nothing happens before
 
     @property
     def address(self) -> str:
@@ -102,12 +102,12 @@ class Endpoint:
 
     @property
     def why(self) -> str:
-        """`127.0.0.1:9092 connection refused`: why the last connection or attempt ended; empty if none did."""
-        error = self.error  # looked at once, as any thread may ask
+        """The end of the last connection or attempt, as `127.0.0.1:9092 connection refused`; empty if none has ended. For any thread."""
+        error = self.error  # read once: the loop may change it between two reads of another thread
         return "" if error is None else f"{self.address} {str(error).removeprefix(f'{self.address}: ')}"
 
     def advice(self, bootstrap: Collection[tuple[str, int]]) -> str:
-        """Words for errors of an advertised address: if it never answers, it is usually wrong for this machine."""
+        """Return advice for errors of an advertised address; empty for others. One that never answers is usually wrong for this machine."""
         if self.node < 0 or (self.host, self.port) in bootstrap:
             return ""
         elsewhere = is_loopback(self.host) and not any(is_loopback(host) for host, _ in bootstrap)
@@ -115,7 +115,7 @@ class Endpoint:
         return f"broker {broker_of(self.node)} advertises {address}: see its advertised.listeners"
 
     def status(self, now: float) -> LinkStatus:
-        """For `Network.status`."""
+        """Return the entry of `Network.status` for this endpoint."""
         connection = self.connection
         state, throttled = ("idle", 0.0) if connection is None else (connection.state.value, max(0.0, connection.muted_until - now))
         error = None if self.error is None else str(self.error)
@@ -123,7 +123,7 @@ class Endpoint:
         return LinkStatus(node, self.host, self.port, state, self.in_flight, muted_ms, error, self.failures)
 
     def due(self) -> float:
-        """When `Network` has to look at this endpoint again."""
+        """Return the time at which `Network` has to look at this endpoint again."""
         connection = self.connection
         if connection is None:
             starts = self.not_before if self.wanted or self.waiting else INFINITY

@@ -1,4 +1,5 @@
-"""A request in flight on a connection. Rule: the time to respond starts when the request is written, or the broker begins with it."""
+"""Measures the time for the response to a request in flight. Invariant: this time starts with the write of the request, and again with the
+response to an earlier request in time, as only then the broker begins with this one."""
 
 from __future__ import annotations
 
@@ -8,7 +9,10 @@ from pykafka4.wire.protocol.frame import FrameTooLarge
 
 __all__ = ["FIRST_TO_MUTE", "Flight", "of_others"]
 
-NEARLY_LATE = 0.75  # of its time-out: a broker that waited for its replicas without success took 80 %, as it would for the next requests
+# The part of its time-out after which a response is nearly late, and does not restart the time of the requests behind it. A leader that is
+# cut off from the other brokers takes requests as before, and waits for its replicas in vain for 80 % of each time-out, one request after
+# the other: with restarts, five batches in flight would wait for minutes until the client asks for the new leader.
+NEARLY_LATE = 0.75
 
 # Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
 FIRST_TO_MUTE = {
@@ -22,7 +26,7 @@ FIRST_TO_MUTE = {
 
 
 class Flight:
-    """A request whose bytes were handed out, and its version."""
+    """A request whose bytes were handed out, with its version and its deadline."""
 
     __slots__ = ("correlation_id", "deadline", "patience", "request", "version", "written_at")
 
@@ -42,10 +46,10 @@ class Flight:
         return self.deadline - now < (1 - NEARLY_LATE) * self.patience
 
     def restart_time(self, now: float) -> None:
-        """The broker has responded to an earlier request: only now it processes the next one, however long ago that was written."""
+        """Restart the time for the response: the broker has answered an earlier request, and only now begins with this one."""
         self.deadline = max(self.deadline, now + self.patience)
 
 
 def of_others(reason: KafkaError) -> KafkaError:
-    """`reason`, for which a connection ended, for all its requests but the first. A response that was too large is that of the first."""
+    """Return `reason`, for which a connection ended, for all its requests but the first: a response that is too large is the first's."""
     return ConnectionLost(str(reason)) if isinstance(reason.__cause__, FrameTooLarge) else reason

@@ -1,7 +1,8 @@
-"""Jobs. Rule: few steps of authentication are under way at once, and a closed connection's step is never begun, so that none pile up.
+"""Passes steps of authentication that may block to the loop's helper threads. Invariant: at most MOST steps are under way, and no step of a
+closed connection begins.
 
-A step may wait for the application's callable, which may hang. The loop's helper has MOST threads for such jobs, and would queue all others
-behind them: one for each attempt to connect, for as long as it hangs. So the rest waits here, and goes when its connection does.
+A step may wait for the application's callable, which may hang. The helper has MOST threads for such jobs, and would queue one more job for
+each attempt to connect, for as long as the callable hangs. So further steps wait here, and are dropped with their connections.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from pykafka4.core.network.endpoint import Endpoint
 
 __all__ = ["MOST", "Jobs", "Task"]
 
-MOST: Final = 4  # as many as the loop has threads for them
+MOST: Final = 4  # concurrent steps; the loop has as many threads for them
 
 
 @attrs.frozen(eq=False)
 class Task:
-    """A step of an exchange that may block."""
+    """A step of a SASL exchange that may block."""
 
     endpoint: Endpoint
     connection: Connection
@@ -32,11 +33,11 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """Whether the connection is closed, so that the result is not needed."""
         return self.connection.state is ConnectionState.CLOSED
 
     def attempt(self) -> Any:
-        """Its result or exception; on a helper's thread."""
+        """Return the step's result or exception. Called on a helper thread."""
         try:
             return None if self.is_over else self.run()
         except BaseException as error:  # `SystemExit` in the application's callable ends this exchange, not the helper's thread
@@ -44,14 +45,14 @@ class Task:
 
 
 class Authenticating(Protocol):
-    """The network, whose connections authenticate."""
+    """The network: the part that receives results."""
 
     def authenticated(self, now: float, task: Task, result: Any) -> None:
-        """A step has its result, or an exception."""
+        """Take the result of `task`, or its exception."""
 
 
 class Jobs:
-    """The steps of all connections."""
+    """The blocking steps of all connections."""
 
     __slots__ = ("_network", "_running", "_waiting")
 
@@ -61,12 +62,12 @@ class Jobs:
         self._running = 0
 
     def take(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Take the steps that `connection` asks for."""
+        """Take the steps that `connection` has to run."""
         self._waiting += [Task(endpoint, connection, connection.exchange, run) for run in connection.jobs]
         connection.jobs.clear()
 
     def start(self) -> tuple[Job, ...]:
-        """Those to begin now."""
+        """Return the jobs to begin now."""
         if not self._waiting:
             return ()
         self._waiting = deque(task for task in self._waiting if not task.is_over)

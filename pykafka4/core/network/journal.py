@@ -1,4 +1,4 @@
-"""Journal. Rule: the log has a line when a broker is first reached, when its last connection ends, and when it cannot be reached."""
+"""Logs the connections of one client: a line for a broker's first connection, for the end of its last one, and for its first failure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ log = get_log("pykafka4.network")
 
 
 class Connections(Protocol):
-    """The network, as its journal knows it."""
+    """The network: the part that the journal uses."""
 
     def is_connected(self, broker: int) -> bool:
         """Whether any connection to the broker is READY."""
 
 
 class Journal:
-    """What one client logs of its connections, whatever their lanes."""
+    """The log lines of one client about its connections, all lanes of a broker together."""
 
     __slots__ = ("_client_id", "_connections", "_unreachable")
 
@@ -30,18 +30,18 @@ class Journal:
         self._unreachable: set[int] = set()  # brokers whose failure has been logged
 
     def connected(self, endpoint: Endpoint) -> None:
-        """A broker's first connection is logged, further lanes are not."""
+        """Log a broker's first connection; connections of further lanes are not logged."""
         broker, address = broker_of(endpoint.node), endpoint.address
         if broker in self._unreachable or (broker >= 0 and not self._connections.is_connected(broker)):
             self._unreachable.discard(broker)
             log.info("%s: connected to %s (%s)", self._client_id, _name(broker), address, broker=_id(broker), address=address)
 
     def ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
-        """The end of a broker's last connection is logged, and the first failed attempt to connect."""
+        """Log the end of a broker's last connection, and the first failed attempt to connect."""
         broker, address = broker_of(endpoint.node), endpoint.address
         name = _name(broker)
         if isinstance(reason.__cause__, DecodeError) and was_ready:
-            if not endpoint.undecodable:  # requests are retried, perhaps forever, so the log has to show the reason
+            if not endpoint.undecodable:  # once: requests are retried, perhaps forever, so the log has to show the reason
                 log.warning("%s: reconnecting to %s: %s", self._client_id, name, reason, broker=_id(broker), address=address)
             endpoint.undecodable = True
         elif was_ready and not self._connections.is_connected(broker):
@@ -51,13 +51,13 @@ class Journal:
             log.warning("%s: cannot reach %s: %s", self._client_id, name, reason, broker=_id(broker), address=address)
 
     def moved(self, endpoint: Endpoint, host: str, port: int) -> None:
-        """The metadata has another address."""
+        """Log a broker's new address in the metadata."""
         broker, address = broker_of(endpoint.node), endpoint.address
         log.info("%s: broker %d moved from %s to %s:%d", self._client_id, broker, address, host, port, broker=broker, address=address)
 
 
 def _name(broker: int) -> str:
-    """The name for the log; a bootstrap server has no broker id yet."""
+    """Return the name for the log; a bootstrap server has no broker id yet."""
     return f"broker {broker}" if broker >= 0 else "bootstrap server"
 
 

@@ -1,11 +1,13 @@
-"""Network. Rule: `on_reply` of a submitted request is called exactly once, whatever happens to connections, and never inside `submit`.
+"""Opens and closes the connections of one client, and passes requests to them. Invariant: `on_reply` of a submitted request is called
+exactly once, whatever happens to connections, and never inside `submit`.
 
-A broker responds to the requests of one connection in order, and holds some of them back: a Fetch until there is data, a JoinGroup until
-the whole group has joined. Requests that must not wait behind those use another lane, a separate connection to the same broker:
-`new_lane()` returns its number, and `via(lane, node)` the node to use for it.
+A broker responds to the requests of one connection in order, and holds some responses back: of a Fetch until there is data, of a JoinGroup
+until the whole group has joined. Requests that must not wait behind such requests use another lane, a separate connection to the same
+broker: `new_lane()` returns its number, and `via(lane, node)` returns the node to use for it.
 
-A request for ANY goes to a connected broker. If all of them have left a request unanswered for long (`acks=all` with a frozen replica), it
-uses a spare connection, on a lane that no machine uses. Bootstrap addresses are connected to only while no broker is connected.
+A request for ANY goes to a connected broker. If all connected brokers have left a request unanswered for long (`acks=all` with a frozen
+replica), the request uses a spare connection, on a lane that no machine uses. The client connects to bootstrap addresses only while no
+broker is connected.
 """
 
 from __future__ import annotations
@@ -47,11 +49,11 @@ READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
 
 @attrs.frozen(eq=False)
 class NetworkEffects:
-    """What the transport has to do; `write` contains (link, buffers)."""
+    """The operations for the transport, and the time of the next poll."""
 
     connect: tuple[Connect, ...] = ()
     close: tuple[Close, ...] = ()
-    write: tuple[tuple[int, list[Buffer]], ...] = ()
+    write: tuple[tuple[int, list[Buffer]], ...] = ()  # (link, buffers)
     wake_at: float = INFINITY
     jobs: tuple[Job, ...] = ()  # steps of authentication
 
@@ -60,24 +62,24 @@ class Network:
     """All connections. Machines call `ready`, `want`, `in_flight` and `version`; the engine submits requests; the loop reports events."""
 
     def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[str], Mechanism] | None = None) -> None:
-        """`prepare` makes a SASL mechanism for each connection, of the broker's host name; it may block. None: there is no SASL."""
-        self.changes = 0  # incremented whenever a node becomes READY or ceases to be
+        """`prepare(host name of a broker)` makes the SASL mechanism of a connection, and may block. None: no SASL."""
+        self.changes = 0  # incremented whenever a node becomes READY or stops being READY
         self.controller: int | None = None  # set by the cluster
-        self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
+        self.on_lost: list[Callable[[float, int], None]] = []  # called with (now, broker) after a connection or an attempt has failed
         self._config, self._random, self._prepare = config, random, prepare
         self.secret_filter = SecretFilter(config)
-        self.answered = Answered()  # the runtime replaces it by that of the process
+        self.answered = Answered()  # the runtime replaces it by the object of the process
         self.troubles = Troubles(config.client_id, config.request_timeout_ms / 1000)
-        self.traffic: dict[int, BrokerTraffic] = {}  # by broker; those that left the cluster stay, as counters only grow
+        self.traffic: dict[int, BrokerTraffic] = {}  # by broker; brokers that left the cluster stay, as counters only grow
         self._jobs = Jobs(self)
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}
         self._links: dict[int, Endpoint] = {}
         self._ready: dict[int, Connection] = {}
-        self._muted: dict[int, float] = {}  # READY, but throttled until that time: nothing is written before
+        self._muted: dict[int, float] = {}  # READY nodes that are throttled or authenticate again -> end of the pause; no writes before
         self._last_link = self._last_lane = 0
         self._lanes: set[int] = set()
-        self._spare = self.new_lane()  # connections for ANY while all others are stalled
+        self._spare = self.new_lane()  # for connections for ANY while all others are stalled
         self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self)
         self._journal = Journal(config.client_id, self)
         self.refusals = Refusals(self._endpoints, self._ready)
@@ -98,11 +100,11 @@ class Network:
         return bool(self._ready)
 
     def ready(self, node: int) -> bool:
-        """Whether a request to `node` would be written in this turn: in a later one its batches may have been freed."""
+        """Whether a request to `node` would be written in this turn. In a later turn, the request's batches may have been freed."""
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
-        """Connect to `node` (or ANY) as soon as its back-off is over; in effect until it is connected or leaves the cluster."""
+        """Connect to `node` (or ANY) as soon as its back-off is over; in effect until the node is connected or leaves the cluster."""
         if node == ANY:
             if self._for_any.want():
                 self._wake_at = -INFINITY
@@ -111,9 +113,9 @@ class Network:
             self._dirty[node] = endpoint
 
     def avoid(self, now: float, node: int) -> None:
-        """A response of `node` was outdated or useless: for a while, requests for ANY prefer other brokers.
+        """Have requests for ANY prefer other brokers for a while, because a response of `node` was outdated or useless.
 
-        If no other is connected, one is connected to. Requests do not wait for that: `node` gets them meanwhile.
+        If no other broker is connected, the client connects to one. Requests do not wait for the connection: `node` gets them meanwhile.
         """
         endpoint = self.endpoint(node)
         if endpoint is None or endpoint.avoided_at == now:
@@ -126,31 +128,31 @@ class Network:
                 self.want(other.node)
 
     def in_flight(self, node: int) -> int:
-        """The number of requests to `node` without a response."""
+        """Return the number of requests to `node` without a response."""
         endpoint = self._endpoints.get(node)
         return 0 if endpoint is None else endpoint.in_flight
 
     def version(self, node: int, api_key: int) -> int | None:
-        """The highest version of `api_key` that both sides support; None if there is none, or `node` is not READY."""
+        """Return the highest version of `api_key` that both sides support; None if there is none, or `node` is not READY."""
         connection = self._ready.get(node)
         return None if connection is None else connection.version(api_key)
 
     def offering(self, api_key: int) -> int | None:
-        """A connected broker that has the API, whose messages need not be declared here; None if there is none."""
+        """Return a connected broker that has the API; None if there is none. The messages of the API need not be declared here."""
         return next((broker_of(node) for node, connection in self._ready.items() if node >= 0 and api_key in connection.offered), None)
 
     def feature(self, name: str) -> int | None:
-        """The level of a finalized feature of the cluster, 0 if it has none; None while no broker is READY."""
+        """Return the level of a feature that is finalized in the cluster, 0 if it is not finalized; None while no broker is READY."""
         newest = max(self._ready.values(), key=lambda connection: connection.features_epoch, default=None)
         return None if newest is None else newest.features.get(name, 0)
 
     def link(self, node: int) -> int | None:
-        """The number of the connection to `node`, never used for another; None while it is not READY."""
+        """Return the number of the connection to `node`, which no other connection ever has; None while `node` is not READY."""
         connection = self._ready.get(node)
         return None if connection is None else connection.link
 
     def submit(self, now: float, request: Request) -> None:
-        """Send `request` to its node. If the node is not READY, it waits, and fails as NO with the first failed attempt to connect."""
+        """Send `request` to its node. If the node is not READY, the request waits, and fails as NO with a failed attempt to connect."""
         request.asked_at = now
         node = request.node
         if node == CONTROLLER:
@@ -167,20 +169,20 @@ class Network:
         self.hand_over(now, endpoint, request)
 
     def new_lane(self) -> int:
-        """A new number for `via`."""
+        """Return the number of a new lane, for `via`."""
         self._last_lane += 1
         self._lanes.add(self._last_lane)
         return self._last_lane
 
     def drop_lane(self, lane: int) -> None:
-        """Close the connections of `lane` as soon as nothing is in flight on them."""
+        """Close the connections of `lane` as soon as no request is in flight on them."""
         self._lanes.discard(lane)
         for node, endpoint in self._endpoints.items():
             if node >= LANE and node // LANE == lane:
                 self._retire(endpoint)
 
     def why_unreachable(self) -> str:
-        """`no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. For any thread."""
+        """Return `no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. For any thread."""
         if self._ready:
             return ""
         known = list(self._endpoints.values())
@@ -189,22 +191,28 @@ class Network:
         return f"no broker reachable: {'; '.join(latest.get(a, f'{a} has not responded yet') for a in addresses)}"
 
     def why_down(self, node: int) -> str:
-        """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty if there is one or no attempt has failed."""
+        """Return why there is no connection to `node`, as `127.0.0.1:9092 connection refused`.
+
+        Empty if there is a connection, or if no attempt has failed.
+        """
         endpoint = self._endpoints.get(node)
         return "" if endpoint is None else endpoint.why
 
     def down_since(self, node: int) -> float | None:
-        """Since when attempts to connect to `node` fail; None if there is a connection, or no attempt has failed since the last one."""
+        """Return the time since which attempts to connect to `node` fail; None if none has failed since the last connection."""
         endpoint = self._endpoints.get(node)
         return None if endpoint is None else endpoint.down_since
 
     def throttled_until(self, node: int) -> float:
-        """Until when the broker throttles this client; a time that has passed if it does not."""
+        """Return the time until which the broker throttles this client; a time in the past if it does not."""
         connection = self._ready.get(node)
         return -INFINITY if connection is None else connection.muted_until
 
     def status(self, now: float) -> tuple[LinkStatus, ...]:
-        """Every broker and lane, and the state of its connection; a bootstrap address while it is no known broker's, and of use."""
+        """Return the state of the connection to every broker and lane.
+
+        A bootstrap address is listed until brokers are known, and later only if it is no broker's and has a connection or an error.
+        """
         brokers = {e.address for e in self._endpoints.values() if e.node >= 0}
         return tuple(
             e.status(now)
@@ -234,14 +242,14 @@ class Network:
     # -- for the transport
 
     def connected(self, now: float, link: int) -> None:
-        """The socket of `link` is open."""
+        """Begin the handshake on `link`, whose socket is open."""
         endpoint = self._links.get(link)
         if endpoint is not None and endpoint.connection is not None:
             endpoint.connection.connected(now)
             self._dirty[endpoint.node] = endpoint
 
     def receive(self, now: float, link: int, frame: Buffer) -> None:
-        """A whole frame arrived on `link`; the caller no longer uses the buffer."""
+        """Take a whole frame that has arrived on `link`. From here on, the caller does not use the buffer."""
         endpoint = self._links.get(link)
         if endpoint is None or endpoint.connection is None:
             return
@@ -251,19 +259,21 @@ class Network:
         self._follow(now, endpoint, connection, before)
 
     def _follow(self, now: float, endpoint: Endpoint, connection: Connection, before: ConnectionState) -> None:
-        """Do what follows from a frame, or from a step of authentication. `before`: the state before that."""
+        """Act on the changes of a connection after a frame or a step of authentication. `before` is the state before it."""
         if connection.jobs:
             self._jobs.take(endpoint, connection)
             self._dirty[endpoint.node] = endpoint
         if connection.state is not before:
             self._state_changed(endpoint, connection)
-        if connection.state is CLOSED:  # before `_answer`: handlers must not see this node as READY
+        if connection.state is CLOSED:  # before `_answer`: its handlers may submit requests, and must not find this node READY
             self._ended(now, endpoint, connection)
             self._answer(now, self._answers)
             return
         if connection.answers and (endpoint.backoff.attempts or not self.refusals.has_answered(endpoint.node)):
             self.refusals.answered(endpoint)
-            endpoint.backoff.reset()  # not as soon as it is READY: a broker that sends only undecodable responses becomes READY, too
+            # Not before a request is answered: a broker that sends only undecodable responses becomes READY, too, and without a back-off
+            # the client would reconnect to it all the time.
+            endpoint.backoff.reset()
             endpoint.undecodable = False
         if connection.muted_until > now or connection.is_engaged or endpoint.node in self._muted:
             self._mute(now, endpoint.node, connection)
@@ -271,14 +281,15 @@ class Network:
         if connection.state is not READY or connection.has_output or endpoint.leaving or endpoint.node < 0:
             self._dirty[endpoint.node] = endpoint
         elif not connection.in_flight:
-            # Otherwise its alarm is early enough: a response only moves deadlines, to a later time.
+            # Idle from now on, so the alarm must be for `max_idle`. While requests are in flight the alarm is early enough: a response moves
+            # deadlines to a later time only.
             self._set_alarm(endpoint, endpoint.due())
         if self._for_any.waiting:
-            self._wake_at = -INFINITY  # it no longer holds back what it has answered, so it may serve them
+            self._wake_at = -INFINITY  # with this response the connection may have stopped being stalled, and may serve them
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:
-        """The socket of `link` was closed or could not be opened."""
+        """End the connection `link`, whose socket was closed or could not be opened."""
         endpoint = self._links.pop(link, None)
         if endpoint is not None and endpoint.connection is not None:
             endpoint.connection.lost(now, reason)
@@ -286,12 +297,12 @@ class Network:
             self._answer(now, self._answers)
 
     def awaits_write(self, link: int) -> bool:
-        """Whether a request of `link` is complete as soon as it reaches the socket, so that `written` has to be called."""
+        """Whether a request of `link` is complete as soon as the socket has its bytes, so that `written` has to be called."""
         connection = self._connection(link)
         return connection is not None and connection.has_silent
 
     def written(self, now: float, link: int) -> bool:
-        """All bytes returned for `link` reached the socket. Returns whether that completed a request."""
+        """Note that the socket of `link` has taken all bytes returned so far. Returns whether this completed a request."""
         connection = self._connection(link)
         if connection is None:
             return False
@@ -299,17 +310,17 @@ class Network:
         return self._answer(now, connection.answers) > 0
 
     def close_stale(self, now: float) -> None:
-        """Close the connections that nobody may use any more. The engine calls this before machines are polled.
+        """Close the connections that no request may use any more. The engine calls this before it polls machines.
 
         A process may have been frozen since the last turn: then firewalls have forgotten idle connections, and a request on one of them
-        would wait for its whole timeout. `poll` closes such a connection as well, but too late if a request was submitted before it.
+        would wait for its whole timeout. `poll` closes such a connection, too, but too late if a machine submitted a request before.
         """
         if now >= self._wake_at:
             for node, connection in list(self._ready.items()):
                 self._close_unused(now, self._endpoints[node], connection)
 
     def poll(self, now: float) -> NetworkEffects:
-        """Do what is due. If requests ended, machines may have something to send again: then `wake_at` is `now`."""
+        """Do the work that is due. If requests have ended, machines may have new ones to send: then `wake_at` is `now`."""
         if now < self._wake_at and not self._dirty and not self._answers:
             return self._idle()
         unmuted = self._unmute(now) if self._muted else False
@@ -332,13 +343,13 @@ class Network:
         return NetworkEffects(connect, close, tuple(writes), now if answered or unmuted or self._dirty else self._wake_at, jobs)
 
     def _mute(self, now: float, node: int, connection: Connection) -> None:
-        """Nothing is written while the broker throttles this client, or while it authenticates itself again."""
+        """Write nothing to `node` while the broker throttles this client, or while the connection authenticates again."""
         if node in self._ready:
             self._muted[node] = INFINITY if connection.is_engaged else max(connection.muted_until, now)
             self._wake_at = min(self._wake_at, self._muted[node])
 
     def _unmute(self, now: float) -> bool:
-        """Whether throttling of a connection is over. Machines were polled before this, and have to be polled again."""
+        """End the pauses that are over. Returns whether there was one: machines were polled before, and have to be polled again."""
         over = [node for node, until in self._muted.items() if until <= now]
         for node in over:
             del self._muted[node]
@@ -346,7 +357,7 @@ class Network:
         return bool(over)
 
     def _idle(self) -> NetworkEffects:
-        """The effects when there is nothing to do. Called thousands of times per second, so the object is reused."""
+        """Return the effects of an idle turn. Called thousands of times per second, so the object is reused."""
         if self._nothing.wake_at != self._wake_at:
             self._nothing = NetworkEffects(wake_at=self._wake_at)
         return self._nothing
@@ -368,7 +379,7 @@ class Network:
         return endpoint
 
     def endpoint(self, node: int) -> Endpoint | None:
-        """The endpoint of `node`; that of a lane is created on first use."""
+        """Return the endpoint of `node`; the endpoint of a lane is created on first use. None if the broker is unknown."""
         endpoint = self._endpoints.get(node)
         if endpoint is None and node >= LANE and (plain := self._endpoints.get(broker_of(node))) is not None:
             endpoint = self._add(node, plain.host, plain.port)
@@ -379,7 +390,7 @@ class Network:
         return None if endpoint is None else endpoint.connection
 
     def _retire(self, endpoint: Endpoint) -> None:
-        """Send no more requests to `endpoint`; it is removed when nothing is in flight to it."""
+        """Send no more requests to `endpoint`, and remove the endpoint when no request is in flight to it."""
         endpoint.leaving, endpoint.wanted = True, False
         reason = ConnectionLost(f"broker {broker_of(endpoint.node)} ({endpoint.address}) left the cluster")
         self._answers += [(request, Failed(reason, Written.NO)) for request in endpoint.waiting]
@@ -392,7 +403,7 @@ class Network:
         return endpoint.node >= LANE and endpoint.node // LANE not in self._lanes
 
     def _revive(self, endpoint: Endpoint) -> None:
-        """The broker of a leaving endpoint is in the cluster again."""
+        """Use a leaving endpoint again, because its broker is in the cluster again."""
         if self._is_dropped(endpoint):
             return
         endpoint.leaving = False
@@ -424,7 +435,7 @@ class Network:
     # -- one endpoint's turn
 
     def _take_dirty(self, now: float) -> list[Endpoint]:
-        """The endpoints with something to do, and those whose time has come."""
+        """Return the endpoints that have work, or whose alarm is due."""
         if now >= self._wake_at:
             self._wake_at = INFINITY
             for endpoint in self._alarms.take(now):
@@ -460,7 +471,7 @@ class Network:
     def _step_unconnected(self, now: float, endpoint: Endpoint) -> None:
         if endpoint.leaving:
             self._endpoints.pop(endpoint.node, None)
-            endpoint.alarm = INFINITY  # there may be another endpoint of this node
+            endpoint.alarm = INFINITY  # else the old alarm would add this endpoint again, perhaps in place of a new one of this node
             return
         late = [request for request in endpoint.waiting if request.deadline <= now]
         if late:
@@ -491,7 +502,7 @@ class Network:
         self._set_alarm(endpoint, connection.wake_at)
 
     def authenticated(self, now: float, task: Task, result: Any) -> None:
-        """A step of authentication has ended."""
+        """Pass the result of a step of authentication to its connection."""
         endpoint, connection = task.endpoint, task.connection
         if self._jobs.waits:
             self._wake_at = -INFINITY
@@ -511,7 +522,7 @@ class Network:
         return True
 
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
-        """The reason to close the connection; None: keep it, at least while requests are in flight."""
+        """Return the reason to close the connection; None: keep it, at least while requests are in flight."""
         if connection.state is not READY:
             return LEFT if endpoint.leaving else None
         if connection.in_flight:
@@ -538,18 +549,19 @@ class Network:
             self._ready[endpoint.node] = connection
             self.changes += 1
         self._dirty[endpoint.node] = endpoint
-        if 0 <= endpoint.node < LANE:  # bootstrap connections can be closed now
+        if 0 <= endpoint.node < LANE:  # the client needs its bootstrap connections no more: `_step` closes them
             self._dirty.update((e.node, e) for e in self._configured if e.connection is not None)
 
     def _ended(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
-        """The connection failed: wait for a back-off before the next attempt."""
+        """Drop a connection that has failed, and set the back-off before the next attempt."""
         reason = connection.reason
         assert reason is not None
         was_ready = endpoint.node in self._ready
         self._part(endpoint, connection)
         self._journal.ended(endpoint, reason, was_ready)
         endpoint.error, endpoint.failed_at = reason, now
-        if endpoint.down_since is None and not was_ready:  # a connection that was idle may be lost for hours until the next attempt
+        # Failed attempts count, lost connections do not: after the loss of an idle connection, hours may pass until the next attempt.
+        if endpoint.down_since is None and not was_ready:
             endpoint.down_since = endpoint.dialled_at
         endpoint.failures += not was_ready
         traffic = self._traffic_with(broker_of(endpoint.node))
@@ -569,7 +581,7 @@ class Network:
         return broker in self._ready or any(via(lane, broker) in self._ready for lane in self._lanes)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Drop a CLOSED connection; the outcomes of its requests are passed on later."""
+        """Drop a CLOSED connection, and collect the outcomes of its requests, which are passed on later."""
         if self._links.pop(connection.link, None) is not None:
             self._close.append(Close(connection.link, str(connection.reason)))
         self._answers += connection.answers
@@ -586,7 +598,7 @@ class Network:
     # -- outcomes
 
     def _answer(self, now: float, answers: list[Answer]) -> int:
-        """Pass `answers` to the handlers of their requests; requests that these submit wait for the next poll. Returns the number."""
+        """Pass `answers` to the handlers of their requests; returns their number. Requests that handlers submit wait for the next poll."""
         given = 0
         while answers:
             batch = answers[:]

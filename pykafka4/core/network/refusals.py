@@ -1,15 +1,16 @@
-"""Refusals. Rule: a broker that never accepted this client fails what waits for it soon; one that once did may have it back.
+"""Tells the machines which brokers refuse this client, so that waiting requests and records fail soon. Invariant: a refusal counts only at
+brokers that never accepted this client; others may accept it again.
 
-Whoever has the wrong password must not wait for a delivery time-out to learn it. But while passwords or certificates of a running client
-are being replaced, brokers refuse it for a while, and no record may be lost by that. So a refusal counts only while the broker (or, where
-no broker is connected, every broker) has never answered a request of this client. Credentials and the client's certificate are the same
-for all brokers: if one of them has ever accepted this client, a refusal of these does not count at any other.
+An application with the wrong password must not wait for a delivery time-out to learn it. But while the passwords or certificates of a
+running client are being replaced, brokers refuse the client for a while, and no record may be lost by that. So a refusal counts only while
+the broker (or, if no broker is connected, every broker) has never answered a request of this client. Credentials and the client's
+certificate are the same for all brokers: once a broker has accepted this client, no other broker's refusal of these counts.
 
-A refusal that is only a guess (every connection is closed in place of an answer, as if the listener demanded SASL) may be a network that
-does not work yet. It is believed after several seconds in which nothing else happened, anywhere in the cluster, and if every attempt gave
-reason for the same guess: listeners of a cluster demand the same. So a guess about the listener is wrong once any broker has answered,
-and the next attempt comes after the usual back-off. The application's callable for credentials is the same for all brokers: it is enough
-that it has failed for these seconds, whatever other brokers did.
+A refusal may be only a guess: the broker closes every connection in place of an answer, as if the listener demanded SASL, but the network
+may not work yet. A guess is believed after several seconds in which nothing else happened, anywhere in the cluster, and if every attempt
+gave reason for the same guess, as all listeners of a cluster demand the same. So a guess about the listener is wrong once any broker has
+answered, and the next attempt comes after the usual back-off. The application's callable for credentials is the same for all brokers: a
+failure of the callable for these seconds is enough, whatever other brokers did.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from pykafka4.errors import AuthenticationError
 __all__ = ["DOUBT", "FIRST_PAUSE", "LONGEST_PAUSE", "Refusals", "Refused"]
 
 Refused: TypeAlias = Callable[[float, int, AuthenticationError], None]
-GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: one that is just stopping closes connections, too
-DOUBT: Final = 5.0  # seconds for which they have to go on
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until the next attempt at a broker that refused: some lock accounts after many
+GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that stops closes connections, too
+DOUBT: Final = 5.0  # seconds for which these attempts have to go on
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until the next attempt at a broker that refused: some brokers lock accounts after many
 
 
 class Refusals:
-    """Which brokers refuse this client."""
+    """The refusals by brokers, and the listeners that learn of them."""
 
     __slots__ = ("_accepted", "_endpoints", "_ready", "_without_credentials", "listeners")
 
@@ -38,19 +39,22 @@ class Refusals:
         self.listeners: dict[Refused, None] = {}  # (now, broker, error): broker ANY stands for the whole cluster
         self._endpoints, self._ready = endpoints, ready
         self._accepted: set[int] = set()  # brokers that have answered a request
-        self._without_credentials = INFINITY  # since when the application's callable has only failed
+        self._without_credentials = INFINITY  # the time since which the application's callable has only failed
 
     def has_answered(self, node: int) -> bool:
-        """Whether this broker has ever answered such a request."""
+        """Whether the broker of `node` has ever answered a request that is not part of the handshake."""
         return broker_of(node) in self._accepted
 
     def answered(self, endpoint: Endpoint) -> None:
-        """A broker has answered a request that is not part of the handshake: one that demands SASL completes the handshake without it."""
+        """Note that a broker has answered a request that is not part of the handshake.
+
+        Only such a request proves that the broker accepts the client: a listener that demands SASL completes the handshake without SASL.
+        """
         self._accepted.add(broker_of(endpoint.node))
         endpoint.refusals = 0
 
     def ended(self, now: float, endpoint: Endpoint) -> None:
-        """A connection or an attempt has failed."""
+        """Note the failure of a connection or an attempt, and tell the listeners if it is a refusal that counts."""
         if isinstance(endpoint.error, AuthenticationError) and not (endpoint.error.suspicion and self._accepted):
             self._without_credentials = min(self._without_credentials, endpoint.dialled_at) if endpoint.error.is_local else INFINITY
             if endpoint.suspicion != endpoint.error.suspicion:
@@ -67,12 +71,12 @@ class Refusals:
             self._tell(now, ANY, refusal)
 
     def _counts(self, broker: int, error: AuthenticationError) -> bool:
-        """Whether the refusal by this broker fails what waits for it."""
+        """Whether a refusal by this broker fails the requests and records that wait for it."""
         was_accepted = bool(self._accepted) if error.is_of_client else broker in self._accepted
         return error.certain and not error.is_local and not was_accepted
 
     def _of_all(self, now: float) -> AuthenticationError | None:
-        """Why no broker accepts this client: all have failed, and one for certain, or all by guesses that are believed."""
+        """Return why no broker accepts this client: all have failed, and one of them for certain, or all by guesses that are believed."""
         endpoints = [e for e in self._endpoints.values() if e.node < LANE]
         errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]
         if now >= self._without_credentials + DOUBT:

@@ -17,9 +17,9 @@ __all__ = ["BrokerTraffic", "Traffic"]
 
 @attrs.frozen
 class Traffic:
-    """The traffic with one broker so far. `durations` has by request name the seconds from writing to the response.
+    """The traffic with one broker so far. `durations` has by request name the seconds from the write of a request to its response.
 
-    `unanswered` counts by name the requests that were written and had no response: a time-out, or a lost connection.
+    `unanswered` counts by request name the requests that were written and got no response: a time-out, or a lost connection.
     """
 
     opened: int
@@ -33,23 +33,23 @@ class Traffic:
 
 
 class BrokerTraffic:
-    """The counters of one broker, whatever the connection. Loop thread only."""
+    """The counters of one broker, for all its connections. Loop thread only."""
 
     __slots__ = ("_durations", "_unanswered", "failed", "lost", "opened", "received_bytes", "sent_bytes", "throttled_s")
 
     def __init__(self) -> None:
-        self.opened = self.failed = self.lost = 0  # connections: ready, attempts that failed, ready ones that were lost
+        self.opened = self.failed = self.lost = 0  # connections that became READY; attempts that failed; READY connections that were lost
         self.sent_bytes = self.received_bytes = 0
-        self.throttled_s = 0.0  # as the responses said
+        self.throttled_s = 0.0  # the sum of the throttle times in responses
         self._durations: dict[int, BucketCounts] = {}  # by API key
         self._unanswered: dict[int, int] = {}
 
     def sent(self, head: Readable) -> None:
-        """A request that begins with `head`, and so with its size, is about to be written."""
+        """Count a request that is about to be written. `head` is its first buffer, which begins with the size."""
         self.sent_bytes += SIZE.size + SIZE.unpack_from(head)[0]
 
     def answered(self, api_key: int, seconds: float, size: int) -> None:
-        """A response of `size` bytes arrived `seconds` after its request was written."""
+        """Count a response of `size` bytes, which arrived `seconds` after the write of its request."""
         self.received_bytes += size
         durations = self._durations.get(api_key)
         if durations is None:
@@ -57,13 +57,13 @@ class BrokerTraffic:
         durations.add(seconds)
 
     def not_answered(self, requests: Iterable[Request]) -> None:
-        """These requests were written, and have no response."""
+        """Count requests that were written and get no response."""
         for request in requests:
             key = request.message.api_key
             self._unanswered[key] = self._unanswered.get(key, 0) + 1
 
     def snapshot(self) -> Traffic:
-        """The counters of this moment."""
+        """Return the counters of this moment."""
         return Traffic(
             self.opened,
             self.failed,

@@ -21,7 +21,7 @@ log = get_log("pykafka4.network")
 WARN_AFTER_S: Final = 5.0  # longer than an election of leaders or coordinators usually takes
 REPEAT_S: Final = 30.0
 GAP_S: Final = 5.0  # between warnings about different causes
-STALE_S: Final = 60.0  # without an attempt, or twice the time that a request may take: nobody retries any more
+STALE_S: Final = 60.0  # without an attempt, or twice the time that a request may take: then the retries have ended without `over`
 USUAL_CAUSES: Final = {
     "COORDINATOR_NOT_AVAILABLE": "usually fewer brokers are running than offsets.topic.replication.factor (for transactions: "
     "transaction.state.log.replication.factor) demands, so the brokers cannot create the coordinators' topic",
@@ -54,18 +54,18 @@ class Trouble:
 
 
 class Troubles:
-    """What one client retries at the moment. Loop thread only."""
+    """The errors that one client retries at the moment. Loop thread only."""
 
     __slots__ = ("_client_id", "_current", "_forget_at", "_quiet_until", "_stale")
 
     def __init__(self, client_id: str, request_timeout: float = 0.0) -> None:
         """`request_timeout` in seconds."""
         self._client_id, self._stale = client_id, max(STALE_S, 2 * request_timeout)
-        self._current: dict[object, Trouble] = {}  # by what is retried
-        self._quiet_until = self._forget_at = -INFINITY  # no further warning before the one; forget stale troubles at the other
+        self._current: dict[object, Trouble] = {}  # by the object that retries, or that stands for it
+        self._quiet_until = self._forget_at = -INFINITY  # the earliest next warning; the next removal of stale troubles
 
     def note(self, now: float, what: object, error: KafkaError, patience: float = WARN_AFTER_S) -> None:
-        """An attempt at `what` has failed, and is repeated."""
+        """Note that an attempt of `what` has failed, and is repeated; log a warning if this goes on for `patience` seconds."""
         if now >= self._forget_at:
             self._forget_at = now + self._stale
             self._current = {key: trouble for key, trouble in self._current.items() if trouble.noted_at + self._stale >= now}
@@ -78,11 +78,11 @@ class Troubles:
             log.warning("%s: still retrying after %.0f s: %s", self._client_id, now - trouble.since, trouble.text)
 
     def over(self, what: object) -> None:
-        """`what` has succeeded, or is given up."""
+        """Forget `what`, which has succeeded or is given up."""
         if self._current:
             self._current.pop(what, None)
 
     def reason(self, now: float) -> str | None:
-        """The error that has been retried for the longest time; None if there is none, or none for WARN_AFTER_S."""
+        """Return the error that has been retried for the longest time; None if none has been retried for WARN_AFTER_S."""
         current = [t for t in self._current.values() if t.noted_at >= t.since + WARN_AFTER_S and t.noted_at + self._stale >= now]
         return min(current, key=lambda trouble: trouble.since).text if current else None
