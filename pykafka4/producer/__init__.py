@@ -1,4 +1,4 @@
-"""Defines `Producer`. Invariant: a record that `send` accepts gets exactly one outcome, and every wait has a deadline.
+"""Defines `Producer`, the handle for threads. Invariant: a record that `send` accepts gets exactly one outcome; each wait has a deadline.
 
 `Producer` is a handle. `producer.session` runs its calls on application threads, `core.producer.sender` sends batches on the loop. Both
 sides share the accumulator (`wire.records`).

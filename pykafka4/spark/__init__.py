@@ -1,13 +1,13 @@
-"""Spark. Rule: only configuration crosses process boundaries; each Python worker creates its own producer.
+"""Connects Spark with Kafka. Invariant: only configuration crosses the borders of processes; each Python worker creates its own producers.
 
 Modules; each line imports only from lines below it:
-    data_source  format("pykafka4"): its readers and writers
-    source/   reading
-    sink/     writing: arrow_writer and foreach_batch, too
-    options   the options of the data source
-    rows/     partition_writer: produces the rows of a partition
-    outcomes  waits until the records of a task are acknowledged
-    workers   what a Python worker keeps for its next tasks: producers and clients, by configuration
+    data_source  the readers and writers of `format("pykafka4")`
+    source/      reads: offset ranges on the driver, records in tasks
+    sink/        writes, with `arrow_writer` and `foreach_batch`
+    options      the options of the data source
+    rows/        `partition_writer`: writes the rows of a partition
+    outcomes     waits for the acknowledgements of a task's records
+    workers      the producers and clients that a Python worker keeps for its next tasks
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pykafka4.spark.sink.foreach_batch import foreach_batch as foreach_batch
     from pykafka4.spark.workers import worker_stats as worker_stats
 
-# Imported when a name is used: Spark plans each read and ends each micro-batch in a new process, which needs none of them.
+# A module is imported when a name of it is used: Spark plans each read and ends each micro-batch in a new process, which needs none of
+# them.
 _HOME = {
     "ArrowWriter": "pykafka4.spark.sink.arrow_writer",
     "BatchFunction": "pykafka4.spark.sink.foreach_batch",
@@ -38,7 +39,7 @@ _HOME = {
 __all__ = ["ArrowWriter", "BatchFunction", "PartitionWriter", "arrow_writer", "foreach_batch", "partition_writer", "worker_stats"]
 
 
-if not TYPE_CHECKING:  # type checkers would take every misspelt name for one that this function knows
+if not TYPE_CHECKING:  # a type checker would take each misspelt name for a name that this function knows
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:

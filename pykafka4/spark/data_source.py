@@ -1,4 +1,4 @@
-"""Makes the readers and writers of `format("pykafka4")`. Each function imports the one module that it needs: a write imports no reader."""
+"""Makes the readers and writers of `format("pykafka4")`. Each function imports only its own modules: a write imports no reader."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["batch_reader", "batch_writer", "schema", "stream_reader", "stream_wr
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """The columns of a read. Spark calls this for batches and streams, and does not say which."""
+    """The columns of a read. Spark calls this for batches and for streams, without a sign of the difference."""
     from pykafka4.spark.source.schema import schema_of
 
     return schema_of(options)
 
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """Of `spark.read`."""
+    """The reader of `spark.read`."""
     from pykafka4.spark.source.batch import KafkaBatchReader
     from pykafka4.spark.source.options import SourceOptions
 
@@ -37,7 +37,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """Of `spark.readStream`. Raises nothing: the reader of a query that is refused raises the reason when the query starts."""
+    """The reader of `spark.readStream`. Raises nothing: the reader of a refused query raises the reason when the query starts."""
     from pykafka4.spark.source.options import SourceOptions
 
     try:
@@ -51,7 +51,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceWriter:
-    """Of `df.write`. `overwrite`: the save mode is overwrite, which is refused."""
+    """The writer of `df.write`. `overwrite`: the save mode is overwrite, which is refused."""
     from pykafka4.spark.sink.batch import KafkaBatchWriter
     from pykafka4.spark.sink.repeats import find_end
     from pykafka4.spark.sink.schema import check_columns
@@ -64,7 +64,10 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-    """Of `df.writeStream`. `overwrite`: the output mode is complete, so each micro-batch holds all rows of the result; they are added."""
+    """The writer of `df.writeStream`.
+
+    `overwrite`: the output mode is complete, so each micro-batch has all rows of the result, which are appended to the topic.
+    """
     from pykafka4.spark.sink.schema import check_columns
     from pykafka4.spark.sink.stream import KafkaStreamWriter
 

@@ -1,7 +1,7 @@
-"""Options of `format("pykafka4")`: which there are, their values out of text, and `kafka.*` as options of pykafka4.
+"""Parses the options of `format("pykafka4")`: names, values out of text, and `kafka.*` as options of pykafka4.
 
-Invariant: an option that would have no effect is refused with the place where it belongs, or logged if the JVM connector ignores it there;
-no value of `kafka.*` is in an error or a `repr` unless it is known not to be a secret. Names are case-insensitive, as in Spark.
+Invariant: an option without effect is refused with the place where it belongs, or logged if the JVM connector ignores it there; no error
+and no `repr` has a value of `kafka.*` unless that value is known not to be a secret. Names are case-insensitive, as in Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_EFFECT: Final = "has no effect here"
 
 
 class Use(Enum):
-    """What a set of options is for."""
+    """The use of a set of options: reads or writes, in a batch or a stream."""
 
     BATCH_READ = "batch reads (spark.read)"
     STREAM_READ = "streams (spark.readStream)"
@@ -72,19 +72,19 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "batchId": frozenset({Use.BATCH_WRITE}),
     "transactionalIdPrefix": WRITES,
 }
-# The JVM connector does not have these, so no job that is moved from there has them at a place where they are ignored.
+# Options that the JVM connector does not have, so no job that is moved from there has them at a place where they are ignored.
 OURS: Final = {
     *("columns", "isolationLevel", "filterPushdown", "commitOffsetsToGroup"),
     *("delivery", "idempotencyKey", "batchId", "transactionalIdPrefix"),
 }
-REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp"}  # by the JVM connector, too
-# Of the JVM connector, without effect here: a job that is moved need not be changed.
+REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp"}  # the JVM connector refuses them as well
+# Options of the JVM connector without effect here, which are not refused: a job that is moved need not be changed.
 WITHOUT_EFFECT: Final = {
     "groupidprefix": "reads are no members of a group",
     "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
     "fetchoffset.retryintervalms": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
 }
-SPARKS_OWN: Final = {"checkpointlocation", "queryname", "outputmode", "path"}  # Spark passes them on to sources and sinks
+SPARKS_OWN: Final = {"checkpointlocation", "queryname", "outputmode", "path"}  # Spark's own options, which it passes to sources and sinks
 NAMES: Final = {name.lower(): name for name in OPTIONS}
 FLAGS: Final = {"true": True, "false": False}
 DURATION: Final = re.compile(r"(\d{1,15})\s*(ms|s|m|min|h|d)?")
@@ -93,29 +93,29 @@ UNITS: Final = {"ms": 0.001, None: 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h":
 
 @attrs.frozen
 class Given:
-    """The options of one read or write, of which the values are text. Methods return None for an option that is not given."""
+    """The given options of one read or write, with values as text. Methods return None for an option that is not given."""
 
     use: Use
     values: Mapping[str, str] = attrs.field(repr=False)  # by name in lower case
-    kafka: Mapping[str, str] = attrs.field(repr=False)  # those of kafka.*, without that prefix
+    kafka: Mapping[str, str] = attrs.field(repr=False)  # the options kafka.*, by name without that prefix
 
     @classmethod
     def of(cls, use: Use, options: Mapping[str, str]) -> Given:
-        """The options of Spark. Raises ConfigError for an unknown one, and for one that belongs elsewhere."""
+        """The options that Spark passes. Raises ConfigError for an unknown option, and for an option that belongs elsewhere."""
         lower = {name.lower(): value for name, value in options.items()}
         values = {name: value.strip() for name, value in lower.items() if not name.startswith(KAFKA) and _has_effect(use, name)}
         return cls(use, values, {name.removeprefix(KAFKA): value for name, value in lower.items() if name.startswith(KAFKA)})
 
     def text(self, name: str) -> str | None:
-        """The value."""
+        """The text of the option."""
         return self.values.get(name.lower())
 
     def has(self, *names: str) -> list[str]:
-        """Which of these are given."""
+        """The given options among `names`."""
         return [name for name in names if name.lower() in self.values]
 
     def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
+        """The value of a flag: true or false."""
         if (text := self.text(name)) is None:
             return default
         if (value := FLAGS.get(text.lower())) is None:
@@ -123,7 +123,7 @@ class Given:
         return value
 
     def choice(self, name: str, choices: Collection[str]) -> str | None:
-        """One of some words, in lower case."""
+        """One of the words `choices`, in lower case."""
         if (text := self.text(name)) is None:
             return None
         if text.lower() not in choices:
@@ -131,7 +131,7 @@ class Given:
         return text.lower()
 
     def count(self, name: str, least: int = 1) -> int | None:
-        """A whole number."""
+        """A whole number of at least `least`."""
         if (text := self.text(name)) is None:
             return None
         if re.fullmatch(r"\d{1,18}", text) is None or int(text) < least:
@@ -139,7 +139,7 @@ class Given:
         return int(text)
 
     def seconds(self, name: str) -> float | None:
-        """A duration as Spark writes it ("15m", "30s", "500ms"); a number alone is milliseconds."""
+        """A duration in seconds, from a text as Spark writes it ("15m", "30s", "500ms"); a number alone is milliseconds."""
         if (text := self.text(name)) is None:
             return None
         if (found := DURATION.fullmatch(text.lower())) is None:
@@ -147,7 +147,7 @@ class Given:
         return int(found[1]) * UNITS[found[2]]
 
     def parsed(self, name: str, form: str) -> Any:
-        """A value in JSON; `form` is an example of what is allowed."""
+        """A value in JSON. `form` is an example of an allowed value, for the error."""
         if (text := self.text(name)) is None:
             return None
         try:
@@ -156,14 +156,14 @@ class Given:
             raise wrong(name, text, f"is no JSON ({error}); takes {form}") from None
 
     def names(self, name: str) -> list[str] | None:
-        """A list of names, separated by commas."""
+        """A list of names, which commas separate in the text."""
         text = self.text(name)
         return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
     def client_options(self, kind: type[ClientConfig], refused: Mapping[str, str]) -> dict[str, Any]:
-        """`kafka.*` as options of pykafka4. `refused` has the reasons for names that are not allowed.
+        """The options `kafka.*` as options of pykafka4. `refused` has the reasons for names that are not allowed.
 
-        Raises ConfigError for one that is unknown, wrong, refused, or missing.
+        Raises ConfigError for an unknown, wrong, refused or missing option.
         """
         for name, why in refused.items():
             if name in self.kafka:
@@ -174,29 +174,29 @@ class Given:
             return translate(kind, self.kafka, {}).options
         except ConfigError as error:
             text = str(error).replace("the mapping: ", "")
-        raise ConfigError(f"options {KAFKA}*: {text}")  # here: the context of an error might show more than its text
+        raise ConfigError(f"options {KAFKA}*: {text}")  # outside of `except`: as its context the first error might show more than its text
 
 
 def divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of a producer or consumer: those for a shared Client, and the others."""
+    """Options of a producer or consumer in two parts: the options of a shared Client, and the others."""
     of_client = attrs.fields_dict(ClientConfig)
     client = {name: value for name, value in options.items() if name in of_client}
     return client, {name: value for name, value in options.items() if name not in of_client}
 
 
 def has_stream_options(options: Iterable[str]) -> bool:
-    """Whether one of these names is for stream reads only, and none is refused there."""
+    """Whether one of `options` is for stream reads only, and none is refused in streams."""
     names = {NAMES.get(name.lower(), "") for name in options}
     return names.isdisjoint(REFUSED_IN_STREAMS) and any(OPTIONS.get(name) == STREAM_READS for name in names)
 
 
 def wrong(name: str, text: str, why: str) -> ConfigError:
-    """The error for the value of an option."""
+    """The error for a wrong value of an option."""
     return ConfigError(f"option {name}={shown(text)}: {why}")
 
 
 def _has_effect(use: Use, name: str) -> bool:
-    """Whether the option is for this use. One that the JVM connector would ignore is logged. Raises ConfigError for others."""
+    """Whether the option is for `use`. Logs an option that the JVM connector would ignore; raises ConfigError for other misplaced ones."""
     if name in SPARKS_OWN:
         return False
     if name in WITHOUT_EFFECT:
@@ -215,12 +215,12 @@ def _has_effect(use: Use, name: str) -> bool:
 
 
 def _unknown(use: Use, name: str) -> ConfigError:
-    """Without the value, which may be a secret whose name is misspelt."""
+    """The error for an unknown option, without its value, which may be a secret with a misspelt name."""
     known = [option for option, uses in OPTIONS.items() if use in uses]
     near = difflib.get_close_matches(name, [option.lower() for option in known], n=1, cutoff=0.75)
     if near:
         hint = f"did you mean {NAMES[near[0]]}?"
-    elif "." in name or "_" in name:  # bootstrap_servers: the option's name in pykafka4
+    elif "." in name or "_" in name:  # such as bootstrap_servers, the name of the option in pykafka4
         hint = f"options of the Kafka client begin with {KAFKA}: {KAFKA}{name.replace('_', '.')}"
     else:
         hint = f"{use.value} have {', '.join(known)}, and {KAFKA}*"

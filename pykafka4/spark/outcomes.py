@@ -1,4 +1,4 @@
-"""Waits until the records of a task are acknowledged. Invariant: the first failure ends the task within `LOOK` seconds, not at its end."""
+"""Waits for the acknowledgements of a task's records. Invariant: the first failure ends the task within `LOOK` seconds, not at its end."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ LOOK = 0.25  # seconds between checks for failures
 
 
 def wait(producer: Producer, patience: float) -> None:
-    """Wait until everything is acknowledged, up to `patience` seconds; then the flush of `delivery_scope` decides."""
+    """Wait up to `patience` seconds until all records are acknowledged. After that the flush of `delivery_scope` raises an error."""
     deadline = time.monotonic() + patience
     while not flushed(producer) and time.monotonic() < deadline:
         check(producer)
 
 
 def check(producer: Producer) -> None:
-    """Raise the first failure at once: waiting for the other records would only make the task fail later."""
-    if producer.stats().lost:  # of this task: a producer with failures serves no other
+    """Raise the first failure, if a record has failed: a wait for the other records would only make the task fail later."""
+    if producer.stats().lost:  # failures of this task: a producer with failures serves no other task
         producer.raise_failures()
 
 
 def flushed(producer: Producer) -> bool:
-    """Wait shortly for all outcomes; `delivery_timeout_ms` limits how long they can take."""
+    """Wait up to LOOK seconds for all outcomes; returns whether all are there. `delivery_timeout_ms` limits their time."""
     try:
         producer.flush(timeout=LOOK)
     except KafkaTimeoutError:
@@ -39,7 +39,7 @@ def flushed(producer: Producer) -> bool:
 
 
 def trouble(producer: Producer) -> str:
-    """Why nothing is flowing, to add to an error that only says that the buffer is full."""
+    """The reasons why no records are delivered, as a note on an error that only says that the buffer is full."""
     status = producer.status()
     lines = [f"the cluster is {status['state']}", status["reason"]]
     lines += [f"{partition} is offline: {entry['reason']}" for partition, entry in islice(status["offline"].items(), 5)]

@@ -1,9 +1,9 @@
-"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: a producer belongs to one task at a time, and only a
-task that delivered everything returns it; a client belongs to all tasks, which leave nothing in it.
+"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: one task at a time has a producer, and returns it to
+the pool only if all records were delivered; all tasks share the clients, and leave no work in them.
 
-A separate module, because Spark ships functions by value: a producer in a notebook's globals would be created for every task, one in
-an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`) and is reaped
-after about a minute without work, so no work may be left here when a task has returned.
+A separate module, because Spark ships functions by value: each task would create a producer that is in a notebook's globals again, while a
+producer in an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`) and is
+reaped after about a minute without work, so no work may be left here when a task has returned.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "check_travelling", "client_for", "close", "discard", "pool", "with_linger", "worker_stats"]
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
-LINGER_MS = 100.0  # of a task, whose end sends what is left: rows of Python come so slowly that 5 ms leave batches a quarter full
-LIMIT = 8  # idle producers kept, and clients: each has a thread and its connections
-CHECK_SECONDS = 1.0  # for a flush of nothing, which raises at once if the loop has crashed or a fatal error has ended the producer
+# The linger of a task's producer. Rows of Python come so slowly that 5 ms leave batches a quarter full; the end of the task sends the rest.
+LINGER_MS = 100.0
+LIMIT = 8  # idle producers that are kept, and clients: each has a thread and connections
+CHECK_SECONDS = 1.0  # for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
 
 
 @attrs.define(eq=False)
@@ -40,7 +41,7 @@ class Pool:
 
     idle: dict[ProducerConfig, Producer] = attrs.Factory(dict)
     leased: list[Producer] = attrs.Factory(list)
-    clients: dict[ClientConfig, Client] = attrs.Factory(dict)  # the one used last is the last one
+    clients: dict[ClientConfig, Client] = attrs.Factory(dict)  # in the order of their last use
 
     @contextlib.contextmanager
     def lease(self, options: Mapping[str, Any]) -> Iterator[Producer]:
@@ -59,7 +60,7 @@ class Pool:
             empty_frames(error)
             raise
         finally:
-            del options  # this frame is in the error of a task
+            del options  # an error of the task has this frame in its traceback, and the options have secrets
         try:
             yield producer
         except BaseException:
@@ -70,9 +71,10 @@ class Pool:
         self.keep(config, producer)
 
     def take(self, config: ProducerConfig) -> Producer | None:
-        """Lease the idle producer with this configuration, unless it failed while idle.
+        """Lease the idle producer with this configuration; None if there is none, or if it has failed while idle.
 
-        The producer is leased before the check: its flush may take a while on a busy machine, and `worker_stats` would miss its numbers.
+        The lease comes before the check: its flush may take a while on a busy machine, and `worker_stats` would miss the producer's
+        numbers.
         """
         producer = self.idle.pop(config, None) if _can_be_hashed(config) else None
         if producer is None:
@@ -85,7 +87,7 @@ class Pool:
         return None
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
-        """Take a producer back. Closes the one it replaces (of two tasks in threads), or the oldest when there are too many."""
+        """Take a producer back. Closes the producer that it replaces (after two tasks in threads), and the oldest of too many."""
         if not _can_be_hashed(config):
             discard(producer)
             return
@@ -96,11 +98,11 @@ class Pool:
             discard(other)
 
     def client(self, options: Mapping[str, Any]) -> Client:
-        """The client with these options; a new one if it was closed or has crashed. More than `LIMIT`: the one unused for longest goes."""
+        """The client with these options; a new one if it was closed or has crashed. Above `LIMIT`, closes the client unused for longest."""
         config = ClientConfig.parse(options)
         found = self.clients.pop(config, None)
         if found is None or found.status()["state"] in GONE:
-            from pykafka4.client.client import Client  # here, as Producer
+            from pykafka4.client.client import Client  # here, as for Producer
 
             found = Client(**options)
             spare_modules()
@@ -118,7 +120,7 @@ class Pool:
 
 
 def with_linger(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options, with a `linger_ms` for tasks if they have none: brokers take longer over many small batches than over few full ones."""
+    """The options with a `linger_ms` for tasks, unless they have one: many small batches cost brokers more time than few full ones."""
     if "linger_ms" in options:
         return options
     return {**options, "linger_ms": min(LINGER_MS, ProducerConfig.parse(options).delivery_timeout_ms / 10)}
@@ -130,14 +132,14 @@ def spare_modules() -> None:
     Spark's daemon collects garbage after each task of a worker. With pykafka4 and pyarrow loaded this takes 40 ms, ten times as long as the
     task of a small micro-batch.
     """
-    from pyspark import TaskContext  # here: options can be checked without it
+    from pyspark import TaskContext  # here: options can be checked without PySpark
 
     if TaskContext.get() is not None and not gc.get_freeze_count():
         gc.freeze()
 
 
 def _can_be_hashed(config: ProducerConfig) -> bool:
-    """False with a hook or callable of the application that cannot be hashed: such a producer serves one task only."""
+    """Whether the configuration can be a key of the pool. With an unhashable hook or callable a producer serves one task only."""
     try:
         hash(config)
     except TypeError:
@@ -146,7 +148,7 @@ def _can_be_hashed(config: ProducerConfig) -> bool:
 
 
 def is_usable(producer: Producer) -> bool:
-    """Whether it can still deliver: neither closed, fenced nor crashed."""
+    """Whether the producer can still deliver: it is neither closed, fenced nor crashed."""
     try:
         producer.flush(CHECK_SECONDS)
     except KafkaError:
@@ -155,16 +157,16 @@ def is_usable(producer: Producer) -> bool:
 
 
 def discard(producer: Producer) -> None:
-    """Close it at once. What a failed task leaves undelivered is dropped: Spark's next attempt sends it again.
+    """Close the producer at once. Undelivered rows of a failed task are dropped: Spark's next attempt sends them again.
 
-    An error of the close, of a loop that does not respond, must not take the place of the error of the task, nor fail one that has ended.
+    An error of the close, as from a loop that does not respond, must not hide the error of the task, nor fail a task that has ended.
     """
     with contextlib.suppress(KafkaError):
         producer.close(timeout=0)
 
 
 def check_travelling(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError for producer options that are wrong, or cannot serve the tasks of a job."""
+    """Raise ConfigError for producer options that are wrong, cannot travel to executors, or cannot serve the tasks of a job."""
     parsed = ProducerConfig.parse(options)
     if parsed.transactional_id is not None:
         raise ConfigError(
@@ -184,20 +186,20 @@ _pools: dict[int, Pool] = {}  # by process id: an inherited pool is never used, 
 
 
 def pool() -> Pool:
-    """This process's pool."""
+    """The pool of this process."""
     return _pools.setdefault(os.getpid(), Pool())
 
 
 @guarded
 def client_for(options: Mapping[str, Any]) -> Client:
-    """This process's client with these options of `ClientConfig`, for reads and look-ups. Do not close it: later tasks use it, too."""
+    """The client of this process with these options of `ClientConfig`, for reads and look-ups. Do not close it: later tasks use it, too."""
     return pool().client(options)
 
 
 def worker_stats() -> list[ProducerStats]:
-    """The stats of this Python worker's producers; call it inside a task.
+    """The stats of this Python worker's producers. Call it inside a task.
 
-    A producer whose task failed is closed, and its numbers are gone.
+    The result lacks the numbers of producers whose tasks have failed, as these producers are closed.
     """
     mine = pool()
     return [producer.stats() for producer in (*mine.leased, *mine.idle.values())]
@@ -205,5 +207,5 @@ def worker_stats() -> list[ProducerStats]:
 
 @atexit.register
 def close() -> None:
-    """Close this process's clients and idle producers. Spark's workers end without it: between tasks they have nothing to deliver."""
+    """Close the clients and idle producers of this process. Spark's workers end without this call: between tasks they have no records."""
     pool().close()

@@ -1,6 +1,6 @@
-"""Writes rows of Spark, for `foreachPartition`.
+"""Writes rows of Spark to a topic, for `foreachPartition`.
 
 Modules; each line imports only from lines below it:
-    writer   partition_writer: produces the rows of a partition, and waits for their acknowledgements
-    columns  columns of a row as arguments of `send`
+    writer   `partition_writer`: sends the rows of a partition, and waits for the acknowledgements
+    columns  the columns of a row as arguments of `send`
 """

@@ -1,4 +1,7 @@
-"""Columns. Rule: each option names the column for one argument of `send`; an error about a column or its type also names the option."""
+"""Turns the columns of rows into arguments of `send`. Invariant: an error about a column or its type names the option of that column, too.
+
+Each option names the column for one argument of `send`.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ __all__ = ["Column", "columns", "send_rows"]
 Arguments: TypeAlias = dict[str, Any]
 
 BYTES = (bytes, str, bytearray, memoryview)
-PLAIN = {bytes, bytearray, str, type(None)}  # nothing to check
+PLAIN = {bytes, bytearray, str, type(None)}  # types of values that need no check
 
 
 @attrs.frozen
 class Column:
-    """A column and the option that names it."""
+    """A column, and the option that names it."""
 
     option: str
     name: str
@@ -31,25 +34,25 @@ class Column:
 
     @property
     def argument(self) -> str:
-        """The argument of `send` that the column becomes."""
+        """The name of the argument of `send` that takes the column."""
         return "timestamp_ms" if self.option == "timestamp" else self.option
 
 
 def columns(**names: str | None) -> tuple[Column, ...]:
-    """The configured columns; ConfigError if a name is empty or not a string."""
+    """The configured columns. Raises ConfigError if a name is empty or no string."""
     for option, name in names.items():
         if name is not None and (not isinstance(name, str) or not name):
-            raise ConfigError(f"{option}={name!r}: must be the name of a column, or None to leave it out")
+            raise ConfigError(f"{option}={name!r}: must be the name of a column, or None for no column")
     return tuple(Column(option, name) for option, name in names.items() if name is not None)
 
 
 @attrs.frozen
 class Places:
-    """Where the columns are in rows with certain fields."""
+    """The places of the columns in rows with certain fields."""
 
-    columns: tuple[tuple[str, Callable[[Column, Any], Any], Column, Any], ...]  # (argument, converter, column, what to index a row with)
-    value: tuple[Column, int] | None  # if rows are of Row, and nothing but a value and a key is wanted: the place of the value
-    key: tuple[Column, int] | None  # and of the key
+    columns: tuple[tuple[str, Callable[[Column, Any], Any], Column, Any], ...]  # (argument, converter, column, index in a row)
+    value: tuple[Column, int] | None  # the place of the value, if rows are `Row`s and only a value, or a value and a key, are wanted
+    key: tuple[Column, int] | None  # the place of the key in that case
 
     @classmethod
     def find(cls, wanted: tuple[Column, ...], row: Any, fields: list[str]) -> Places:
@@ -72,10 +75,10 @@ def send_rows(
     clock: Callable[[], float],
     look: Callable[[], float],
 ) -> None:
-    """Send every row, and call `look()` whenever it is time: it returns the next time, or raises.
+    """Send each row, and call `look()` when its time has come: `look` returns the time of its next call, or raises.
 
-    The places of the columns are looked up when the fields of the rows change. Nearly all rows are a `Row` with a value, or with a value
-    and a key. For these nothing is called but `send` and the clock.
+    The places of the columns are looked up only when the fields of the rows change. Nearly all rows are a `Row` with a value, or with a
+    value and a key; such a row costs no other calls of Python functions than `send` and the clock.
     """
     fields: Any = None
     kind: Any = None
@@ -113,14 +116,14 @@ def send_rows(
 
 
 def names(row: Any) -> list[str]:
-    """The field names of a dict; what has none is refused."""
+    """The field names of a dict. Raises TypeError for a row without names."""
     if isinstance(row, Mapping):
         return list(row)
     raise TypeError(f"rows are {type(row).__name__}, which has no column names; use a DataFrame, or an RDD of Row(key=…, value=…) or dict")
 
 
 def place(column: Column, row: Any, fields: list[str]) -> Any:
-    """What to index `row` with: a number for a Row, the name for a dict."""
+    """The index of the column in `row`: a number for a Row, the name for a dict."""
     if fields.count(column.name) == 1:
         return column.name if isinstance(row, Mapping) else fields.index(column.name)
     if column.name in fields:
@@ -144,7 +147,7 @@ def as_headers(column: Column, value: Any) -> list[tuple[str, Any]] | None:
 
 
 def header(column: Column, pair: Any) -> tuple[str, Any]:
-    """One header from a struct<key, value> in either order, or from a pair."""
+    """One header, from a struct<key, value> in either order, or from a pair."""
     if set(getattr(pair, "__fields__", ())) == {"key", "value"}:
         pair = pair["key"], pair["value"]
     if isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) and (pair[1] is None or isinstance(pair[1], BYTES)):

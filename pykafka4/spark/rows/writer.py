@@ -1,4 +1,4 @@
-"""Writer. Rule: a task ends without an error only if each of its rows is acknowledged."""
+"""Writes the rows of a Spark partition to a topic. Invariant: a task ends without an error only if each of its rows is acknowledged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["PartitionWriter", "partition_writer"]
 
 @attrs.frozen
 class PartitionWriter:
-    """What `partition_writer` returns: a function that Spark calls with a partition's rows, inside the task."""
+    """The function that `partition_writer` returns. Spark calls it with the rows of a partition, inside the task."""
 
     config: Mapping[str, Any] = attrs.field(repr=hide_secrets)
     topic: str
@@ -31,11 +31,11 @@ class PartitionWriter:
 
     def __call__(self, rows: Iterable[Any]) -> None:
         rows = iter(rows)
-        for first in rows:  # an empty partition needs no producer
+        for first in rows:  # at most once; an empty partition needs no producer
             self.write(chain((first,), rows))
 
     def write(self, rows: Iterable[Any]) -> None:
-        """Deliver every row, or raise the first failure."""
+        """Deliver each row, or raise the first failure."""
         patience = ProducerConfig.parse(self.config).delivery_timeout_ms / 1000
         with pool().lease(self.config) as producer, producer.delivery_scope():
             send_all(producer, self.topic, self.columns, rows)
@@ -43,7 +43,7 @@ class PartitionWriter:
 
 
 def send_all(producer: Producer, topic: str, wanted: tuple[Column, ...], rows: Iterable[Any]) -> None:
-    """Send everything; stop early if a record has failed."""
+    """Send all rows, but stop early if a record has failed."""
     clock = time.monotonic
 
     def look() -> float:
@@ -68,16 +68,16 @@ def partition_writer(
     timestamp: str | None = None,
     partition: str | None = None,
 ) -> PartitionWriter:
-    """A function for `df.foreachPartition` (or an RDD of Row or dict) that produces every row to `topic`.
+    """A function for `df.foreachPartition` (or an RDD of Row or dict) that sends each row to `topic`.
 
-    `config` holds the producer's options; all else names columns: `value` and `key` string or binary (a null value is a
-    tombstone), `headers` array<struct<key:string,value:binary>> or map<string,binary>, `timestamp` a timestamp or bigint
-    milliseconds, `partition` int.
+    `config` has the options of the producer. The other arguments name columns: `value` and `key` are string or binary (a null value is a
+    tombstone), `headers` is array<struct<key:string,value:binary>> or map<string,binary>, `timestamp` is a timestamp or bigint
+    milliseconds, `partition` is int.
 
-    One producer per Python worker serves its tasks one after the other. A task ends when everything is acknowledged; the first
-    record that was not delivered within `delivery_timeout_ms` fails it with `DeliveryFailed`: topic, partition, cause. Delivery
-    is at least once: Spark runs a failed task again from its first row. An invalid option or topic raises ConfigError or TypeError
-    here, a wrong column raises in the task.
+    One producer of each Python worker serves its tasks one after the other. A task ends when all records are acknowledged; the first record
+    that was not delivered within `delivery_timeout_ms` fails the task with `DeliveryFailed`: topic, partition, cause. Delivery is at least
+    once: Spark runs a failed task again from its first row. An invalid option or topic raises ConfigError or TypeError here; a wrong column
+    raises in the task.
     """
     check_topic(topic)
     check_travelling(config)

@@ -1,4 +1,4 @@
-"""Writes within `df.mapInArrow`. Invariant: a task has one row of output, the number of its rows, and only if all are acknowledged."""
+"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, with the number of its rows, and only if all are acknowledged."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["ArrowWriter", "arrow_writer"]
 
 @attrs.frozen
 class ArrowWriter:
-    """What `arrow_writer` returns: a function that Spark calls with the Arrow batches of a partition, inside the task."""
+    """The function that `arrow_writer` returns. Spark calls it with the Arrow batches of a partition, inside the task."""
 
-    schema: ClassVar[str] = "sent bigint"  # of its output
+    schema: ClassVar[str] = "sent bigint"  # the schema of the returned rows
     sink: SinkOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa  # here, for applications that import this package without them
+        import pyarrow as pa  # here, for applications that import this package without pyarrow
 
         from pykafka4.spark.sink.delivery import deliver
 
@@ -43,15 +43,15 @@ def arrow_writer(
     timestamp: str | None = "timestamp",
     partition: str | None = "partition",
 ) -> ArrowWriter:
-    """A function for `df.mapInArrow` that produces every row and returns how many: `df.mapInArrow(writer, writer.schema)`.
+    """A function for `df.mapInArrow` that sends each row, and returns the number of rows: `df.mapInArrow(writer, writer.schema)`.
 
-    `config` holds the producer's options. Without `topic`, the column `topic` has the topic of each row. All else names columns, or is None
-    for no column, as in `Producer.send_arrow`. The job runs when the counts are asked for:
-    `df.mapInArrow(writer, writer.schema).groupBy().sum("sent").first()`.
+    `config` has the options of the producer. Without `topic`, the column `topic` has the topic of each row. The other arguments are names
+    of columns, or None for no column, as in `Producer.send_arrow`. The job runs when an action needs the counts: `df.mapInArrow(writer,
+    writer.schema).groupBy().sum("sent").first()`.
 
-    A task ends when everything is acknowledged; the first record that was not delivered within `delivery_timeout_ms` fails it with
+    A task ends when all records are acknowledged; the first record that was not delivered within `delivery_timeout_ms` fails the task with
     `DeliveryFailed`: topic, partition, cause. Delivery is at least once: Spark runs a failed task again from its first row. An invalid
-    option or topic raises ConfigError or TypeError here, a wrong column raises in the task.
+    option or topic raises ConfigError or TypeError here; a wrong column raises in the task.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
     for argument, name in columns.items():

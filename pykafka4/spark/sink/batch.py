@@ -1,4 +1,4 @@
-"""Writes the DataFrame of a batch job. Invariant: what the driver cannot undo, the records, it does not try to undo."""
+"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, also after a failed job, which logs their number."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ REPEATED: Final = "idempotencyKey=%s: an earlier job with this key has written i
 
 @attrs.frozen(slots=False)
 class KafkaBatchWriter(DataSourceArrowWriter):
-    """Spark pickles it, calls `write` in every task, and `commit` or `abort` on the driver."""
+    """The writer of a batch job. Spark pickles it, calls `write` in each task, and `commit` or `abort` on the driver."""
 
     options: SinkOptions
-    done: Token | None = None  # of an earlier job with the same key that has ended: this one writes nothing
+    done: Token | None = None  # the token of an earlier job with the same key that has ended: this job writes nothing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of a task."""
@@ -41,7 +41,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """All rows are in the log: each task has waited for its own."""
+        """End the job, whose rows are in the log, as each task has waited for its own. Raises KafkaError for a repetition that differs."""
         if self.done is not None:
             rows = sum(each.rows for each in messages if isinstance(each, Repeated))
             log.warning(REPEATED, self.options.idempotency_key, self.done.rows, rows)
@@ -52,12 +52,12 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         log.info("wrote %s", counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Records stay in the log: delivery is at least once, and the job is to be run again."""
+        """Log the records that stay in the log after a failed job: delivery is at least once, and the job is to be run again."""
         log.warning("the job failed after its tasks had written %s, which stay in the log", counted(messages))
 
 
 def counted(messages: Sequence[WriterCommitMessage | None]) -> str:
-    """The rows of all tasks by topic, as text."""
+    """The numbers of rows of all tasks by topic, as text."""
     counts: Counter[str] = Counter()
     for message in messages:
         counts.update(message.counts if isinstance(message, Written) else {})

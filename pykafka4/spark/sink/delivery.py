@@ -1,4 +1,4 @@
-"""Delivers the rows of a task as the option `delivery` says."""
+"""Delivers the rows of a task at least once or exactly once, as the option `delivery` says."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ WAYS: Final[dict[Delivery, Callable[[SinkOptions, Iterable[pa.RecordBatch]], Out
 
 
 def deliver(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Outcome:
-    """Deliver every row, or raise the first failure. `rows` of the outcome: those that are in the log when this returns."""
+    """Deliver each row, or raise the first failure. `rows` of the outcome is the number of rows that are in the log at the return."""
     return WAYS[sink.delivery](sink, batches)

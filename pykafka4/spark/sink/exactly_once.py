@@ -1,10 +1,10 @@
-"""Delivers the Arrow batches of a task in one transaction. Invariant: rows and the token of their commit are committed together, and only
-while no later attempt of the task has begun.
+"""Delivers the Arrow batches of a task in one transaction. Invariant: rows and their token are committed together, and only while no later
+attempt of the task has begun.
 
 The token is an offset that is committed with the rows, in a consumer group that only the tasks of one Spark partition use. An attempt
-begins with `init_transactions`: from then on no earlier attempt (a zombie, the twin of a speculative task) can commit, and what it has left
-open is aborted. Then the token says whether one of them had committed. Both orders end well: an earlier attempt that commits before is
-found by its token, one that tries to commit after fails as fenced, and Spark's retry finds the token.
+begins with `init_transactions`: from then on no earlier attempt (a zombie, the twin of a speculative task) can commit, and the open
+transaction of an earlier attempt is aborted. Then the attempt looks the token up. Both orders end well: an earlier attempt that commits
+before is found by its token; an earlier attempt that tries to commit afterwards fails as fenced, and Spark's retry finds the token.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ __all__ = ["Committed", "Skipped", "Token", "Unit", "find_token", "is_written", 
 
 log = logging.getLogger("pykafka4.spark")
 
-TRANSACTION_TIMEOUT_MS: Final = 900_000  # the brokers' default maximum: a transaction is open as long as Spark computes rows of the task
-ABORT_SECONDS: Final = 5.0  # for an abort after an error, which the next attempt's `init_transactions` would do as well
+TRANSACTION_TIMEOUT_MS: Final = 900_000  # the brokers' default maximum: a transaction is open while Spark computes the rows of the task
+ABORT_SECONDS: Final = 5.0  # for an abort after an error; short, as the next attempt's `init_transactions` aborts the transaction as well
 PREFIX: Final = "pykafka4"
-ANY_TOPIC: Final = "*"  # in names, for rows of many topics; no topic is called so
+ANY_TOPIC: Final = "*"  # in the names of units with rows of many topics; no topic can have this name
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets for the tasks of a micro-batch
 
 
 @attrs.frozen
 class Unit:
-    """The rows of one Spark partition in one job or micro-batch: what is written once."""
+    """The rows of one Spark partition in one job or micro-batch, which are written once."""
 
     prefix: str
     work: str  # the key of a batch job, the id of a query, or both
     topic: str
-    partition: int  # Spark's
-    number: int  # of the micro-batch; 0 for a batch job
+    partition: int  # the number of Spark's partition
+    number: int  # the number of the micro-batch; 0 for a batch job
 
     @property
     def name(self) -> str:
-        """The transactional id of its tasks, and the group of its token. Other topics of a query have other names."""
+        """The transactional id of its tasks, and the group of its token. A query that writes to two topics has two names."""
         return f"{self.job}:{self.partition}"
 
     @property
     def job(self) -> str:
-        """The group of the token of a whole batch job."""
+        """The group of the token that notes the end of a whole batch job."""
         return f"{self.prefix}:{self.work}:{self.topic}"
 
     def __str__(self) -> str:
@@ -73,19 +73,19 @@ class Unit:
 
 @attrs.frozen
 class Token:
-    """What an attempt commits with its rows."""
+    """The proof of a commit: an attempt commits it with its rows."""
 
-    number: int
+    number: int  # the number of the micro-batch
     rows: int
-    run: str  # the job that has written it, see SinkOptions.run
+    run: str  # the run of the job that has written it, see SinkOptions.run
 
     def offset(self) -> OffsetAndMetadata:
-        """As a committed offset: the number of the micro-batch, so that tools for groups show it."""
+        """The token as a committed offset. The offset is the number of the micro-batch, so that tools for groups show it."""
         return OffsetAndMetadata(self.number, -1, json.dumps({"rows": self.rows, "run": self.run}))
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata) -> Token:
-        """The token in an offset."""
+        """The token in a committed offset. Raises ConfigError for an offset that something else has committed."""
         try:
             more = json.loads(committed.metadata)
             return cls(committed.offset, int(more["rows"]), str(more["run"]))
@@ -98,21 +98,21 @@ class Token:
 
 @attrs.frozen
 class Committed(Written):
-    """What a task has committed."""
+    """The result of a task that has committed its rows."""
 
     unit: Unit
-    place: TopicPartition  # of its token
+    place: TopicPartition  # the partition under which its token is committed
 
 
 @attrs.frozen
 class Skipped(WriterCommitMessage):
-    """A task whose rows an earlier attempt had committed."""
+    """The result of a task whose rows an earlier attempt had committed."""
 
     unit: Unit
     place: TopicPartition
-    rows: int  # committed then
-    offered: int  # now
-    same_run: bool  # Spark has repeated the task; otherwise the job or micro-batch
+    rows: int  # the number that the earlier attempt has committed
+    offered: int  # the number in this attempt
+    same_run: bool  # whether Spark has repeated the task; otherwise the job or micro-batch was repeated
 
     def __str__(self) -> str:
         differ = f", which had {self.rows} rows" if self.rows != self.offered else ""
@@ -138,10 +138,10 @@ def unit_of(sink: SinkOptions) -> Unit:
 
 @guarded
 def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written | Skipped:
-    """Deliver and commit every row, or find that an earlier attempt has; or raise the first failure, with nothing committed."""
+    """Deliver and commit each row, or find the token of an earlier attempt; or raise the first failure, with nothing committed."""
     unit = unit_of(sink)
     rows = (batch for batch in batches if batch.num_rows)
-    for first in rows:  # an empty partition needs no producer
+    for first in rows:  # at most once; an empty partition needs no producer
         topic = sink.topic or first_topic(first)
         return _write(sink, unit, TopicPartition(topic, 0), chain((first,), rows))
     return Written({})
@@ -149,7 +149,7 @@ def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written 
 
 def first_topic(batch: pa.RecordBatch) -> str:
     """The topic of the first row."""
-    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, and the driver unpickles what tasks return
+    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, which the driver needs not for the results of tasks
 
     return next(by_topic(batch.slice(0, 1), ()))[0]
 
@@ -172,9 +172,9 @@ def _write(sink: SinkOptions, unit: Unit, place: TopicPartition, batches: Iterat
 
 @contextlib.contextmanager
 def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> Iterator[tuple[Client, Producer]]:
-    """The worker's client, and a producer for this unit that has fenced those of earlier attempts.
+    """The worker's client, and a producer for this unit that has fenced the producers of earlier attempts.
 
-    A producer of its own, also for the next micro-batch: what is kept would have to be fenced and initialised all the same.
+    Each attempt has a new producer, also for the next micro-batch: a kept one would need `init_transactions` all the same.
     """
     client, others = once_client(options), divided(with_linger(options))[1]
     from pykafka4.producer import Producer  # here: the commits on the driver send nothing
@@ -194,14 +194,15 @@ def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> It
 
 
 def once_client(options: Mapping[str, Any]) -> Client:
-    """The worker's client with those of a producer's options that are for clients."""
+    """The worker's client, with the options for clients among the options of a producer."""
     return client_for(divided(options)[0])
 
 
 def find_token(client: Client, group: str, place: TopicPartition | None, patience: float) -> Token | None:
-    """The newest token in a group; `place` is where it must be, or None: with any topic, as the rows had another order then.
+    """The newest token in a group. It is committed under `place`; None: under any topic, as the rows may have had another order then.
 
-    `require_stable`: the commit of an attempt that was just fenced may be decided and not yet visible.
+    `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, and not have made it visible yet.
+    Without it, the look-up would miss this token, and the rows would be written twice.
     """
     found = client.committed_offsets(group, None if place is None else [place], patience, require_stable=True)
     for one in found.values():
@@ -212,10 +213,11 @@ def find_token(client: Client, group: str, place: TopicPartition | None, patienc
 
 
 def is_written(unit: Unit, token: Token) -> bool:
-    """Whether the token is that of this unit. Raises ConfigError if it is of a later micro-batch.
+    """Whether `token` proves that this unit is written. Raises ConfigError for the token of a later micro-batch.
 
-    Spark begins a micro-batch when the one before has ended, so a later token is of another checkpoint. Its micro-batches have other rows
-    under the same numbers: these would be lost if they were skipped, and some would be there twice if they were written.
+    Spark begins a micro-batch when the previous one has ended, so a later token belongs to another checkpoint. The micro-batches of that
+    checkpoint have other rows under the same numbers: rows would be lost if this unit were skipped, and some would be in the log twice if
+    it were written.
     """
     if token.number > unit.number:
         raise ConfigError(
@@ -230,8 +232,8 @@ def is_written(unit: Unit, token: Token) -> bool:
 def committing(producer: Producer, patience: float) -> Iterator[None]:
     """A `with` block that is one transaction. Unlike `Producer.transaction` it does not wait long for the abort after an error.
 
-    A leader refuses the records of a fenced producer like those of an aborted transaction. Only the coordinator, which is asked for the
-    abort, knows the difference, so its word is the error.
+    A leader refuses the records of a fenced producer with the same error as the records of an aborted transaction. Only the coordinator
+    knows the difference, so its response to the abort decides which error is raised.
     """
     producer.begin_transaction()
     try:
@@ -247,11 +249,11 @@ def committing(producer: Producer, patience: float) -> Iterator[None]:
 
 
 def abort(producer: Producer) -> ProducerFencedError | None:
-    """Abort the transaction, if possible; returns the error that another producer has its transactional id."""
+    """Abort the transaction, if possible; returns the error if another producer has the transactional id now."""
     try:
         producer.abort_transaction(ABORT_SECONDS)
     except ProducerFencedError as fenced:
         return fenced
     except KafkaError:
-        return None  # the next attempt's `init_transactions` aborts it, or the coordinator when its time is over
+        return None  # the next attempt's `init_transactions` aborts the transaction, or the coordinator after transaction_timeout_ms
     return None

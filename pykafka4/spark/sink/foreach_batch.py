@@ -1,5 +1,5 @@
-"""Writes micro-batches within `writeStream.foreachBatch`. Invariant: a batch that is run again has the same number, which decides in
-`exactly_once` whether it is written.
+"""Writes micro-batches within `writeStream.foreachBatch`. Invariant: a repeated micro-batch has the same number, by which `exactly_once`
+finds that it was written.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ log = logging.getLogger("pykafka4.spark")
 
 @attrs.frozen
 class BatchFunction:
-    """What `foreach_batch` returns: a function that Spark calls on the driver with every micro-batch and its number."""
+    """The function that `foreach_batch` returns. Spark calls it on the driver with each micro-batch and its number."""
 
     sink: SinkOptions
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write the rows, and return when all of them are in the log."""
+        """Write the rows of `batch`; returns when all rows are in the log."""
         writer = ArrowWriter(attrs.evolve(self.sink, batch_id=batch_id))
         counts = batch.mapInArrow(writer, writer.schema).collect()
         log.info("micro-batch %d: %d rows", batch_id, sum(row.sent for row in counts))
@@ -50,12 +50,12 @@ def foreach_batch(
     timestamp: str | None = "timestamp",
     partition: str | None = "partition",
 ) -> BatchFunction:
-    """A function for `df.writeStream.foreachBatch` that produces every row of a micro-batch; columns are as for `arrow_writer`.
+    """A function for `df.writeStream.foreachBatch` that sends each row of a micro-batch. Columns are as for `arrow_writer`.
 
-    With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, is not written again: it is known by its
-    number and the id of the query. Two such functions in one query that write to the same topic need a `name` each. With Spark Connect,
-    which does not tell the id, a name is needed, and another one for every new checkpoint. Names of transactional ids and groups begin
-    with `transactional_id_prefix`. A function of your own may call it, and do more with the batch.
+    With `delivery="exactly_once"` a micro-batch that Spark runs again, after a crash or restart, is not written again: its number and the
+    id of the query identify it. Two such functions in one query that write to the same topic need a `name` each. Spark Connect does not
+    pass the id of the query: there a name is needed, and another name for each new checkpoint. Names of transactional ids and groups begin
+    with `transactional_id_prefix`. A function of your own may call the returned one, and do more with the micro-batch.
     """
     columns = {"value": value, "key": key, "headers": headers, "timestamp": timestamp, "partition": partition}
     if delivery not in (ways := [way.value for way in Delivery]):

@@ -1,4 +1,4 @@
-"""Options of the sink, checked on the driver. Invariant: they are text, numbers and names only, so they travel to every executor."""
+"""Checks the options of the sink, on the driver. Invariant: options are text, numbers and names only, so they travel to each executor."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ class Delivery(enum.Enum):
 
 @attrs.frozen
 class SinkOptions:
-    """What a task needs to write its rows."""
+    """The options of a write, which travel to its tasks."""
 
-    client: Mapping[str, Any] = attrs.field(repr=hide_secrets)  # options of the producer
-    topic: str | None = None  # of all rows; None: the column `topic` has it
-    columns: Mapping[str, str | None] = COLUMNS  # by argument of `send_arrow`
+    client: Mapping[str, Any] = attrs.field(repr=hide_secrets)  # the options of the producer
+    topic: str | None = None  # the topic of all rows; None: the column `topic` has the topic of each row
+    columns: Mapping[str, str | None] = COLUMNS  # names of columns, by argument of `send_arrow`
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     idempotency_key: str | None = None
     transactional_id_prefix: str | None = None
-    batch_id: int | None = None  # of the micro-batch that a function of foreachBatch writes; None: Spark tells the task, if there is one
-    run: str = attrs.field(factory=lambda: uuid.uuid4().hex, eq=False)  # the same in all tasks of a job, another when the job is repeated
+    batch_id: int | None = None  # the number of the micro-batch in a write within foreachBatch; None: Spark has it in the task's properties
+    run: str = attrs.field(factory=lambda: uuid.uuid4().hex, eq=False)  # the same in all tasks of a job, another one in its repetition
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use) -> SinkOptions:
-        """The options of Spark as values. Raises ConfigError with the option that is wrong and what is allowed."""
+        """The options from those that Spark passes. Raises ConfigError with the wrong option and its allowed values."""
         given = Given.of(use, options)
         delivery = given.choice("delivery", [each.value for each in Delivery])
         return cls(
@@ -73,7 +73,7 @@ class SinkOptions:
             self._refuse_names()
 
     def _refuse_names(self) -> None:
-        """Options of exactly-once delivery without it are a mistake, not a default."""
+        """Raise ConfigError for options of exactly-once delivery without that delivery: the user expects rows to be written once."""
         names = {"idempotencyKey": self.idempotency_key, "transactionalIdPrefix": self.transactional_id_prefix}
         if given := [name for name, value in names.items() if value is not None]:
             raise ConfigError(f"{' and '.join(given)}: has effect only with delivery=exactly_once; add that option")

@@ -1,8 +1,8 @@
-"""Compares a repeated job or micro-batch with its first run, on the driver. Invariant: what ended before is skipped whatever its partitions
-are now; what did not end, and comes with other partitions, is reported as a difference.
+"""Compares a repeated job or micro-batch with its first run, on the driver. Invariant: a repetition of a job that has ended writes nothing;
+a repetition of an unfinished run with other partitions is reported as a difference.
 
-Tokens belong to Spark's partitions. If a run that ended half way is repeated with other partitions (another number of executors or
-`minPartitions`, an input that has changed), rows may move from a partition that is written into one that is skipped, or back.
+Tokens belong to Spark's partitions. If an unfinished run is repeated with other partitions (another number of executors or `minPartitions`,
+a changed input), rows may move from a written partition into a skipped one, and be lost, or back, and be written twice.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ SAME: Final = (
 
 @attrs.frozen
 class Repeated(WriterCommitMessage):
-    """A task of a job that has ended before."""
+    """The result of a task whose job has ended before."""
 
     rows: int
 
 
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
-    """How this run differs from the one before it, if that did not end and had committed some partitions.
+    """The difference between this run and the run before it, if the latter did not end and had committed some partitions; or None.
 
-    That run may have had more partitions. A job looks for the next one even if none of its own was skipped: all that were committed may be
-    beyond them. A micro-batch does not: only the first after a restart may be a repetition, and each would have to ask brokers.
+    The run before may have had more partitions. A job looks for the token of the next partition even if none of its own was skipped: all
+    committed partitions may be beyond them. A micro-batch does not look: only the first one after a restart may be a repetition, and each
+    micro-batch would have to ask brokers.
     """
     repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
     for each in repeated:
@@ -52,28 +53,28 @@ def difference(sink: SinkOptions, messages: Messages) -> str | None:
 
 
 def note_end(sink: SinkOptions, messages: Messages) -> None:
-    """Remember that a batch job has ended. A micro-batch needs no such note: Spark has one, and repeats it with the same partitions."""
+    """Note that a batch job has ended. A micro-batch needs no such note: Spark notes its end, and repeats it with the same partitions."""
     if done := _of_job(sink, messages):
         unit = done[0].unit
         _store(sink, unit.job, done[0].place, Token(unit.number, sum(each.rows for each in done), sink.run).offset())
 
 
 def find_end(sink: SinkOptions) -> Token | None:
-    """The note that this batch job, which begins, has ended before."""
+    """The note that this batch job has ended before; None if it has not."""
     unit = _job(sink)
     token = None if unit is None else _find(sink, unit.job, None)
     return token if token is not None and unit is not None and is_written(unit, token) else None
 
 
 def _job(sink: SinkOptions) -> Unit | None:
-    """A batch job with a key. The job of a function of foreachBatch has the query in its name, which the driver does not know."""
+    """The unit of a batch job with a key; None without a key. Units of `foreach_batch` have other names, with the id of the query."""
     if sink.delivery is not Delivery.EXACTLY_ONCE or sink.idempotency_key is None:
         return None
     return Unit(sink.transactional_id_prefix or PREFIX, sink.idempotency_key, sink.topic or ANY_TOPIC, 0, sink.batch_id or 0)
 
 
 def _of_job(sink: SinkOptions, messages: Messages) -> list[Committed | Skipped]:
-    """What the tasks of a batch job with a key say of their rows; nothing in a micro-batch."""
+    """The results of the tasks of a batch job with a key; none in a micro-batch."""
     unit = _job(sink)
     done = [each for each in messages if isinstance(each, (Committed, Skipped))]
     return [] if unit is None else [each for each in done if each.unit.job == unit.job]

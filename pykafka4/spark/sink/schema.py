@@ -1,6 +1,6 @@
 """Checks the columns of a DataFrame on the driver. Invariant: a job with a wrong column fails before its first task.
 
-As with Spark's connector of the JVM, a column is found by its exact name, and columns with other names are not written.
+As in Spark's JVM connector, a column is found by its exact name, and columns with other names are not written.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _partition(found: DataType) -> bool:
     return isinstance(found, (ByteType, ShortType, IntegerType, LongType))
 
 
-# By column: whether it may have a type, which types these are, and how a column gets one of them.
+# By name of the column: (a check of its type, the allowed types as text, the way to get one of them).
 TYPES: Final[dict[str, tuple[Callable[[DataType], bool], str, str]]] = {
     "value": (_bytes, "string or binary", "cast it: cast(value as string), or make JSON of it: to_json(struct(…)) as value"),
     "key": (_bytes, "string or binary", "cast it: cast(key as string) as key"),
@@ -72,7 +72,7 @@ TYPES: Final[dict[str, tuple[Callable[[DataType], bool], str, str]]] = {
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
-    """Raise ConfigError for a column that is missing, ambiguous or of a wrong type. `topic` is the option, which overrides the column."""
+    """Raise ConfigError for a missing, ambiguous or wrongly typed column. `topic` is the option, which overrides the column."""
     _find(schema, "value", "; it holds the values, string or binary")
     if topic is None:
         _find(schema, "topic", ", and there is no option topic; set one of the two")
@@ -82,7 +82,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 
 
 def _find(schema: StructType, name: str, why: str) -> StructField:
-    """The only column with the name."""
+    """The only column with the name `name`. Raises ConfigError, with `why`, if there is none, or if there are several."""
     found = [field for field in schema.fields if field.name == name]
     if len(found) == 1:
         return found[0]

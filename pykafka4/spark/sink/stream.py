@@ -1,4 +1,4 @@
-"""Writes the micro-batches of a streaming query. Invariant: Spark makes a new writer for each step, so none keeps anything."""
+"""Writes the micro-batches of a streaming query. Invariant: a writer keeps no state, as Spark makes a new one for each step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger("pykafka4.spark")
 
 @attrs.frozen(slots=False)
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Spark pickles it, calls `write` in every task of a micro-batch, and `commit` or `abort` of another instance on the driver."""
+    """The writer of a query. Spark pickles it, calls `write` in each task, and `commit` or `abort` of another instance on the driver."""
 
     options: SinkOptions
 
@@ -33,11 +33,11 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, Spark's name
-        """All rows are in the log: each task has waited for its own."""
+        """End a micro-batch, whose rows are in the log, as each task has waited for its own."""
         if (why := difference(self.options, messages)) is not None:
-            log.error("micro-batch %d: %s", batchId, why)  # not raised: the query would never go on
+            log.error("micro-batch %d: %s", batchId, why)  # not raised: the query would fail here after each restart, and never go on
         log.debug("micro-batch %d wrote %s", batchId, counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Records stay in the log: Spark runs the micro-batch again."""
+        """Log the records that stay in the log after a failed micro-batch, which Spark runs again."""
         log.warning("micro-batch %d failed after its tasks had written %s, which stay in the log", batchId, counted(messages))

@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Written", "send_batches", "write_batches"]
 
-SLICE_BYTES: Final = 4 * 1024 * 1024  # rows sent between two looks at the outcomes; Spark's batches have up to 64 MiB
+SLICE_BYTES: Final = 4 * 1024 * 1024  # size of the rows between two looks at the outcomes; Spark's batches have up to 64 MiB
 
 
 @attrs.frozen
 class Written(WriterCommitMessage):
-    """What a task has delivered: the number of its rows by topic."""
+    """The result of a task: the number of its delivered rows by topic."""
 
     counts: Mapping[str, int]
 
     @property
     def rows(self) -> int:
-        """The rows of all topics."""
+        """The number of rows of all topics."""
         return sum(self.counts.values())
 
 
 def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written:
-    """Deliver every row, or raise the first failure: DeliveryFailed with topic, partition and cause."""
+    """Deliver each row, or raise the first failure: DeliveryFailed with topic, partition and cause."""
     rows = (batch for batch in batches if batch.num_rows)
-    for first in rows:  # an empty partition needs no producer
+    for first in rows:  # at most once; an empty partition needs no producer
         patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
         with pool().lease(sink.client) as producer, producer.delivery_scope():
             counts = send_batches(producer, sink, chain((first,), rows))
@@ -52,7 +52,7 @@ def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Writt
 
 
 def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Send every row; stop early if one has failed. Returns the rows by topic."""
+    """Send each row, but stop early if one has failed. Returns the number of rows by topic."""
     counts: Counter[str] = Counter()
     look_at = time.monotonic() + LOOK
     try:
@@ -69,7 +69,7 @@ def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.Rec
 
 def parts(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Slices of up to about `SLICE_BYTES`, each with its topic."""
-    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, and the driver unpickles what tasks return
+    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, which the driver needs not for the results of tasks
 
     for batch in batches:
         rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))

@@ -15,9 +15,9 @@ COLUMN = "topic"
 
 
 def by_topic(batch: pa.RecordBatch, wanted: Collection[str | None]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic, in the order in which the topics appear. Most batches have one topic, and are not copied.
+    """The rows of each topic, in the order in which the topics appear.
 
-    Of the others, only the columns that are `wanted` are copied.
+    Most batches have one topic, and are not copied. Of a batch with several topics only the `wanted` columns are copied.
     """
     codes = _codes(batch)
     if len(codes.dictionary) == 1:
@@ -28,7 +28,7 @@ def by_topic(batch: pa.RecordBatch, wanted: Collection[str | None]) -> Iterator[
 
 
 def _codes(batch: pa.RecordBatch) -> pa.DictionaryArray:
-    """The column as numbers of topics. Raises ConfigError if it is missing, ValueError for a null."""
+    """The column of topics, encoded as a dictionary. Raises ConfigError if the column is missing, ValueError for a null."""
     if batch.schema.names.count(COLUMN) != 1:
         raise ConfigError(f"there is no column {COLUMN!r} among {', '.join(batch.schema.names)}, and no option topic; set one of the two")
     column = batch.column(COLUMN)
@@ -39,7 +39,7 @@ def _codes(batch: pa.RecordBatch) -> pa.DictionaryArray:
 
 
 def _runs(ordered: pa.RecordBatch, codes: pa.DictionaryArray) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The slices of a batch that is ordered by topic."""
+    """The slices of `ordered`, a batch that is sorted by topic: one for each topic."""
     begin = 0
     counts = {entry["values"]: entry["counts"] for entry in pc.value_counts(codes.indices).to_pylist()}
     for code in sorted(counts):

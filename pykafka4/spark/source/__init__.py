@@ -1,23 +1,23 @@
-"""Reads topics into Spark. Rule: the driver fixes offset ranges, and a task reads exactly its range.
+"""Reads topics into Spark. Invariant: the driver fixes the offset ranges, and a task reads exactly its range.
 
 Modules; each line imports only from lines below it:
-    pushdown  the reader of spark.read with filter pushdown
-    batch     the reader of spark.read
-    stream    the reader of spark.readStream
-    refused   the reader of a stream whose options are refused
-    query     what the driver has of a running stream
-    lag_group  commits of a stream for tools that show lag
-    lookups   look-ups of a stream, out of those of `logs`
-    tracker   where the next batch of a stream ends
-    limits    how much of the backlog that batch has
-    offsets   the offset of a stream, as the checkpoint keeps it
-    records   the records of a range as Arrow batches
-    pruning   limits of a batch read
-    planning  offset ranges of the tasks, out of those of the partitions
-    ranges    the offset range of a task
-    logs      look-ups of the driver: topics, partitions, offsets
-    losses    errors and warnings about lost records
-    schema    columns and their types
-    options   the options of a read
+    pushdown      the reader of spark.read with filter pushdown
+    batch         the reader of spark.read
+    stream        the reader of spark.readStream
+    refused       the reader of a stream whose options are refused
+    query         the driver's part of a running stream: client, tracker, lag group
+    lag_group     commits of a stream for tools that show lag
+    lookups       the look-ups of a stream, made of the look-ups of `logs`
+    tracker       the end of the next micro-batch
+    limits        the part of the backlog that a micro-batch reads
+    offsets       the offset of a stream, as the checkpoint keeps it
+    records       the records of a range as Arrow batches
+    pruning       the limits that filters set to a batch read
+    planning      the offset ranges of the tasks, made of the ranges of the partitions
+    ranges        the offset range of a task
+    logs          look-ups of the driver: topics, partitions, offsets
+    losses        errors and warnings about lost records
+    schema        the columns of a read, and their types
+    options       the options of a read
     subscription  the partitions and places that options name
 """

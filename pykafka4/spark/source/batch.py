@@ -1,4 +1,4 @@
-"""Reads topics as a DataFrame. Rule: `partitions` fixes both ends of every log once, on the driver."""
+"""Reads topics as a DataFrame. Invariant: `partitions` fixes both ends of each log once, on the driver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Of `spark.read.format("pykafka4")`. It is pickled with its options, and reads in the workers."""
+    """The reader of `spark.read.format("pykafka4")`. Spark pickles it with its options, and calls `read` in the workers."""
 
     limits = Limits()
 
@@ -38,17 +38,19 @@ class KafkaBatchReader(DataSourceReader):
         self.options, self.names = options, schema.fieldNames()
 
     def partitions(self) -> list[InputPartition]:
-        """The ranges to read: what the logs have now. Raises ConfigError, DataLost, KafkaError."""
+        """The ranges of the tasks, from the present ends of the logs. Raises ConfigError, DataLost, KafkaError."""
         options = self.options
         with Client(**options.client) as client:
             logs = Logs.of(client, options)
-            topics = logs.topics(options.subscription)  # before their offsets: those of a topic that is created again belong to another id
+            # Topics before offsets. If a topic is created again in between, the id is the old one, and the task finds that. The other way
+            # round, offsets of the old topic would go with the id of the new one.
+            topics = logs.topics(options.subscription)
             spans = find_spans(logs, topics.values(), options, self.limits)
         ids = {topic.name: topic.id for topic in topics.values()}
         return list(plan(spans, options.min_partitions, options.max_records_per_partition, ids))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range. Spark makes a range without a value of a read without ranges."""
+        """The records of one range. For a read without ranges, Spark passes a partition that is no OffsetRange."""
         if isinstance(partition, OffsetRange):
             from pykafka4.spark.source.records import read_range  # here: the driver needs no consumer
 
@@ -56,7 +58,7 @@ class KafkaBatchReader(DataSourceReader):
 
 
 def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limits: Limits) -> Spans:
-    """The offset range of each partition. Ends are looked up last: what is written meanwhile cannot put a start behind its end."""
+    """The offset range of each partition. Ends are looked up last: otherwise new records could put a start behind its end."""
     partitions = sorted(TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
     starts = logs.resolve(options.starting, partitions, options.latest_if_no_such_time)
     ends = logs.resolve(options.ending, partitions, latest_if_no_such_time=True)
@@ -68,7 +70,7 @@ def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limi
 
 
 def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
-    """Raise ConfigError for a partition whose end is before the start that an option names. (Earliest may be behind the end: it moves.)"""
+    """Raise ConfigError for a partition whose end is before the start that an option names. (The earliest offset may pass an end later.)"""
     for tp, start in starts.items():
         if start > ends[tp] and options.starting.is_chosen:
             raise ConfigError(
@@ -78,7 +80,7 @@ def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
 
 
 def clip(spans: Spans, earliest: Offsets, latest: Offsets, options: SourceOptions) -> Spans:
-    """The ranges as far as the logs have them. Raises DataLost, or warns."""
+    """The parts of the ranges that the logs have. Raises DataLost for the rest, or logs a warning, as failOnDataLoss says."""
     found: Spans = {}
     for tp, (start, until) in spans.items():
         wanted = f"{tp} is to be read from {start} to {until}"

@@ -1,8 +1,9 @@
-"""Commits the offsets of a stream to a group, for tools that show lag. Rule: nothing reads them back, and no failure is one of the query.
+"""Commits the offsets of a stream to a group, for tools that show lag. Invariant: nothing reads them back; no failed commit fails the
+query.
 
-Spark calls `commit` of a reader not before the next batch: a query that waits for records would show its last batch as not read. The start
-of a trigger is where that batch has ended, so it is committed then, beside the look-ups of the trigger. Spark ends the process of the
-reader at once when a query has ended, so `latestOffset` waits for the commit.
+Spark calls `commit` of a reader only with the next batch: a query that waits for records would show its last batch as unread. The start of
+a trigger is the end of that batch, so each trigger commits its start, beside its look-ups. Spark ends the process of the reader at once
+when a query has ended, so `latestOffset` waits for the commit.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ __all__ = ["LagGroup"]
 
 @attrs.define(eq=False)
 class LagGroup:
-    """The group of commitOffsetsToGroup. A failure is a warning, once for each text."""
+    """The group of commitOffsetsToGroup. A failed commit is logged as a warning, once for each text."""
 
     client: Client
     name: str
     _committed: Mapping[TopicPartition, int] = attrs.Factory(dict)
-    _running: Future[Any] | None = None  # nobody has waited for it yet
+    _running: Future[Any] | None = None  # the last commit, until `finish` has waited for it
     _told: set[str] = attrs.Factory(set)
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -48,7 +49,7 @@ class LagGroup:
             log.warning("%s: option commitOffsetsToGroup: %s; the query goes on", self.client.config.client_id, failed)
 
     def finish(self, seconds: float) -> None:
-        """Wait for the commit that began last, once: a coordinator that is down delays a batch no longer than that."""
+        """Wait up to `seconds` for the last commit, once, so that a dead coordinator delays a batch by no more than that."""
         if self._running is not None:
             concurrent.futures.wait([self._running], seconds)
             self._running = None

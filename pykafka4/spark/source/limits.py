@@ -1,7 +1,7 @@
-"""Admission control: how much of the backlog a micro-batch reads. Invariant: no partition with a backlog is left out of a limited batch.
+"""Limits the part of the backlog that a micro-batch reads. Invariant: a limited batch has offsets of each partition with a backlog.
 
-The rules are those of the JVM connector, so that a job that moves has the same batches. A limit is divided by backlog, rounded down, but
-each partition gets one offset at least; so a limit that is smaller than the number of partitions is exceeded.
+The JVM connector has the same rules, so a job that moves has the same batches. A limit is divided in proportion to the backlogs, rounded
+down, but each partition gets at least one offset; so the batch exceeds a limit that is smaller than the number of partitions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Holdback", "backlog", "limited"]
 
 
 def backlog(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
-    """The number of offsets that wait in each partition, of those that have some."""
+    """The number of unread offsets of each partition that has some."""
     return {tp: end - starts[tp] for tp, end in ends.items() if end > starts[tp]}
 
 
@@ -39,10 +39,10 @@ class Holdback:
 
     least: int
     max_delay_s: float
-    last_s: float = -math.inf  # when the last batch began
+    last_s: float = -math.inf  # the time when the last batch began
 
     def holds(self, waiting: int, now_s: float) -> bool:
-        """Whether the batch has to wait; if not, it begins now."""
+        """Whether the batch has to wait. If not, this notes `now_s` as its beginning."""
         if waiting < self.least and now_s - self.last_s < self.max_delay_s:
             return True
         self.last_s = now_s

@@ -1,4 +1,4 @@
-"""Look-ups of the driver: the partitions of a subscription, and their offsets. Each is made anew: nothing is remembered."""
+"""Looks up the partitions of a subscription and their offsets, for the driver. Invariant: each call asks brokers; no result is kept."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataRes
 __all__ = ["Logs", "Topic"]
 
 SPECS: Final = {EARLIEST: OffsetSpec.EARLIEST, LATEST: OffsetSpec.LATEST}
-PAUSE_S: Final = 0.2  # between two questions for a topic that has no leaders yet
+PAUSE_S: Final = 0.2  # between two requests for a topic that has no leaders yet
 
 
 @attrs.frozen
 class Topic:
-    """A topic of the subscription. The id changes when a topic is deleted and created again; empty before Kafka 2.8."""
+    """A topic of the subscription. Its id changes when the topic is deleted and created again; "" from brokers before Kafka 2.8."""
 
     name: str
     id: str
@@ -38,19 +38,19 @@ class Topic:
 
 @attrs.frozen
 class Logs:
-    """The logs of a cluster as a client sees them."""
+    """The logs of a cluster, as a client with this isolation level sees them."""
 
     client: Client
     isolation_level: Literal["read_uncommitted", "read_committed"]
-    timeout: float  # seconds, of each look-up
+    timeout: float  # seconds for each look-up
 
     @classmethod
     def of(cls, client: Client, options: SourceOptions) -> Logs:
-        """With the isolation level and the timeout of the options."""
+        """Logs with the isolation level and the timeout of the options."""
         return cls(client, cast("Literal['read_uncommitted', 'read_committed']", options.isolation_level), options.poll_timeout)
 
     def topics(self, subscription: Subscription) -> dict[str, Topic]:
-        """The topics of the subscription by name; of `assign`, with the assigned partitions.
+        """The topics of the subscription by name; with `assign` they have only the assigned partitions.
 
         Raises ConfigError for a topic or partition that does not exist.
         """
@@ -60,7 +60,7 @@ class Logs:
         return found
 
     def existing(self, subscription: Subscription) -> tuple[dict[str, Topic], str]:
-        """The same without topics and partitions that do not exist, and a text that names them, empty if there are none."""
+        """The existing topics of the subscription, and a text that names missing topics and partitions, or ""."""
         if subscription.pattern is not None:
             has = re.compile(subscription.pattern).search
             return {topic.name: topic for topic in self._metadata(None) if has(topic.name)}, ""
@@ -74,11 +74,11 @@ class Logs:
         return {name: _assigned(topic, subscription) for name, topic in found.items()}, "; ".join(filter(None, texts))
 
     def topic_id(self, name: str) -> str:
-        """The id that the topic has now; empty if it does not exist, or before Kafka 2.8."""
+        """The present id of the topic; "" if the topic does not exist, or from brokers before Kafka 2.8."""
         return next((topic.id for topic in self._metadata([name])), "")
 
     def _metadata(self, names: Collection[str] | None) -> list[Topic]:
-        """These topics as far as they exist, or all topics that are not internal."""
+        """The existing topics among `names`; None: all topics that are not internal. Waits for leaders of a topic that is being created."""
         wanted = None if names is None else [MetadataRequest.Topic(name=name) for name in names]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         deadline = time.monotonic() + self.timeout
@@ -113,16 +113,16 @@ class Logs:
         return _known(self.offsets(dict.fromkeys(partitions, LATEST)))
 
     def since(self, partitions: Collection[TopicPartition], ms: int) -> dict[TopicPartition, int]:
-        """The first offset of each log with a record at that time or later; the end of the log if there is none."""
+        """The first offset of each log with a record at the time `ms` or later; the end of the log without such a record."""
         found = self.offsets(dict.fromkeys(partitions, ms))
         late = [tp for tp, offset in found.items() if offset is None]
         return {**_known(found), **self.latest(late)}
 
     def resolve(self, place: Place, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
-        """The offset of each partition at `place`. An offset that the option names is taken as it is.
+        """The offset of each partition at `place`. An offset that the option names is not checked.
 
-        Raises ConfigError if `place` does not name exactly these partitions, or, unless that means latest, if a log has no record as late
-        as a time.
+        Raises ConfigError if `place` does not name exactly these partitions; and if a log has no record at a time or later, unless
+        `latest_if_no_such_time`.
         """
         place.check_names(partitions)
         if place.offsets is not None:
@@ -144,7 +144,7 @@ def _known(found: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, i
 
 
 def _exists(topic: MetadataResponse.Topic) -> bool:
-    """Whether it exists. Raises the error of a topic that cannot be read."""
+    """Whether the topic exists. Raises the error of a topic that cannot be read."""
     code = error_code(topic.error_code)
     if code.name == "UNKNOWN_TOPIC_OR_PARTITION":
         return False

@@ -1,4 +1,6 @@
-"""Look-ups of a stream's driver. Rule: a topic that does not exist is no error here: the tracker knows whether it existed."""
+"""Looks up topics and offsets for the tracker of a stream. Invariant: a missing topic raises no error here, as only the tracker knows
+whether the topic existed before.
+"""
 
 from __future__ import annotations
 

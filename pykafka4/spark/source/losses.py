@@ -1,4 +1,4 @@
-"""Lost records: what failOnDataLoss decides. Rule: an error or a warning says which offsets of which partition are lost, and why."""
+"""Reports lost records as an error or a warning, as failOnDataLoss says. Invariant: the text names partition, offsets and reason."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ WAY_OUT = "option failOnDataLoss=false reads the remaining records, and logs a w
 
 
 class DataLost(KafkaError):
-    """Records that a read needs are not in the log any more: they were deleted, or an unclean leader election removed them."""
+    """Raised if the log lacks records that a read needs: they were deleted, or an unclean leader election removed them."""
 
     code = "DATA_LOST"
 
 
 def lose(options: SourceOptions, what: str) -> None:
-    """Raise DataLost, or warn: failOnDataLoss decides."""
+    """Raise DataLost, or log a warning, as failOnDataLoss says."""
     if options.fail_on_data_loss:
         raise DataLost(f"{what}; {WAY_OUT}")
     log.warning("%s: %s; the read goes on with the remaining records", options.client_id, what)

@@ -1,12 +1,12 @@
-"""The offset of a stream, as Spark's checkpoint keeps it. Invariant: equal offsets have equal JSON texts, and a batch that is run again has
+"""Defines the offset of a stream, as Spark's checkpoint keeps it. Invariant: equal offsets have equal JSON texts, and a repeated batch has
 the offset ranges of its first run.
 
-Spark logs only the end of a batch, and compares ends as texts. So an end carries all that `ranges` needs beside the end before it: the
-starts of partitions that are new in this batch. In the first batch all partitions are new. Steps that would lose records otherwise: the
+Spark logs only the end of a batch, and compares ends as texts. So an end carries the starts of partitions that are new in this batch: with
+the end before it, `ranges` needs nothing else. In the first batch all partitions are new. Steps that would lose records otherwise: the
 first batch begins at "latest", offset 100, and is logged with its end, 200; the sink fails; the query is restarted, looks "latest" up
-again, and finds 300.
+again, and finds 300. Nobody reads the offsets 100 to 199.
 
-The JSON is that of the JVM connector, `{"orders": {"0": 200}}`, and one more key, which cannot be the name of a topic. So tools read
+The JSON has the form of the JVM connector, `{"orders": {"0": 200}}`, and one more key, which cannot be the name of a topic. So tools read
 it, and a query goes on from a checkpoint of the JVM connector.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["INITIAL", "PLANNING", "Positions", "Ranges", "StreamOffset", "by_top
 
 Positions: TypeAlias = "dict[TopicPartition, int]"
 Ranges: TypeAlias = "dict[TopicPartition, tuple[int, int]]"  # (the first offset, the offset behind the last)
-EXTRA: Final = "@pykafka4"  # "@" is not allowed in the name of a topic
+EXTRA: Final = "@pykafka4"  # no topic can have this name: "@" is not allowed
 VERSION: Final = 1
 PLANNING: Final = ("minPartitions", "maxRecordsPerPartition")  # the options that divide ranges among tasks
 
@@ -33,10 +33,10 @@ PLANNING: Final = ("minPartitions", "maxRecordsPerPartition")  # the options tha
 class StreamOffset:
     """The end of a micro-batch.
 
-    `positions`: the next offset to read of each partition. `starts`: where this batch begins in partitions that are new in it, or whose
-    position before is void (the topic was recreated, the log was truncated). `topic_ids`: of topics whose broker has ids.
-    `planning`: the options that divide ranges among tasks; a batch that is run again is divided as before, whatever the options are now.
-    `is_initial`: no batch has begun yet, `positions` is empty.
+    `positions`: the next offset to read of each partition. `starts`: the first offset of this batch in partitions that are new in it, or
+    whose earlier position is void (the topic was recreated, the log was truncated). `topic_ids`: the ids of topics, if brokers have ids.
+    `planning`: the options that divide ranges among tasks; a repeated batch is divided as before, whatever the options are now.
+    `is_initial`: no batch has begun yet, and `positions` is empty.
     """
 
     positions: Mapping[TopicPartition, int] = attrs.Factory(dict)
@@ -46,7 +46,7 @@ class StreamOffset:
     is_initial: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The same dict, key order included, for equal offsets."""
+        """The offset as a dict for JSON. Equal offsets have equal dicts, with the keys in the same order."""
         extra: dict[str, Any] = {"version": VERSION}
         if self.is_initial:
             extra["initial"] = True
@@ -63,7 +63,7 @@ class StreamOffset:
         """The offset of a checkpoint. Raises ConfigError if this version of pykafka4 cannot read it."""
         if not isinstance(value, dict):
             raise _unreadable(value, "it is no object")
-        extra = value.get(EXTRA, {})  # the JVM connector's offsets have none
+        extra = value.get(EXTRA, {})  # offsets of the JVM connector lack this key
         if not isinstance(extra, dict):
             raise _unreadable(value, f"{EXTRA} is no object")
         version = extra.get("version", VERSION)
@@ -85,8 +85,8 @@ class StreamOffset:
             raise _unreadable(value, str(error)) from None
 
     def ranges(self, before: StreamOffset) -> Ranges:
-        """What the batch between `before` and this offset reads: a function of both alone, in the order of partitions."""
-        if self == before:  # Spark may ask for a batch without records; `starts` are those of the batch before
+        """The ranges of the batch between `before` and this offset, in the order of partitions: a function of both offsets alone."""
+        if self == before:  # Spark may ask for a batch without records, whose end has the `starts` of the batch before
             return {}
         return {tp: (self._start(tp, before), end) for tp, end in sorted(self.positions.items()) if self._start(tp, before) < end}
 
@@ -105,7 +105,7 @@ INITIAL: Final = StreamOffset(is_initial=True)
 
 
 def by_topic(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """`{"orders": {"0": 200}}`, ordered by topic, then by number of the partition."""
+    """`positions` as `{"orders": {"0": 200}}`, in the order of topics, then of the numbers of partitions."""
     out: dict[str, dict[str, int]] = {}
     for tp, offset in sorted(positions.items()):
         out.setdefault(tp.topic, {})[str(tp.partition)] = offset

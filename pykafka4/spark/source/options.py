@@ -1,4 +1,4 @@
-"""Parses the options of a read. They have the names and meanings of the JVM connector's; those of our own are in the guide."""
+"""Parses the options of a read. They have the names and meanings of the JVM connector; docs/guide/spark-options.md lists our own ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pykafka4.spark.source.subscription import Place, Subscription, parse_place,
 
 __all__ = ["SourceOptions"]
 
-POLL_TIMEOUT_S: Final = 120.0  # spark.network.timeout, which is the JVM connector's default
+POLL_TIMEOUT_S: Final = 120.0  # the default of spark.network.timeout, from which the JVM connector takes its default
 MAX_TRIGGER_DELAY_S: Final = 15 * 60.0
 LEVELS: Final = ("read_uncommitted", "read_committed")
 BYTES: Final = "keys and values are always bytes: cast them with Spark, col('value').cast('string')"
@@ -26,7 +26,7 @@ REFUSED_PROPERTIES: Final = {
     "enable.auto.commit": "Spark keeps the offsets; commitOffsetsToGroup commits the offsets of a stream for tools that show lag",
     "interceptor.classes": "classes of Java cannot be loaded",
 }
-# Options of consumers that `read_arrow` refuses. Named here, as its module would load a consumer into the driver's processes.
+# Options of consumers that `read_arrow` refuses. This list repeats them, as an import of its module would load a consumer on the driver.
 OF_GROUPS: Final = {
     *("group_id", "group_instance_id", "group_protocol", "group_remote_assignor", "partition_assignment_strategy"),
     *("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "enable_auto_commit", "auto_commit_interval_ms"),
@@ -36,10 +36,10 @@ OF_GROUPS: Final = {
 
 @attrs.frozen
 class SourceOptions:
-    """The options of a batch read or a stream. It travels to Spark's workers."""
+    """The options of a batch read or a stream, which travel to Spark's workers."""
 
     use: Use
-    kafka: Mapping[str, Any] = attrs.field(repr=False)  # options of a consumer, those of its client among them
+    kafka: Mapping[str, Any] = attrs.field(repr=False)  # the options of a consumer and its client
     subscription: Subscription
     starting: Place
     ending: Place
@@ -59,7 +59,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], use: Use) -> SourceOptions:
-        """The options of Spark as values. Raises ConfigError with the option that is wrong and what is allowed."""
+        """The options from those that Spark passes. Raises ConfigError with the wrong option and its allowed values."""
         given = Given.of(use, options)
         kafka = _kafka(given)
         delay, timeout = given.seconds("maxTriggerDelay"), given.seconds("kafkaConsumer.pollTimeoutMs")
@@ -118,7 +118,7 @@ def _refuse(place: Place, what: int, word: str, why: str) -> None:
 
 
 def _kafka(given: Given) -> dict[str, Any]:
-    """`kafka.*` as options of a read: groups are those of the JVM connector's consumers, and reads here need none."""
+    """The options `kafka.*` as options of a read, without options for groups, which reads of the JVM connector have, and reads here have not."""
     found = given.client_options(ConsumerConfig, REFUSED_PROPERTIES)
     for name in found.keys() & OF_GROUPS:
         log.info("option kafka.%s %s: reads are no members of a group", name.replace("_", "."), NO_EFFECT)
@@ -126,7 +126,7 @@ def _kafka(given: Given) -> dict[str, Any]:
 
 
 def _isolation_level(given: Given, kafka: dict[str, Any]) -> str:
-    """read_uncommitted unless the user says otherwise, as with the JVM connector."""
+    """The isolation level: read_uncommitted by default, as in the JVM connector."""
     ours, theirs = given.choice("isolationLevel", LEVELS), kafka.pop("isolation_level", None)
     if ours and theirs and ours != theirs:
         raise ConfigError(f"options isolationLevel={ours} and {KAFKA}isolation.level={theirs} differ: leave out one of the two")

@@ -1,7 +1,8 @@
-"""Makes the offset ranges of tasks. Invariant: each offset of the read is in exactly one range; equal arguments give equal ranges.
+"""Divides a read into the offset ranges of tasks. Invariant: each offset of the read is in exactly one range; equal arguments give equal
+ranges.
 
-The rules are the JVM connector's: a partition is one range, or several of about the same size if it has more than maxRecordsPerPartition
-offsets, or if there are fewer ranges than minPartitions and it is large beside the others.
+The rules are the JVM connector's: a partition is one range. It becomes several ranges of about the same size if it has more than
+maxRecordsPerPartition offsets, or if there are fewer ranges than minPartitions and the partition is large beside the others.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def plan(
 
 
 def _shared_out(ranges: list[OffsetRange], wanted: int) -> Iterable[OffsetRange]:
-    """About `wanted` ranges. Small ones stay whole, and the others share the parts that are left, in proportion to their sizes."""
+    """About `wanted` ranges. Small ranges stay whole; the others are divided into the remaining parts, in proportion to their sizes."""
     total = sum(map(len, ranges))
     small = [_share(each, total, wanted) == 1 for each in ranges]
     left = max(wanted - sum(small), 1)
@@ -44,7 +45,7 @@ def _shared_out(ranges: list[OffsetRange], wanted: int) -> Iterable[OffsetRange]
 
 
 def _share(part: OffsetRange, total: int, wanted: int) -> int:
-    """The parts of `part`, if a read of `total` offsets has `wanted`: rounded half up, and at least one."""
+    """The number of parts of `part`, if a read of `total` offsets has `wanted` parts: rounded half up, and at least one."""
     return max((2 * len(part) * wanted + total) // (2 * total), 1)
 
 

@@ -1,4 +1,4 @@
-"""Limits of a batch read: the topics, partitions and offsets that are left of it. Pure: `pushdown` makes them of filters."""
+"""Cuts a batch read down to the topics, partitions and offsets that filters leave. `pushdown` makes the limits from filters of Spark."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ MOST: Final = 2**63 - 1
 
 @attrs.frozen
 class Limits:
-    """What is left of a read. Of `topics` and `partitions`, None is all; the offsets go from `first` up to but without `end`."""
+    """The limits of a read. None stands for all `topics` or `partitions`; the offsets go from `first` up to but without `end`."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
     first: int = 0
     end: int = MOST
-    since_ms: int | None = None  # no record before the first one with this timestamp
+    since_ms: int | None = None  # the read begins at the first record that is not older than this time
 
     def has(self, tp: TopicPartition) -> bool:
-        """Whether rows of this partition may pass."""
+        """Whether rows of the partition may pass the filters."""
         return (self.topics is None or tp.topic in self.topics) and (self.partitions is None or tp.partition in self.partitions)
 
     def span(self, start: int, until: int, since: int) -> tuple[int, int]:
-        """What is left of an offset range; `since` is the offset that belongs to `since_ms`."""
+        """The part of an offset range within the limits; `since` is the offset of `since_ms`."""
         return max(start, self.first, since), min(until, self.end)

@@ -1,7 +1,7 @@
-"""Filters of Spark as limits of a batch read. Invariant: no row that passes the filters is left out.
+"""Turns filters of Spark into limits of a batch read. Invariant: no row that passes the filters is left out.
 
-A filter on topic, partition or offset is exact, so Spark need not apply it again. One on the timestamp only says where a read begins: later
-records may have earlier timestamps, so Spark applies it as well.
+A filter on topic, partition or offset is exact, so Spark need not apply it again. A filter on the timestamp only moves the beginning of the
+read: later records may have earlier timestamps, so Spark applies the filter as well.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FilteringReader(KafkaBatchReader):
-    """A reader with filter pushdown. A class of its own: Spark refuses one that has `pushFilters` unless its own setting is on, too."""
+    """A reader with filter pushdown. A class of its own: Spark refuses a class with `pushFilters` unless a setting of Spark is on, too."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take from the read what does not pass; returns the filters that Spark has to apply."""
+        """Leave offsets that cannot pass out of the read; returns the filters that Spark still has to apply."""
         self.limits, left = limits_of(filters)
         return left
 
 
 def limits_of(filters: Iterable[Filter]) -> tuple[Limits, list[Filter]]:
-    """The limits, and the filters that Spark has to apply."""
+    """The limits, and the filters that Spark still has to apply."""
     limits, left = Limits(), []
     for each in filters:
         column = ".".join(getattr(each, "attribute", ()))
@@ -90,7 +90,7 @@ def _since(limits: Limits, filter: Filter) -> Limits | None:
         return None
     time = filter.value
     if time.tzinfo is None:
-        return None  # which zone it is in is not said
+        return None  # the time zone is unknown, so the filter cannot become a time
     ms = (time - EPOCH) // timedelta(milliseconds=1)
     return attrs.evolve(limits, since_ms=max(limits.since_ms or 0, ms))
 

@@ -1,6 +1,7 @@
-"""The driver's part of a running stream. Invariant: nothing is kept here that a restart would miss; the checkpoint has all of that.
+"""Runs the driver's part of a stream: the ends of micro-batches, and commits to the group that shows the lag.
 
-A module of its own: Spark plans each micro-batch in a new process, which pickles the reader, asks no broker, and need not load the client.
+Invariant: a restart misses nothing that is kept here; the checkpoint has the position. A module of its own: Spark plans each micro-batch in
+a new process, which pickles the reader, asks no broker, and need not load the client.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pykafka4.spark.source.tracker import Tracker
 
 __all__ = ["DriverQuery"]
 
-TOPICS_AGE_S: Final = 10.0  # without kafka.metadata.max.age.ms
+TOPICS_AGE_S: Final = 10.0  # the age at which topics are looked up again, without kafka.metadata.max.age.ms
 COMMIT_S: Final = 5.0  # the longest wait for a commit to a group
 STOP_S: Final = 5.0
 
@@ -31,11 +32,11 @@ class DriverQuery:
     client: Client
     tracker: Tracker
     group: LagGroup | None
-    behind: int = 0  # offsets that no batch has yet
+    behind: int = 0  # the number of offsets that no batch has yet
 
     @classmethod
     def of(cls, options: SourceOptions) -> DriverQuery:
-        """With a client of its own: `close` ends its connections."""
+        """The part for these options, with a client of its own, whose connections `close` ends."""
         client = Client(**options.client)
         planning = dict(zip(PLANNING, (options.min_partitions, options.max_records_per_partition), strict=True))
         age_ms = options.client.get("metadata_max_age_ms")
@@ -49,7 +50,7 @@ class DriverQuery:
         return cls(client, tracker, LagGroup(client, options.commit_group) if options.commit_group else None)
 
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
-        """See Tracker. What lies before `start` was processed: Spark asks for a batch when the one before is done."""
+        """See Tracker. Commits `start` to the group: Spark asks for a batch when the records before `start` are processed."""
         if self.group is not None:
             self.group.commit(start.positions)
         end = self.tracker.next_end(start, most, least)
@@ -60,7 +61,7 @@ class DriverQuery:
         return end
 
     def report(self) -> dict[str, Any]:
-        """The ends of the logs, in the form of the JVM connector, and `behind`."""
+        """The ends of the logs, in the form of the JVM connector, and `behind`, under a key that no topic can have."""
         return {**by_topic(self.tracker.latest), "@behind": self.behind}
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The offset range of a task. It has everything that a task needs to know beside the options."""
+"""Defines the offset range of a task. A range and the options are all that a task needs."""
 
 from __future__ import annotations
 

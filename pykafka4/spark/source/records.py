@@ -1,7 +1,7 @@
 """Reads the offset range of a task as Arrow batches. Invariant: each record of the range is in one batch, or the task fails.
 
-A range ends when the position of the read has reached its end, not at a last record: compaction, aborted transactions and control batches
-leave offsets without records. Only workers import this module: the driver plans without a consumer and pyarrow.
+A range is read when the position of the read has reached its end, not when a last record was read: compaction, aborted transactions and
+control batches leave offsets without records. Only workers import this module: the driver plans without a consumer and without pyarrow.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pykafka4.splits import Split
 
 __all__ = ["arrow_schema", "read_range"]
 
-MAX_ROWS: Final = 10_000  # of a batch
+MAX_ROWS: Final = 10_000  # rows of an Arrow batch
 ARROW: Final[Mapping[str, pa.DataType]] = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -38,23 +38,23 @@ ARROW: Final[Mapping[str, pa.DataType]] = {
     "timestampType": pa.int32(),
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
-OURS: Final = {"timestampType": "timestamp_type"}  # columns of read_arrow with other names
+OURS: Final = {"timestampType": "timestamp_type"}  # columns that have another name in `read_arrow`
 
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """The schema of the batches that Spark takes for these columns."""
+    """The schema that Spark expects of batches with these columns."""
     return pa.schema([(name, ARROW[name]) for name in names])
 
 
 def record_columns(names: Sequence[str]) -> list[str]:
-    """The columns of `read_arrow` for these of Spark."""
+    """The names in `read_arrow` of these columns of Spark."""
     return [OURS.get(name, name) for name in names]
 
 
 def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The records of the range, with these columns of Spark's.
+    """The records of the range, with the columns `names` of Spark.
 
-    Raises DataLost, and KafkaTimeoutError if the read stands still for kafkaConsumer.pollTimeoutMs.
+    Raises DataLost, and KafkaTimeoutError after kafkaConsumer.pollTimeoutMs without progress.
     """
     split = Split(0, {part.tp: Span(part.start, part.until, part.start)})
     client = client_for(options.client)
@@ -80,26 +80,27 @@ def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) 
 
 
 def is_recreated(client: Client, options: SourceOptions, part: OffsetRange) -> bool:
-    """Whether the topic is another one than that of the range: ranges and metadata go by its name.
+    """Whether the topic was deleted and created again since the range was planned: a range names the topic, and the name is still the same.
 
-    Asked after the first fetch: an id does not come back, so if it is still the same, the records are those of the range. `read_arrow`
-    notices a topic that is recreated later.
+    Called after the first fetch. The id of a deleted topic never comes back, so with an unchanged id the fetched records belong to the
+    range. Before the fetch the order of steps would be: the id is still the same, the topic is recreated, records of the new topic are
+    fetched. `read_arrow` notices a topic that is recreated later.
     """
     return bool(part.topic_id) and Logs.of(client, options).topic_id(part.topic) not in ("", part.topic_id)
 
 
 def reason(error: InvalidOffset) -> str:
-    """The text of an error without the way out of `read_arrow`, which has another one."""
+    """The text of an error of `read_arrow` without its way out: users of Spark have another way out."""
     return str(error).replace(f"; {GO_ON}", "")
 
 
 def in_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns under the names of Spark, and headers as the JVM connector has them: null, if there are none."""
+    """The columns under the names of Spark, with headers as in the JVM connector: null for a record without headers."""
     columns = [without_empty(column) if pa.types.is_list(column.type) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def without_empty(lists: pa.ListArray) -> pa.ListArray:
-    """Null instead of each empty list. The offsets of the lists and their items are shared, not copied."""
+    """`lists` with a null in place of each empty list. The offsets and the items of the lists are shared, not copied."""
     empty = pc.equal(pc.list_value_length(lists), 0)
     return pa.ListArray.from_arrays(lists.offsets, lists.values, type=lists.type, mask=empty)

@@ -1,4 +1,4 @@
-"""Stands in for the reader of a stream that is refused, and raises the reason when the query starts."""
+"""Stands in for the reader of a refused stream, and raises the reason when the query starts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["RefusedStreamReader"]
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Every question of Spark raises `error`.
+    """A reader all of whose methods raise `error`.
 
-    PySpark calls `streamReader` inside of a `try` whose `finally` stops the reader. If `streamReader` itself raised, there would be no
+    PySpark calls `streamReader` inside a `try` whose `finally` stops the reader. If `streamReader` itself raised, there would be no
     reader to stop, and the message would end with an UnboundLocalError of PySpark instead of the reason.
     """
 
@@ -21,17 +21,17 @@ class RefusedStreamReader(DataSourceStreamReader):
         self.error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The first question of a new query."""
+        """Raise the reason: Spark calls this first for a new query."""
         raise self.error
 
     def latestOffset(self, *_arguments: Any) -> dict[str, Any]:  # noqa: N802
-        """The first question of a query with a checkpoint."""
+        """Raise the reason: Spark calls this first for a query with a checkpoint."""
         raise self.error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The first question of a query that repeats a micro-batch."""
+        """Raise the reason: Spark calls this first for a query that repeats a micro-batch."""
         raise self.error
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Never called: there are no partitions."""
+        """Never called, as no query gets partitions."""
         raise self.error

@@ -1,6 +1,6 @@
-"""Columns of a read: their names, order and types are the JVM connector's.
+"""Defines the columns of a read, with the names, order and types of the JVM connector.
 
-Invariant: the Arrow schema of the first batch equals the one that Spark makes of ours, else Spark refuses the batch.
+Invariant: the Arrow schema of the first batch equals the schema that Spark makes of these columns; otherwise Spark refuses the batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIELDS: Final = {name: StructField(name, kind) for name, kind in TYPES.items()}
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
-    """The columns of a read with these options. Raises ConfigError if they are right neither for a batch nor for a stream."""
+    """The columns of a read with these options. Raises ConfigError if the options are valid neither for a batch nor for a stream."""
     found = _parse(options)
     names = found.columns or [name for name in FIELDS if name != "headers" or found.include_headers]
     for name in names:
@@ -52,7 +52,7 @@ def schema_of(options: Mapping[str, str]) -> StructType:
 
 
 def _parse(options: Mapping[str, str]) -> SourceOptions:
-    """As those of a batch or, if that fails, of a stream: Spark does not say which it will be. The reader checks them again."""
+    """The options of a batch, or if they are invalid, of a stream: Spark does not tell them apart here. The reader checks them again."""
     if has_stream_options(options):
         return SourceOptions.parse(options, Use.STREAM_READ)
     try:
@@ -64,7 +64,7 @@ def _parse(options: Mapping[str, str]) -> SourceOptions:
 
 
 def check_schema(schema: StructType) -> None:
-    """Raise ConfigError unless a `schema` of the user's has columns of ours, with their types."""
+    """Raise ConfigError unless each column of `schema`, which the user may have given, is a column of a read and has its type."""
     for field in schema.fields:
         ours = FIELDS.get(field.name)
         if ours is None:

@@ -1,4 +1,4 @@
-"""Reads topics as a stream. Rule: the checkpoint alone says where a query is; the driver keeps a client, and nothing that a restart misses.
+"""Reads topics as a stream. Invariant: only the checkpoint has the position of a query; the driver keeps nothing that a restart would miss.
 
 Spark calls the methods of one instance on the driver, one after the other, and `read` of pickled copies in the workers.
 """
@@ -32,7 +32,7 @@ __all__ = ["KafkaStreamReader"]
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Of `spark.readStream.format("pykafka4")`."""
+    """The reader of `spark.readStream.format("pykafka4")`."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_schema(schema)
@@ -40,33 +40,33 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._query: DriverQuery | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """A constant: the first call of `latestOffset` looks up where the query starts, and its result keeps that."""
+        """A constant, as Spark calls this again to repeat the first batch. `latestOffset` looks the starts up; its result has them."""
         return INITIAL.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark has no limit of both kinds: with both, `latestOffset` takes the minimum from the options."""
+        """The limit of a trigger. Spark has no limit of both kinds: with both, `latestOffset` takes the minimum from the options."""
         if (most := self.options.max_offsets_per_trigger) is not None:
             return ReadMaxRows(most)
         least = self.options.min_offsets_per_trigger
         return ReadAllAvailable() if least is None else ReadMinRows(least)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """The query ends at the present ends of the logs."""
+        """Have the query end at the present ends of the logs."""
         self.query.tracker.pin()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends; `start` itself if there is none. ReadAllAvailable overrides the limits of the options."""
+        """The end of the next batch; `start` itself if there is no batch. ReadAllAvailable overrides the limits of the options."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         least = None if isinstance(limit, ReadAllAvailable) else self.options.min_offsets_per_trigger
         end = self.query.next_end(StreamOffset.of_json(start), most, least)
         return start if end is None else end.as_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The ends of the logs at the last trigger, and how many offsets were not in a batch then."""
+        """The ends of the logs at the last trigger, and the number of offsets that no batch had then."""
         return None if self._query is None else self._query.report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges of the tasks: a function of both offsets, so that a batch that is run again is divided as before."""
+        """The ranges of the tasks: a function of both offsets, so that a repeated batch is divided as before."""
         until = StreamOffset.of_json(end)
         wanted, most = (until.planning.get(name) for name in PLANNING)
         return list(plan(until.ranges(StreamOffset.of_json(start)), wanted, most, until.topic_ids))
@@ -86,7 +86,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def query(self) -> DriverQuery:
-        """The driver's part, with the first call that needs it."""
+        """The driver's part of the query. The first call creates it, as most processes that have a reader need none."""
         if self._query is None:
             from pykafka4.spark.source.query import DriverQuery
 

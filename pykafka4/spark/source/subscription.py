@@ -1,4 +1,4 @@
-"""Parses what names topics, partitions and places in logs: subscribe, assign, startingOffsets and their like."""
+"""Parses the options that name topics, partitions, and places in logs: subscribe, assign, startingOffsets and similar ones."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MOST_PARTITION: Final = 2**31 - 1
 
 @attrs.frozen
 class Subscription:
-    """What to read: topics by name, topics that a pattern matches, or single partitions."""
+    """The topics of a read by name or by a pattern, or single partitions."""
 
     option: str
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    partitions: tuple[TopicPartition, ...] | None = None  # of `assign`
+    partitions: tuple[TopicPartition, ...] | None = None  # the partitions of `assign`
 
     def __str__(self) -> str:
         what = self.pattern or ",".join(map(str, self.partitions or self.topics))
@@ -45,21 +45,21 @@ class Place:
 
     option: str
     timestamp: int = LATEST
-    offsets: Mapping[TopicPartition, int] | None = None  # EARLIEST and LATEST among them
+    offsets: Mapping[TopicPartition, int] | None = None  # offsets, EARLIEST or LATEST
     times: Mapping[TopicPartition, int] | None = None
 
     @property
     def named(self) -> Collection[TopicPartition] | None:
-        """The partitions that it names; None if it is for all."""
+        """The partitions that the option names; None if the place is for all partitions."""
         return self.offsets if self.offsets is not None else self.times
 
     @property
     def is_chosen(self) -> bool:
-        """Whether it is another place than one of the ends of a log."""
+        """Whether the place is another one than an end of the log."""
         return self.named is not None or self.timestamp >= 0
 
     def check_names(self, assigned: Iterable[TopicPartition]) -> None:
-        """Raise ConfigError unless it names exactly the partitions of the read."""
+        """Raise ConfigError unless the option names exactly the partitions of the read."""
         if (named := self.named) is None:
             return
         wanted, given = set(assigned), set(named)
@@ -71,7 +71,7 @@ class Place:
 
 
 def parse_subscription(given: Given) -> Subscription:
-    """Exactly one of subscribe, subscribePattern and assign. Raises ConfigError."""
+    """The subscription. Raises ConfigError unless exactly one of subscribe, subscribePattern and assign is given."""
     found = given.has(*SUBSCRIPTIONS)
     if len(found) != 1:
         which = " and ".join(found) if found else 'none of them: add .option("subscribe", "a topic"), and leave load() empty'
@@ -90,7 +90,7 @@ def _pattern(given: Given) -> Subscription:
     text = given.text("subscribePattern") or ""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # for sets such as [a-z&&[^q]]: they would match other topics than in Java
+            warnings.simplefilter("error", FutureWarning)  # such sets as [a-z&&[^q]] would match other topics than in Java
             re.compile(text)
     except (re.error, FutureWarning) as error:
         raise wrong("subscribePattern", text, f"is no regular expression of Python ({error})") from None
@@ -111,7 +111,7 @@ PARSERS: Final = {"subscribe": _subscribe, "subscribePattern": _pattern, "assign
 
 
 def parse_place(given: Given, end: str, default: int) -> Place:
-    """The place that `starting…` or `ending…` options mean: by one time, by times of partitions, or by offsets, in this order."""
+    """The place of the options `starting…` or `ending…`. One time comes first, then times of partitions, then offsets."""
     timestamp, times, offsets = f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets"
     if (ms := given.count(timestamp, least=0)) is not None:
         return Place(timestamp, ms)

@@ -1,9 +1,9 @@
 """Decides where the next micro-batch of a stream ends. Invariant: no offset between the positions of two batches is left out, unless it is
 named as lost.
 
-A trigger without new records costs one ListOffsets per leader; topics are looked up again when those known are `topics_age_s` old. A batch
-costs a look-up of topics, too, after that of their ends: offsets are asked for by name, and a topic that was deleted and created again has
-the same name, and may have overtaken the old one.
+A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known ones are `topics_age_s` old. A
+batch costs a look-up of topics as well, after the look-up of their ends. ListOffsets names a topic, and a topic that was deleted and
+created again has the same name, and may have more records than the old one: its ends would pass for ends of the old topic.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from pykafka4.spark.source.offsets import Positions, StreamOffset
 __all__ = ["Lookups", "Topics", "Tracker"]
 
 Partitions = Collection[TopicPartition]
-LOOKS: Final = 50  # at topics and ends, until they belong together
+LOOKS: Final = 50  # look-ups of topics and ends, until both belong together
 LOOK_PAUSE_S: Final = 0.2
-DOUBTS_S: Final = (0.1, 0.3, 0.6, 1.0)  # waits between look-ups of an end that lies before a position: a new leader may lag
+# Seconds between look-ups of an end that lies before a position: a new leader may not know yet how far its followers are.
+DOUBTS_S: Final = (0.1, 0.3, 0.6, 1.0)
 
 
 @attrs.frozen
 class Topics:
-    """What a subscription has: the partitions, the ids of topics (none from brokers before 2.8), and a text about what does not exist."""
+    """The topics of a subscription: partitions, ids (none from brokers before 2.8), and a text about missing topics and partitions."""
 
     partitions: frozenset[TopicPartition]
     ids: Mapping[str, str] = attrs.Factory(dict)
@@ -37,18 +38,18 @@ class Topics:
 
 
 class Lookups(Protocol):
-    """What the tracker needs of cluster and options. A look-up waits for brokers up to its own limit, then raises an error of theirs."""
+    """The look-ups of a tracker. A look-up waits for brokers up to its own limit, then raises the error of a broker, or a time-out."""
 
     def topics(self) -> Topics:
         """The topics of the subscription, from a broker."""
         ...
 
     def ends(self, partitions: Partitions) -> Positions | None:
-        """The first offset that a batch may not have. None if one of the partitions does not exist."""
+        """The first offset of each partition that no batch may have yet. None if one of the partitions does not exist."""
         ...
 
     def log_ends(self, partitions: Partitions) -> Positions:
-        """The high watermarks: with read_committed they lie behind the ends while a transaction is open."""
+        """The high watermarks. With read_committed they are higher than the ends while a transaction is open."""
         ...
 
     def earliest(self, partitions: Partitions) -> Positions:
@@ -56,11 +57,11 @@ class Lookups(Protocol):
         ...
 
     def starting(self, partitions: Partitions, ends: Mapping[TopicPartition, int]) -> Positions:
-        """Where a new query starts; `ends` are those that were looked up last."""
+        """The offsets at which a new query starts. `ends` are the ends of the last look-up."""
         ...
 
     def lose(self, what: str) -> None:
-        """Raise DataLost or warn, as failOnDataLoss says."""
+        """Raise DataLost, or log a warning, as failOnDataLoss says."""
         ...
 
 
@@ -74,7 +75,7 @@ class Snapshot:
 
 @attrs.define
 class Tracker:
-    """The ends of the batches of one query. `latest` has the ends of the logs that were looked up last."""
+    """Chooses the ends of the micro-batches of one query. `latest` has the ends of the logs from the last look-up."""
 
     lookups: Lookups
     fails_on_loss: bool = True
@@ -88,16 +89,16 @@ class Tracker:
     _topics_at: float = 0.0
     _pinned: Snapshot | None = None
     _holdback: Holdback | None = None
-    _told: set[str] = attrs.Factory(set)  # losses that are logged once
+    _told: set[str] = attrs.Factory(set)  # losses that were reported: each is logged once
 
     def pin(self) -> None:
-        """Later batches end at the present ends of the logs, and hold no partition that is new after this call."""
+        """Fix the present ends of the logs: later batches end there, and have no partition that is new after this call."""
         self._pinned = self._look({})
 
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
         """The end of the batch that begins at `start`; None: there is no batch.
 
-        `most` and `least` are the limits of the trigger. Raises DataLost, the look-ups' errors.
+        `most` and `least` are the limits of the trigger. Raises DataLost, and the errors of the look-ups.
         """
         snapshot = self._pinned or self._look(start.positions)
         known, voids = self._settled(start, snapshot)
@@ -115,14 +116,17 @@ class Tracker:
             ends = limited(begins, ends, most)
         if ends == start.positions and not starts and not start.is_initial:
             return None
-        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # those that are not will be overwritten
+        deleted = {tp.topic for tp in known} & start.topic_ids.keys()  # and existing topics, whose ids the snapshot overwrites below
         ids = {**{name: start.topic_ids[name] for name in deleted}, **snapshot.topics.ids}
         return StreamOffset(ends, starts, ids, self.planning)
 
     # ---------------------------------------------------------------- look-ups
 
     def _look(self, positions: Mapping[TopicPartition, int]) -> Snapshot:
-        """Topics and ends that belong together. `positions` are those of the last batch."""
+        """Topics and ends that belong together. `positions` are the positions at the end of the last batch.
+
+        Ends that equal the positions prove that no batch begins, so they need no second look-up of topics.
+        """
         topics = self._topics
         if topics is None or self.clock() - self._topics_at >= self.topics_age_s:
             topics = self._refresh()
@@ -150,8 +154,11 @@ class Tracker:
     # ---------------------------------------------------------------- losses
 
     def _settled(self, start: StreamOffset, snapshot: Snapshot) -> tuple[Positions, Positions]:
-        """The positions that hold, and the starts that replace positions which do not. Partitions of recreated topics are in neither: they
-        are new. Positions of deleted topics are kept, for the case that a broker has answered before it knew them."""
+        """The positions that hold, and the starts that replace positions which do not.
+
+        Partitions of recreated topics are in neither: they are new. Positions of missing topics are kept, because the broker that has
+        responded may not know the topic yet.
+        """
         recreated = {name for name, topic_id in snapshot.topics.ids.items() if start.topic_ids.get(name, topic_id) != topic_id}
         known = {tp: offset for tp, offset in start.positions.items() if tp.topic not in recreated}
         for name in sorted(recreated):
@@ -173,8 +180,11 @@ class Tracker:
         )
 
     def _truncated(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
-        """New starts for positions behind the ends of their logs. An end may lie before a position without a loss: the query has read
-        uncommitted records before, or a new leader does not know yet how far its followers are."""
+        """New starts for positions behind the ends of their logs.
+
+        An end may lie before a position without a loss: the query has read uncommitted records before, or a new leader does not know yet
+        how far its followers are.
+        """
         behind = {tp: offset for tp, offset in known.items() if offset > ends.get(tp, offset)}
         if not behind:
             return {}
@@ -188,8 +198,11 @@ class Tracker:
         return lost
 
     def _deleted(self, begins: Positions, ends: Mapping[TopicPartition, int], most: int) -> Positions:
-        """New starts for positions before the first offsets of their logs. The task would skip what was deleted, too, but no more than its
-        range: under a limit of 1,000 offsets, a million deleted ones would be a thousand batches without records."""
+        """New starts for positions before the first offsets of their logs.
+
+        The task would skip deleted offsets as well, but only within its range: under a limit of 1,000 offsets, a million deleted ones would
+        be a thousand batches without records.
+        """
         waiting = backlog(begins, ends)
         if sum(waiting.values()) <= most:
             return {}
@@ -214,7 +227,7 @@ class Tracker:
     # ---------------------------------------------------------------- minOffsetsPerTrigger
 
     def _is_held(self, waiting: int, least: int | None) -> bool:
-        if least is None or self._pinned is not None:  # a query that ends would leave the rest unread
+        if least is None or self._pinned is not None:  # pinned: the query ends, and would leave the held records unread
             return False
         if self._holdback is None:
             self._holdback = Holdback(least, self.max_delay_s)
