@@ -118,7 +118,7 @@ def _refuse(place: Place, what: int, word: str, why: str) -> None:
 
 
 def _kafka(given: Given) -> dict[str, Any]:
-    """The options `kafka.*` as options of a read, without options for groups, which reads of the JVM connector have, and reads here have not."""
+    """The options `kafka.*` as options of a read, without options for groups, which only the JVM connector needs."""
     found = given.client_options(ConsumerConfig, REFUSED_PROPERTIES)
     for name in found.keys() & OF_GROUPS:
         log.info("option kafka.%s %s: reads are no members of a group", name.replace("_", "."), NO_EFFECT)
