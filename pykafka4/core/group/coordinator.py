@@ -62,7 +62,8 @@ class GroupCoordinator(MembersCoordinator):
         """`lane` is for heartbeats, commits, look-ups and LeaveGroup.
 
         JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until the whole group has joined, and until then
-        reads no other request from their connection. On one lane, heartbeats and commits would wait behind them.
+        reads no other request from their connection. On one lane, heartbeats and commits would wait behind them until their time-outs,
+        which close the connection: then the join would be lost as well.
         """
         super().__init__(config, network, cluster, GROUP, config.group_id or "", random, outbox, user)
         self.lane, self.join_lane = lane, network.new_lane()
@@ -87,8 +88,8 @@ class GroupCoordinator(MembersCoordinator):
     def check(self, now: float, since: float) -> float:
         """Check with another broker, every CHECK seconds, that the coordinator still is the coordinator; returns when to call this again.
 
-        The coordinator has held a response back since `since`. A frozen or isolated broker might do so forever, while the group has gone on
-        with another coordinator.
+        The coordinator has held a response back since `since`. A frozen or isolated broker might do so until the time-out (of a JoinGroup
+        more than max_poll_interval_ms), while the group has gone on with another coordinator.
         """
         node = self.node
         if node is None:

@@ -1,6 +1,5 @@
-"""Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves.
-
-Invariant: only a response of the coordinator, or a time-out, ends the membership; a lost coordinator only delays requests.
+"""Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves. Invariant: only a response of the
+coordinator, or a time-out, ends the membership; a lost coordinator only delays requests.
 
 An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps them: after SyncGroup it releases the held
 partitions that the assignment lacks, and joins again when the application has released them. Until the next generation has its assignment,
@@ -318,8 +317,8 @@ class ClassicProtocol(OfAssignee):
         """Whether the group went through a generation without this member between its last generation and `generation`.
 
         Only a static member stays in such a group. Other members may own its partitions, because the leader did not know that this member
-        held them. A group with members of the consumer protocol has no leader (`led`): it waits for nobody, and assigns no partition that
-        a member holds.
+        held them. A group with members of the consumer protocol has no leader (`led`): its epochs skip numbers, it waits for nobody, and
+        it assigns no partition that a member holds.
         """
         static = self._config.group_instance_id is not None and (led or self._led)
         return static and self.identity is not None and generation > self.generation + 1
@@ -341,12 +340,9 @@ class ClassicProtocol(OfAssignee):
             self._sync(now, shares)
 
     def _cannot_assign(self, now: float, error: KafkaError) -> None:
-        """End this member, because an assignor failed: if it joined again, the group would rebalance without end.
-
-        The member leaves first, so that the others need not wait for the end of its session.
-        """
+        """End this member, because an assignor failed: if it joined again, the group would rebalance without end."""
         if self.is_known and self._coordinator.node is not None:
-            self._send_leave(now, self._coordinator.node)  # without waiting for the response
+            self._send_leave(now, self._coordinator.node)  # so that the others do not wait for its session; the response does not count
             self.member_id = ""
         self.fail(error)
 
@@ -400,10 +396,7 @@ class ClassicProtocol(OfAssignee):
             self._rebalance(now, "the assignment belongs to an earlier subscription", MISMATCH)
 
     def _take(self, now: float, tps: list[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
-        """Release held partitions that the assignment lacks, and take those that are new. An eager member holds nothing here.
-
-        A rewound partition that is held is lost: a commit of the application after the commit of the rewind would undo the rewind.
-        """
+        """Release held partitions that the assignment lacks, lose rewound ones, take new ones. An eager member holds nothing here."""
         held, given = tuple(self._assignee.held), set(tps)
         rewound = [tp for tp in held if tp in starts]
         gone, fresh = [tp for tp in held if tp not in given and tp not in starts], [tp for tp in tps if tp not in held]
@@ -411,7 +404,7 @@ class ClassicProtocol(OfAssignee):
             self._why = "need to revoke partitions and re-join"
             self._move(MemberState.REVOKING)
             self._given_back.update(rewound, gone)
-            self._assignee.lost(rewound, REWOUND)
+            self._assignee.lost(rewound, REWOUND)  # a later commit of the application would undo the rewind
         if gone:
             self._assignee.revoke(gone, now + self._rebalance_timeout, "the group assigned them to other members")
         if starts:  # after `lost`, which fails the commits of these partitions that are queued by then
