@@ -5,7 +5,6 @@ An eager member releases all its partitions before it joins. A cooperative membe
 partitions that the assignment lacks, and joins again when the application has released them. Until the next generation has its assignment,
 the member sends heartbeats and commits in the last generation, so that it notices at once when the group has removed it.
 In a rewind (`rewind_group`) the holder of a rewound partition loses it, and gets it back at the new offset in the next generation.
-`core.group.reactions` maps each error code to a reaction of the member.
 """
 
 from __future__ import annotations
