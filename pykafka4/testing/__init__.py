@@ -1,17 +1,17 @@
-"""A Kafka cluster in memory, for tests without a broker. Rule: it behaves as Kafka does, and fails only where a test ordered it.
+"""Runs a Kafka cluster in memory, for tests without a broker. Invariant: it behaves as Kafka, and fails only where a test has ordered it.
 
-docs/guide/testing.md shows how to use it.
+docs/guide/testing.md shows its use.
 
-`ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is one. `ModelCluster` is the same, but has no
-sockets.
+`ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is a `ModelServer`. `ModelCluster` is the cluster
+without sockets.
 
 Modules; each line imports only from lines below it:
     demo           the client at work: `python -m pykafka4 demo`
     pytest_plugin  the fixture
     server/        `ModelServer`: the cluster on sockets, and the faults that are ordered by name
-    model          `ModelCluster`: everything a test can do to the cluster
-    requests/      connections, and the answer to each API
-    cluster/       what the brokers share: topics, metadata, differences between releases
+    model          `ModelCluster`: the cluster, with all faults and changes that a test can order
+    requests/      connections, and the response to each API
+    cluster/       the state that brokers share: topics, metadata, differences between releases
     faults/        the ordered faults
     groups/        consumer groups and their coordinators
     shares/        share groups: acquired records, share sessions

@@ -1,4 +1,4 @@
-"""Brokers: their addresses and whether they run. Rule: what a broker stores survives it, as partitions belong to the cluster."""
+"""Describes the brokers of a cluster: their addresses, and whether they run. Logs are the cluster's, so a broker's stop loses no log."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Connection(Protocol):
         """Execute the requests that have arrived."""
 
     def close(self) -> None:
-        """End it; requests that were not executed never will be."""
+        """Close the connection; requests that were not executed never will be."""
 
 
 @attrs.define(eq=False)
 class Broker:
-    """One broker."""
+    """One broker of the model cluster."""
 
     node: int
     host: str
     port: int
     rack: str | None = None
     up: bool = True
-    frozen_until: float = 0.0
-    slowness: float = 0.0  # seconds each request takes
+    frozen_until: float = 0.0  # time on the timeline
+    slowness: float = 0.0  # seconds that each request takes
     sessions: dict[Connection, None] = attrs.Factory(dict)  # in the order in which they were opened
 
     def running(self, now: float) -> bool:
-        """Whether it executes requests now."""
+        """Whether the broker executes requests now: it is up, and not frozen."""
         return self.up and now >= self.frozen_until
 
     def close_sessions(self) -> None:
@@ -48,5 +48,5 @@ class Brokers(dict[int, Broker]):
     controller = 1
 
     def alive(self) -> list[int]:
-        """The numbers of those that are up."""
+        """The numbers of the brokers that are up."""
         return [node for node, broker in self.items() if broker.up]

@@ -26,11 +26,11 @@ __all__ = ["Demo", "main"]
 
 TOPIC, GROUP, PARTITIONS, MEMBERS, CUSTOMERS = "orders", "billing", 6, 3, 500
 RECORDS = 60_000
-SENDING_S = 6.0  # the producer is paced, so that there is something to see
-ELECTION_S = 0.5  # from the kill of a broker to the election of other leaders
-WAIT_S = 60.0  # limit of each wait
-FRAME_S = 0.1  # between two pictures of a terminal
-LINE_S = 1.0  # between two lines, where the output is no terminal
+SENDING_S = 6.0  # seconds over which the producer spreads its records, so that there is something to see
+ELECTION_S = 0.5  # seconds from the kill of a broker to the election of other leaders
+WAIT_S = 60.0  # seconds after which each wait fails
+FRAME_S = 0.1  # seconds between two pictures on a terminal
+LINE_S = 1.0  # seconds between two lines, if the output is no terminal
 BAR = 30  # characters
 
 
@@ -60,7 +60,7 @@ class Demo:
     started: float = attrs.field(factory=time.monotonic)
 
     def run(self) -> list[Check]:
-        """The story from the first record to the checks. Raises TimeoutError when a step takes more than a minute."""
+        """Play the story from the first record to the checks; return the checks. TimeoutError if a step takes more than a minute."""
         with ThreadPoolExecutor(MEMBERS + 1, thread_name_prefix="demo") as threads:
             members = [threads.submit(self._consume, number) for number in range(MEMBERS)]
             try:
@@ -108,7 +108,7 @@ class Demo:
         self._tell(f"broker {victim} is back")
 
     def _until(self, condition: Callable[[], bool], awaited: str, threads: Sequence[Future[None]]) -> None:
-        """Draw until the condition holds. Raises what a thread raised, TimeoutError after a minute."""
+        """Draw until the condition holds. Raises the error of a thread that has failed, TimeoutError after a minute."""
         deadline = time.monotonic() + WAIT_S
         while not condition():
             for thread in threads:

@@ -1,11 +1,11 @@
-"""A Kafka cluster in memory, with everything a test can do to it. Rule: nothing fails unless that was ordered.
+"""Adds to the cluster the faults and changes that a test can order. Invariant: nothing fails unless a test ordered it.
 
     cluster = ModelCluster(brokers=3)
     cluster.create_topic("orders", partitions=6)
     cluster.push_error(ProduceRequest, "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=3)
     cluster.stop_broker(2, failover=1.5)
 
-Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the clock. All calls are made on the thread that owns the cluster.
+Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the clock. Only the thread that owns the cluster may call it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["ModelCluster"]
 
 
 class ModelCluster(Cluster):
-    """A cluster that clients can connect to, and the faults that it can have. The module's docstring has an example."""
+    """A cluster to which clients can connect, and the faults that it can have. The module's docstring has an example."""
 
     # ---- connections
 
     def accept(self, node: int, front: Front) -> Session | None:
-        """A client connects to `node`; None when it is down (connection refused)."""
+        """Open a session for a client that connects to `node`; None if the broker is down (connection refused)."""
         broker = self.brokers[node]
         if not broker.up:
             return None
@@ -62,9 +62,9 @@ class ModelCluster(Cluster):
     # ---- records and topics
 
     def append(self, topic: str, partition: int, records: Iterable[WireRecord], *, codec: int = 0, gap: int = 0) -> int:
-        """Append records, as another producer would, after a gap of `gap` offsets; returns their base offset.
+        """Append records, as another producer would, after a gap of `gap` offsets; return their base offset.
 
-        Works also while the leader is down: then the in-sync replicas have them, as if they had been written before.
+        While the leader is down, all in-sync replicas have the records at once, as if they had been written before.
         """
         target = self.topics[topic].partitions[partition]
         base = target.log.end_offset + gap
@@ -82,7 +82,7 @@ class ModelCluster(Cluster):
 
     @checked
     def forget_producers(self, topic: str | None = None) -> None:
-        """Lose the producer state of one topic, or of all."""
+        """Lose the producer state of `topic`, or of all topics."""
         for partition in self.partitions() if topic is None else self.topics[topic].partitions:
             for copy in partition.copies.values():
                 copy.log.producers.clear()
@@ -92,7 +92,7 @@ class ModelCluster(Cluster):
 
     @checked
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
-        """Let another broker (`to`, or any in-sync replica) lead the partition in a new epoch; returns the new leader."""
+        """Let another broker (`to`, or any in-sync replica) lead the partition in a new epoch; return the new leader."""
         target = self.topics[topic].partitions[partition]
         others = [n for n in self.alive() if n != target.leader and n in target.in_sync] or [target.last_leader]
         self.replication.lead(target, to if to is not None else self.random.choice(others))
@@ -100,7 +100,7 @@ class ModelCluster(Cluster):
 
     @checked
     def orphan(self, topic: str, partition: int, seconds: float) -> None:
-        """Leave the partition without a leader for a while."""
+        """Leave the partition without a leader for `seconds`."""
         target = self.topics[topic].partitions[partition]
         self.replication.no_leader(target)
         self.timeline.after(seconds, lambda: self.replication.elect(target) if target.leader == NO_LEADER else None)
@@ -109,7 +109,7 @@ class ModelCluster(Cluster):
     def lose_leadership_after_append(self, topic: str, partition: int, to: int | None = None, *, kept: bool = True) -> None:
         """Let another broker lead after the next append, before the in-sync replicas have confirmed it: acks=all gets an error.
 
-        `kept` says whether the new leader has the records.
+        `kept`: the new leader has the records.
         """
         target = self.topics[topic].partitions[partition]
 
@@ -123,7 +123,7 @@ class ModelCluster(Cluster):
 
     @checked
     def unclean_election(self, topic: str, partition: int, *, lost: int = 1, to: int | None = None) -> int:
-        """Let a replica lead that lacks the last `lost` batches, which are lost, committed or not; returns the new leader."""
+        """Let a replica lead that lacks the last `lost` batches, which are lost, committed or not; return the new leader."""
         target = self.topics[topic].partitions[partition]
         others = [n for n in target.replicas if n != target.last_leader and self.brokers[n].up]
         others = others or [n for n in target.replicas if n != target.last_leader] or [target.last_leader]
@@ -137,7 +137,7 @@ class ModelCluster(Cluster):
 
     @checked
     def shrink_isr(self, topic: str, partition: int, seconds: float, *, to: int = 1) -> None:
-        """Keep only `to` replicas in sync for a while, the leader among them; the others copy nothing."""
+        """Keep only `to` replicas in sync for `seconds`, the leader among them; the others copy nothing."""
         target = self.topics[topic].partitions[partition]
         for node in [n for n in target.replicas if n != target.last_leader][max(to - 1, 0) :]:
             self.replication.hold(target, node, seconds)
@@ -145,17 +145,17 @@ class ModelCluster(Cluster):
 
     @checked
     def slow_follower(self, node: int, seconds: float) -> None:
-        """The broker takes `seconds` to copy from leaders; 0 heals it."""
+        """Let the broker take `seconds` to copy from leaders; 0 ends this."""
         self.replication.slow_follower(node, seconds)
 
     @checked
     def pause_replication(self, node: int, seconds: float) -> None:
-        """The broker copies nothing from leaders for a while, and stays in sync until it has been behind for too long."""
+        """Let the broker copy nothing from leaders for `seconds`. It stays in sync until it has been behind for too long."""
         self.replication.pause(node, seconds)
 
     @checked
     def stop_broker(self, node: int, *, failover: float = 0.0) -> None:
-        """Stop a broker: connections are lost at once, and after `failover` seconds its partitions get other leaders."""
+        """Stop a broker: its connections are lost at once, and after `failover` seconds its partitions get other leaders."""
         broker = self.brokers[node]
         if not broker.up:
             return
@@ -187,7 +187,10 @@ class ModelCluster(Cluster):
 
     @checked
     def freeze(self, node: int, seconds: float) -> None:
-        """As SIGSTOP: connections stay, nothing is executed; afterwards all requests that arrived are, also those of lost connections."""
+        """Freeze a broker, as SIGSTOP does: connections stay open, and no request is executed.
+
+        Afterwards the broker executes all requests that have arrived, also from connections that were lost meanwhile.
+        """
         broker = self.brokers[node]
         broker.frozen_until = max(broker.frozen_until, self.timeline.now + seconds)
         self.timeline.at(broker.frozen_until, lambda: self._thaw(broker))
@@ -205,14 +208,14 @@ class ModelCluster(Cluster):
 
     @checked
     def drop_connections(self, node: int | None = None) -> None:
-        """Close every connection (to `node`)."""
+        """Close every connection, or every connection to `node`."""
         for broker in self.brokers.values():
             if node in (None, broker.node):
                 broker.close_sessions()
 
     @checked
     def forget_fetch_sessions(self, node: int | None = None) -> None:
-        """Every fetch session (of `node`) is evicted, as when others need its place."""
+        """Evict every fetch session, or every session of `node`, as a broker does if other sessions need the place."""
         for number, sessions in self.fetch_sessions.items():
             if node in (None, number):
                 sessions.clear()
@@ -225,7 +228,7 @@ class ModelCluster(Cluster):
 
     @checked
     def set_racks(self, racks: Mapping[int, str]) -> None:
-        """Put brokers into racks: leaders have a consumer with `client_rack` read from an in-sync follower in its rack (KIP-392)."""
+        """Put brokers into racks: leaders let a consumer with `client_rack` read from an in-sync follower in its rack (KIP-392)."""
         for node, rack in racks.items():
             self.brokers[node].rack = rack
 
@@ -233,36 +236,36 @@ class ModelCluster(Cluster):
 
     @checked
     def stale_metadata(self, seconds: float) -> None:
-        """For a while all brokers return the metadata of this moment."""
+        """For `seconds` let all brokers return the metadata of this moment."""
         self.metadata.make_stale(seconds)
 
     @checked
     def deafen(self, node: int, seconds: float) -> None:
-        """For a while `node` learns of no changes: it returns the leaders, brokers and coordinators of this moment.
+        """For `seconds` let `node` learn of no changes: it returns the leaders, brokers and coordinators of this moment.
 
-        Where it is replaced as the leader, it still accepts Produce requests with acks=all, but its replicas never confirm them.
+        If another broker replaces it as the leader, it still accepts Produce requests with acks=all, but no replica confirms them.
         """
         coordinators = {name: at for name in self.groups if (at := self.coordinator(name)) is not None}
         self.metadata.deafen(node, seconds, coordinators)
 
     @checked
     def hide_topic(self, name: str, seconds: float) -> None:
-        """Leave the topic out of metadata for a while; its leaders still work."""
+        """Leave the topic out of metadata for `seconds`; its leaders still work."""
         self.metadata.hide(name, seconds)
 
     @checked
     def move_coordinator(self, group: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the group, after `loading` seconds; returns the new coordinator."""
+        """Let another broker coordinate the group, after `loading` seconds; return the new coordinator."""
         return self.coordinators.move(group, to, loading=loading)
 
     @checked
     def move_transaction_coordinator(self, transactional_id: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the transactional id, after `loading` seconds; returns the new coordinator."""
+        """Let another broker coordinate the transactional id, after `loading` seconds; return the new coordinator."""
         return self.transactions.move(transactional_id, to, loading=loading)
 
     @checked
     def slow_markers(self, seconds: float) -> None:
-        """Write the markers of a transaction `seconds` after it was ended: until then it gets CONCURRENT_TRANSACTIONS; 0 ends this."""
+        """Write the markers of a transaction `seconds` after its end: until then its producer gets CONCURRENT_TRANSACTIONS; 0 ends this."""
         self.transactions.marker_delay = seconds
 
     # ---- requests
@@ -271,29 +274,28 @@ class ModelCluster(Cluster):
     push_error: Any = property(attrgetter("controls.push_error"), doc="See `Controls.push_error`.")
 
     def control(self, api: Api, function: Handler, *, keep: bool = False) -> None:
-        """Call `function(call)` for the next request of this API (with `keep`: for all). It returns a response, or None to execute the
-        request.
+        """Call `function(call)` for the next request of this API, with `keep` for all its requests.
 
-        `LATER` means that the function will call `call.answer` itself.
+        The function returns a response, None to execute the request, or `LATER` if it will call `call.answer` itself.
         """
         self.controls.control(api, function, keep)
 
     def deny(self, resource: str, name: str, *operations: str) -> None:
-        """Deny operations (by default all) on a resource until `allow`: `deny("topic", "orders", "WRITE")`; the others are `group`,
-        `transactional_id` and `cluster`.
+        """Deny operations (by default all) on a resource until `allow`: `deny("topic", "orders", "WRITE")`.
 
-        Each is checked by itself: unlike with Kafka's rules for rights, READ and WRITE do not include DESCRIBE. The name of the cluster is
-        `kafka-cluster`. All clients are denied. ValueError for an operation that brokers never check on such a resource.
+        Resources are `topic`, `group`, `transactional_id` and `cluster`, whose name is `kafka-cluster`. Each operation is checked by
+        itself: unlike in Kafka's ACLs, READ and WRITE do not include DESCRIBE. The denial is for all clients. ValueError for an operation
+        that brokers never check on such a resource.
         """
         self.controls.deny(resource, name, operations)
 
     def allow(self, resource: str, name: str, *operations: str) -> None:
-        """Allow what `deny` has denied, by default all."""
+        """Allow operations again that `deny` has denied, by default all."""
         self.controls.allow(resource, name, operations)
 
     @checked
     def throttle(self, api: Api, seconds: float, times: int = 1) -> None:
-        """Set a throttle time in the next `times` responses of this API; the broker reads nothing from the connection meanwhile."""
+        """Set a throttle time in the next `times` responses of this API; for that time the broker reads nothing from the connection."""
         self.controls.throttle(api, seconds, times)
 
     def heal(self) -> None:

@@ -1,4 +1,7 @@
-"""Which broker coordinates what. Rule: a key has one coordinator, which moves when its broker is down or a test orders it."""
+"""Chooses the coordinators of groups and transactional ids. Invariant: a key has one coordinator.
+
+The coordinator moves when its broker is down, or when a test orders the move.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ class Placement:
     def __init__(self, brokers: Brokers, timeline: Timeline, random: Random) -> None:
         self._brokers, self._timeline, self._random = brokers, timeline, random
         self._moved: dict[str, int] = {}  # key: its coordinator, if it has moved
-        self._loading: dict[str, float] = {}  # key: until when its coordinator loads
+        self._loading: dict[str, float] = {}  # key: the time until which its coordinator loads the key's state
 
     def _last(self, key: str) -> int:
-        """Its last coordinator, running or not."""
+        """The last coordinator of `key`, running or not."""
         return self._moved.get(key, sorted(self._brokers)[sum(key.encode()) % len(self._brokers)])
 
     def of(self, key: str) -> int | None:
@@ -30,7 +33,7 @@ class Placement:
         return self.move(key, alive[sum(key.encode()) % len(alive)]) if alive else None
 
     def move(self, key: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate it, after `loading` seconds; returns the new coordinator."""
+        """Let another broker coordinate `key`, after `loading` seconds; return the new coordinator."""
         before = self._last(key)
         others = [node for node in self._brokers.alive() if node != before] or [before]
         self._moved[key] = self._random.choice(others) if to is None else to
@@ -38,7 +41,7 @@ class Placement:
         return self._moved[key]
 
     def loading(self, key: str) -> bool:
-        """Whether the coordinator still reads the key's state."""
+        """Whether the coordinator of `key` still loads its state."""
         return self._loading.get(key, 0.0) > self._timeline.now
 
     def heal(self) -> None:

@@ -1,4 +1,4 @@
-"""The pytest plugin of pykafka4: the fixture `kafka_server`. Rule: a fault that a test ordered and that never happened fails the test.
+"""Gives tests a model server, by the pytest fixture `kafka_server`. Invariant: a test does not pass if a fault that it ordered is left.
 
 pytest loads it by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a test, a
 class or a module sets the server's options.
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Store whether the test itself passed: only then does the fixture check for faults that did not happen."""
+    """Store whether the test itself passed: only then the fixture checks that ordered faults have happened."""
     report = yield
     if call.when == "call":
         item.stash[PASSED] = report.passed
@@ -41,7 +41,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def kafka_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
     """Kafka brokers on 127.0.0.1 for one test: `Producer(bootstrap_servers=kafka_server.bootstrap_servers)`; see `ModelServer`.
 
-    A test that passed still ends in an error if faults that it ordered never happened, as does any test if the server crashed.
+    A test that passed still ends in an error if faults that it ordered never happened; any test does if the server crashed.
     """
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("kafka_server"))):  # the closest one counts

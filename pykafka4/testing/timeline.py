@@ -1,4 +1,4 @@
-"""Virtual time. Rule: everything that happens later is an entry (time, number) here; entries of equal time keep their order."""
+"""Runs future events in virtual time. Invariant: all events are in one queue, and events of the same time keep their order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Moment:
 
     @property
     def pending(self) -> bool:
-        """Whether it has yet to happen."""
+        """Whether the event has yet to happen."""
         return self.act is not None
 
     def cancel(self) -> None:
-        """Cancel it; harmless if it has already happened."""
+        """Cancel the event; harmless if it has already happened."""
         self.act = None
 
 
@@ -43,7 +43,7 @@ class Timeline:
         self._count = 0
 
     def at(self, when: float, act: Callable[[], object]) -> Moment:
-        """Call `act` at `when`, or now if that is in the past."""
+        """Call `act` at the time `when`; a time in the past counts as now."""
         self._count = count = self._count + 1
         if when < self.now:
             when = self.now

@@ -1,6 +1,6 @@
-"""The state that a cluster's brokers share. Requests use it directly; tests use `ModelCluster`, which adds the faults.
+"""Keeps the state that a cluster's brokers share. Requests use `Cluster` directly; tests use `ModelCluster`, which adds the faults.
 
-Rule: everything random is drawn from `random`, and everything that happens later is on `timeline`, so that a run can be repeated.
+Invariant: all random numbers are drawn from `random`, and all later events are on `timeline`, so that a run can be repeated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Cluster"]
 
 
 class Request(Protocol):
-    """The part of a request that is needed to count it."""
+    """A request, as far as its count needs it."""
 
     key: int
     name: str
@@ -45,7 +45,7 @@ class Request(Protocol):
 
 
 class Cluster:
-    """Brokers, topics with their replicas, groups, and the functions called on events."""
+    """Brokers, topics with their replicas, groups, and the functions that are called on events."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Cluster:
         return self._last_producer
 
     def _settle_offsets(self, group: str, marker: Marker) -> bool:
-        """Tell a group that a transaction with offsets of it has ended; False if its coordinator does not serve it now."""
+        """End a transaction in the group whose offsets it has; False if the group's coordinator does not serve it now."""
         if not self.coordinators.serves(group):
             return False
         self.group(group).settle(marker.producer_id, marker.producer_epoch, committed=marker.kind is ControlType.COMMIT)
@@ -120,8 +120,8 @@ class Cluster:
     def create_topic(self, name: str, partitions: int | None = None, *, leaders: Iterable[int] = (), **settings: Any) -> Topic:
         """Create a topic; leaders are assigned round-robin, or as given.
 
-        `settings`: replicas (how many; all brokers), min_in_sync, unclean, and those of `PartitionLog`: max_message_bytes, append_time,
-        compacted, before_max_ms, after_max_ms, refuse, unknown_producer, duplicate_answer, remembered.
+        `settings`: replicas (their number, by default all brokers), min_in_sync, unclean, and the settings of `PartitionLog`:
+        max_message_bytes, append_time, compacted, before_max_ms, after_max_ms, refuse, unknown_producer, duplicate_answer, remembered.
         """
         if name in self.topics:
             raise ValueError(f"topic {name!r} already exists")
@@ -132,7 +132,7 @@ class Cluster:
         return topic
 
     def ensure_topic(self, name: str) -> Topic:
-        """The topic, created if it does not exist."""
+        """The topic `name`, which is created if it does not exist."""
         return self.topics[name] if name in self.topics else self.create_topic(name)
 
     def add_partitions(self, name: str, total: int, *, leaders: Iterable[int] = ()) -> None:
@@ -146,7 +146,7 @@ class Cluster:
                 self.replication.elect(topic.partitions[-1])
 
     def alter_topic(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
-        """Change configs of a topic; None takes one back to its default. ValueError for a wrong value."""
+        """Change configs of a topic; None takes a config back to its default. ValueError for an invalid value."""
         topic = self.topics[name]
         settings = checked_settings(altered(topic.settings, changes), self.brokers)
         if validate_only:
@@ -188,7 +188,10 @@ class Cluster:
     # ---- records
 
     def appended(self, target: Partition, base: int) -> None:
-        """The leader has new records from `base` on: call the watchers, execute an ordered fault, let the followers copy."""
+        """Call the watchers, as the leader has new records from `base` on; execute an ordered fault; let the followers copy.
+
+        The fault comes before the copies: `lose_leadership_after_append` has to change the leader while followers lack the records.
+        """
         for watch in self.on_append:
             watch(target.tp, base, target.log.end_offset - base)
         order = self.controls.order_after_append(target.tp)

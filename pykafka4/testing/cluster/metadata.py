@@ -1,4 +1,4 @@
-"""The brokers' metadata. Rule: the current state of the cluster, or during a fault a snapshot of an earlier state."""
+"""Gives each broker its view of the cluster: the current state, or during a fault a snapshot of an earlier state."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ __all__ = ["Metadata", "Snapshot"]
 
 @attrs.frozen
 class Snapshot:
-    """For each topic its id, and (leader, epoch, replicas, in-sync replicas) of each partition; the running brokers; the controller."""
+    """The state of a cluster at one time: running brokers, controller, and topics.
+
+    `topics` has for each topic its id, and (leader, epoch, replicas, in-sync replicas) of each partition.
+    """
 
     brokers: tuple[int, ...]
     controller: int
     topics: Mapping[str, tuple[UUID, tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]]]
-    coordinators: Mapping[str, int] = attrs.Factory(dict)  # of groups, if the broker returns an earlier state
+    coordinators: Mapping[str, int] = attrs.Factory(dict)  # by group; only in the earlier state of one broker
 
 
 class Metadata:
@@ -29,12 +32,12 @@ class Metadata:
 
     def __init__(self, brokers: Brokers, topics: Topics, timeline: Timeline) -> None:
         self._brokers, self._topics, self._timeline = brokers, topics, timeline
-        self._hidden: dict[str, float] = {}  # topic: until when it is left out
-        self._stale: tuple[Snapshot, float] | None = None  # of all brokers, and until when
-        self._deaf: dict[int, tuple[Snapshot, float]] = {}  # of one broker, and until when
+        self._hidden: dict[str, float] = {}  # topic: the time until which it is left out
+        self._stale: tuple[Snapshot, float] | None = None  # the state that all brokers return, and the time until which they do
+        self._deaf: dict[int, tuple[Snapshot, float]] = {}  # by broker: the same, for one broker
 
     def snapshot(self, node: int | None = None) -> Snapshot:
-        """What `node` returns now."""
+        """The state that `node` returns now."""
         now = self._timeline.now
         outdated, until = self._deaf.get(node or 0, (None, 0.0))
         if outdated is not None and now < until:
@@ -53,15 +56,15 @@ class Metadata:
         )
 
     def make_stale(self, seconds: float) -> None:
-        """For a while all brokers return the state of this moment."""
+        """For `seconds` let all brokers return the state of this moment."""
         self._stale = (self.snapshot(), self._timeline.now + seconds)
 
     def deafen(self, node: int, seconds: float, coordinators: Mapping[str, int]) -> None:
-        """For a while `node` returns the state of this moment, `coordinators` included."""
+        """For `seconds` let `node` return the state of this moment, with `coordinators`."""
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
 
     def was_replaced(self, node: int, partition: Partition) -> bool:
-        """Whether another broker leads the partition now, and `node`, which led it when it last learned of a change, does not know."""
+        """Whether `node` believes to lead the partition, as it did when it last learned of a change, while another broker leads it now."""
         known, until = self._deaf.get(node, (None, 0.0))
         if known is None or self._timeline.now >= until or partition.leader == node:
             return False
@@ -69,11 +72,11 @@ class Metadata:
         return any(leader == node for leader, *_ in partitions[partition.tp.partition :][:1])
 
     def hide(self, topic: str, seconds: float) -> None:
-        """For a while the topic is left out."""
+        """For `seconds` leave the topic out."""
         self._hidden[topic] = self._timeline.now + seconds
 
     def heal(self) -> None:
-        """Every broker returns the current state again."""
+        """End all faults: every broker returns the current state again."""
         self._hidden.clear()
         self._stale = None
         self._deaf.clear()

@@ -1,4 +1,4 @@
-"""Releases of Kafka: API versions and behaviour. Rule: a model of a release accepts the versions in its row and no others."""
+"""Lists the API versions and the behaviour of Kafka's releases. Invariant: brokers accept only the versions in their release's row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RELEASES", "Behaviour", "versions_of"]
 Ranges = Mapping[int, tuple[int, int]]
 
 # fmt: off
-# columns: the highest version of each API key; the lowest is 0 before 4.0, and later the lowest that KIP-896 kept
+# The highest version of each API key. The lowest version is 0 before 4.0; from 4.0 on it is the lowest that KIP-896 has kept.
 _OLD: Final[dict[str, dict[int, int]]] = {
     "0.11": {0: 3, 1: 5, 2: 2, 3: 4, 8: 3, 9: 3, 10: 1, 11: 2, 12: 1, 13: 1, 14: 1, 18: 1, 19: 2, 20: 1, 22: 0, 23: 0,
             24: 0, 25: 0, 26: 0, 28: 0},
@@ -62,7 +62,7 @@ RELEASES: Final[Mapping[str, Ranges]] = {
 
 
 def versions_of(release: str) -> Ranges:
-    """The ranges that a release advertises; ValueError naming the known releases, TypeError if it is not a string."""
+    """The version ranges that a release advertises; ValueError naming the known releases, TypeError if `release` is not a string."""
     if not isinstance(release, str):
         raise TypeError(f"release={release!r} must be a string such as '3.9'")
     if release not in RELEASES:
@@ -89,4 +89,5 @@ class Behaviour:
         self.replication_lag = 0.5 if number >= (4, 0) else 0.0  # seconds until a new coordinator knows that its log is replicated
         self.transaction_version = 2 if number >= (4, 0) else 0  # the finalized level of the feature
         self.verifies_transactions = number >= (3, 6)  # a leader asks the coordinator before the first write of a transaction (KIP-890)
-        self.missing_topic = "UNKNOWN_TOPIC_OR_PARTITION" if number >= (3, 0) else "LEADER_NOT_AVAILABLE"  # that is being created
+        # The error for a topic that is being created.
+        self.missing_topic = "UNKNOWN_TOPIC_OR_PARTITION" if number >= (3, 0) else "LEADER_NOT_AVAILABLE"

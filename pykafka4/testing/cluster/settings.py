@@ -1,4 +1,4 @@
-"""Settings of topics, and the corresponding topic configs of Kafka. Rule: they are checked before the topic exists."""
+"""Checks settings of topics, and maps topic configs of Kafka to them. Invariant: settings are checked before the topic exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykafka4.testing.storage.log import MOST_BYTES, DuplicateAnswer, UnknownPro
 
 __all__ = ["LOG_SETTINGS", "MOST_PARTITIONS", "SETTINGS", "altered", "checked_settings", "configs_of", "settings_from_configs"]
 
-MOST_PARTITIONS: Final = 100_000  # of one topic; the model keeps all of them in memory
+MOST_PARTITIONS: Final = 100_000  # maximum for one topic: the model keeps all partitions in memory
 
 
 def _limit(name: str, value: Any) -> int | None:
@@ -37,7 +37,7 @@ SETTINGS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "duplicate_answer": partial(instance, kind=DuplicateAnswer),
     "remembered": partial(whole, least=1),
 }
-BOTH_LIMITS: Final = "message.timestamp.difference.max.ms"  # before 3.6, one limit for both directions
+BOTH_LIMITS: Final = "message.timestamp.difference.max.ms"  # before 3.6: one limit for past and future
 CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "cleanup.policy": ("compacted", lambda text: "compact" in text),
     "max.message.bytes": ("max_message_bytes", int),
@@ -48,18 +48,18 @@ CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "unclean.leader.election.enable": ("unclean", lambda text: text == "true"),
 }
 OF_PARTITIONS: Final = ("min_in_sync", "unclean")
-LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in OF_PARTITIONS)  # that configs can change
+LOG_SETTINGS: Final = tuple(name for name, _ in CONFIGS.values() if name not in OF_PARTITIONS)  # settings that configs can change
 
 
 def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
-    """The checked settings of `create_topic`."""
+    """The settings of `create_topic`, checked; TypeError or ValueError for an invalid one."""
     checks: dict[str, Callable[[str, Any], Any]] = {**SETTINGS, "replicas": partial(whole, least=1, most=len(brokers))}
     known(settings, {*checks, "leaders"}, "a setting of a topic")
     return {name: checks[name](name, value) for name, value in settings.items()}
 
 
 def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
-    """The settings for these topic configs; the model ignores other configs."""
+    """The settings for these topic configs; configs that the model does not have are ignored."""
     settings = {name: read(configs[config]) for config, (name, read) in CONFIGS.items() if config in configs}
     if BOTH_LIMITS in configs:
         settings = {"before_max_ms": int(configs[BOTH_LIMITS]), "after_max_ms": int(configs[BOTH_LIMITS]), **settings}
@@ -67,14 +67,14 @@ def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def altered(settings: Mapping[str, Any], changes: Mapping[str, str | None]) -> dict[str, Any]:
-    """`settings` after a change of configs; None takes one back to its default. ValueError for a value that is none."""
+    """`settings` after a change of configs; None takes a config back to its default. ValueError for an invalid value."""
     gone = {CONFIGS[config][0] for config, value in changes.items() if value is None and config in CONFIGS}
     new = settings_from_configs({config: value for config, value in changes.items() if value is not None})
     return {name: value for name, value in settings.items() if name not in gone} | new
 
 
 def configs_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The topic configs that are numbers and that the model has, with their defaults."""
+    """The numeric topic configs of the model, with their values or defaults."""
     return {
         "max.message.bytes": str(settings.get("max_message_bytes", MOST_BYTES)),
         "min.insync.replicas": str(settings.get("min_in_sync", 1)),

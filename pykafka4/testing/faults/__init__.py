@@ -1,6 +1,6 @@
-"""The request faults that a test orders.
+"""Keeps the request faults that a test has ordered.
 
-Rules:
+Invariants:
 * No fault happens that was not ordered, and each ordered fault is counted when it happens.
 * A wrong name or argument raises TypeError or ValueError at once, and changes nothing.
 

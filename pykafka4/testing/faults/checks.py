@@ -1,4 +1,4 @@
-"""Checks of the arguments that a test passes. Rule: TypeError or ValueError at once, naming argument, value and what is allowed."""
+"""Checks the arguments that a test passes. Invariant: a wrong argument raises at once; the error has its name, value and allowed values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST: Final = 2**31 - 1
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """`value` as a plain int. It may be any type of integer, from `least` to `most`."""
+    """`value` as a plain int. It may have any integer type, and must be from `least` to `most`."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{name}={value!r} is not an int")
     number = operator.index(value)
@@ -69,7 +69,7 @@ def partition(value: Any, topic: Topic | None) -> int:
 
 
 def known(given: Iterable[str], allowed: Collection[str], what: str) -> None:
-    """Raise TypeError for a name that is not allowed, and suggest the nearest one."""
+    """Raise TypeError for a name that is not allowed, with the nearest allowed name."""
     for name in given:
         if name not in allowed:
             raise TypeError(f"{name!r} is not {what} ({', '.join(sorted(allowed))}){nearest(name, allowed)}")
@@ -86,7 +86,7 @@ def leaders(value: Any, brokers: Collection[int]) -> list[int]:
 
 
 class Named(Protocol):
-    """The brokers and topics that arguments refer to."""
+    """The brokers and topics to which arguments refer."""
 
     brokers: Brokers
     topics: Topics
@@ -107,7 +107,7 @@ ARGUMENTS: Final[Mapping[str, Callable[[str, Any, Named], Any]]] = {
 
 
 def checked(method: Callable[P, T]) -> Callable[P, T]:
-    """Check the arguments of a cluster method by their names. None is accepted where it is the default."""
+    """Decorate a method of the cluster: its arguments are checked, by their names. None is accepted if it is the default."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
@@ -126,7 +126,7 @@ def checked(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check_place(method: str, given: Mapping[str, Any], cluster: Named) -> None:
-    """Check that the topic has that partition, and that `to` is one of its replicas."""
+    """Check that the topic has the partition, and that `to` is one of the partition's replicas."""
     topic = cluster.topics[given["topic"]]
     replicas = topic.partitions[partition(given["partition"], topic)].replicas
     if f"{method}.to" not in ARGUMENTS and given.get("to") is not None and given["to"] not in replicas:

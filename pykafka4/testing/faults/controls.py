@@ -1,6 +1,6 @@
-"""The faults that a test has ordered. Rule: each is a list entry, taken by the first request that matches it.
+"""Lists the faults that a test has ordered. Invariant: each is an entry, which the first matching request takes.
 
-`requests/session.py` carries them out: DELAY and DROP_BEFORE before a request is executed, the others by `REACTIONS`.
+`requests/session.py` carries faults out: DELAY and DROP_BEFORE before a request is executed, the others by `REACTIONS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Controls", "Fault", "Injected", "PushedError", "When"]
 
 
 class Fault(Enum):
-    """What can happen to one request."""
+    """A fault of one request or its connection."""
 
     DROP_BEFORE = "the connection is lost before the request is executed"
     DROP_AFTER = "the request is executed, then the connection is lost before the response"
@@ -31,7 +31,7 @@ class Fault(Enum):
 
 
 class When(Enum):
-    """Whether a pushed error replaces the execution or only its response."""
+    """Whether a pushed error replaces the execution of a request, or only its response."""
 
     BEFORE = "the request is not executed"
     AFTER = "the request is executed"
@@ -39,7 +39,7 @@ class When(Enum):
 
 @attrs.define(eq=False)
 class Injected:
-    """A fault waiting for its request."""
+    """An ordered fault that waits for its requests."""
 
     key: int
     fault: Fault
@@ -48,13 +48,13 @@ class Injected:
     seconds: float
 
     def fits(self, key: int, node: int) -> bool:
-        """Whether it matches a request of this API at this broker."""
+        """Whether the fault matches a request of this API at this broker."""
         return self.times > 0 and self.key == key and self.node in (None, node)
 
 
 @attrs.define(eq=False)
 class PushedError:
-    """An error code waiting for its request or partition."""
+    """An ordered error that waits for its requests or partitions."""
 
     key: int
     error: str
@@ -64,7 +64,7 @@ class PushedError:
     when: When
 
     def fits(self, key: int, topic: str | None, partition: int | None, when: When) -> bool:
-        """Whether it matches this part of a response; an entry without a topic matches every part."""
+        """Whether the error matches this part of a response; an entry without a topic matches every part."""
         same_place = self.topic in (None, topic) and self.partition in (None, partition)
         return self.times > 0 and self.key == key and self.when is when and same_place
 
@@ -79,7 +79,7 @@ ERRORS: Final = {resource: f"{resource.upper()}_AUTHORIZATION_FAILED" for resour
 
 
 def _checked(resource: str, operations: Iterable[str]) -> frozenset[str]:
-    """`operations`, or all that the model checks on such a resource; ValueError for one that it never does."""
+    """`operations`, by default all that the model checks on such a resource; ValueError for an operation that it never checks."""
     if resource not in OPERATIONS:
         raise ValueError(f"{resource!r} is not one of {', '.join(OPERATIONS)}")
     named = frozenset(operations)
@@ -94,7 +94,7 @@ Counted = TypeVar("Counted", Injected, PushedError)
 
 
 def _taken(entries: list[Counted], found: Counted | None) -> Counted | None:
-    """`found`, counted down; removed from the list after the last time."""
+    """Count `found` down, and remove it from `entries` after its last time; return it."""
     if found is not None:
         found.times -= 1
         if not found.times:
@@ -111,19 +111,19 @@ class Controls:
     throttles: dict[int, list[float]] = attrs.Factory(dict)  # API: throttle times of its next responses
     functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)  # API: control functions, and whether they stay
     orders: list[tuple[TopicPartition, AfterAppend]] = attrs.Factory(list)
-    denials: dict[tuple[str, str], set[str]] = attrs.Factory(dict)  # resource and name: the operations that are denied
+    denials: dict[tuple[str, str], set[str]] = attrs.Factory(dict)  # (resource, name): the denied operations
 
     def deny(self, resource: str, name: str, operations: Iterable[str]) -> None:
-        """Deny these operations on a resource, or all, until they are allowed."""
+        """Deny these operations on a resource, by default all, until they are allowed."""
         self.denials.setdefault((resource, name), set()).update(_checked(resource, operations))
 
     def allow(self, resource: str, name: str, operations: Iterable[str]) -> None:
-        """Allow these operations on a resource again, or all."""
+        """Allow these operations on a resource again, by default all."""
         denied = self.denials.setdefault((resource, name), set())
         denied -= _checked(resource, operations)
 
     def denied(self, resource: str, name: str, operation: str) -> str | None:
-        """The error for this operation if it is denied, or None."""
+        """The error for the operation if it is denied, otherwise None."""
         return ERRORS[resource] if operation in self.denials.get((resource, name), ()) else None
 
     def inject(self, api: Api, fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
@@ -133,7 +133,7 @@ class Controls:
     def push_error(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
-        """Order `error` (Kafka's name) for the next `times` responses of this API, per partition if the API has partitions."""
+        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if it has errors for these."""
         self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, times, when))
 
     def throttle(self, api: Api, seconds: float, times: int) -> None:
@@ -149,7 +149,7 @@ class Controls:
         self.orders.append((tp, act))
 
     def heal(self) -> None:
-        """Cancel everything that was ordered."""
+        """Cancel all orders."""
         self.injected.clear()
         self.pushed.clear()
         self.throttles.clear()
@@ -169,7 +169,7 @@ class Controls:
         return found.error if found else None
 
     def error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
-        """Take an error that was ordered for this partition; one without a topic applies to the whole request instead."""
+        """Take an error that was ordered for this partition. An error without a topic is not taken: it is for the whole request."""
         fitting = (e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when))
         found = _taken(self.pushed, next(fitting, None))
         return found.error if found else None
@@ -184,7 +184,7 @@ class Controls:
         return waiting.pop(0) if waiting else 0.0
 
     def answer_for(self, key: int, call: Any) -> Any:
-        """The response that a control function returns; None if there is none."""
+        """The response of a control function; None if no function responds."""
         for entry in list(self.functions.get(key, ())):
             function, keep = entry
             if not keep:

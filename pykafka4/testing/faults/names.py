@@ -1,4 +1,4 @@
-"""Resolves API and error names in ordered faults. Rule: a wrong name is rejected when the fault is ordered."""
+"""Resolves the names of APIs and errors in ordered faults. Invariant: a wrong name is rejected when the fault is ordered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Protocol
 
 from pykafka4.errors.codes import BY_NAME
-from pykafka4.wire.protocol import declared  # noqa: F401  # importing it fills REQUESTS
+from pykafka4.wire.protocol import declared  # noqa: F401  # its import fills REQUESTS
 from pykafka4.wire.protocol.schema import REQUESTS
 
 __all__ = ["Api", "Keyed", "api_key", "api_name", "error_name"]
@@ -27,7 +27,7 @@ Api = str | int | type[Keyed]
 
 
 def api_key(api: Api) -> int:
-    """The key of an API from its name ("Produce"), its key, or its request class; ValueError names the nearest API."""
+    """The key of an API, given by its name ("Produce"), its key, or its request class; ValueError with the nearest name."""
     if isinstance(api, str):
         if api not in KEYS:
             raise ValueError(f"{api!r} is not the name of an API{nearest(api, KEYS)}")
@@ -44,7 +44,7 @@ def api_name(api: Api) -> str:
 
 
 def error_name(error: str) -> str:
-    """`error` if it is the name of a Kafka error; otherwise ValueError naming the nearest one."""
+    """`error` if it is the name of a Kafka error; otherwise ValueError with the nearest name."""
     if not isinstance(error, str) or error not in BY_NAME or BY_NAME[error].code == 0:
         hint = nearest(FORMER.get(error, error), BY_NAME.keys() - {"NONE"}) if isinstance(error, str) else ""
         raise ValueError(f"{error!r} is not the name of a Kafka error{hint}")
@@ -52,7 +52,7 @@ def error_name(error: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name, to end an error message with."""
+    """A hint for an unknown name, as the end of an error message; empty if no known name is near."""
     known = list(known)
     folded = {candidate.lower().replace("_", ""): candidate for candidate in known}
     wanted = name.lower().replace("_", "").removesuffix("request")

@@ -1,8 +1,8 @@
-"""Consumer groups: members, generations, committed offsets, and their coordinators.
+"""Coordinates consumer groups: members, generations, committed offsets.
 
-Rules:
+Invariants:
 * `Group` does not depend on requests or brokers: it takes plain values and responds through callables.
-* Committed offsets belong to the group and survive a change of its coordinator.
+* Committed offsets belong to the group, and survive a change of its coordinator.
 
 Modules; each line imports only from lines below it:
     coordinators  the broker that coordinates each group
@@ -10,5 +10,5 @@ Modules; each line imports only from lines below it:
     mixed         members of both protocols in one group
     modern        the consumer protocol (KIP-848)
     assigning     assignors of the consumer protocol, on the coordinator
-    joining       JoinGroup and SyncGroup as plain values
+    joining       the contents of JoinGroup and SyncGroup, as plain values
 """

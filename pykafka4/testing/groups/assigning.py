@@ -1,4 +1,4 @@
-"""The coordinator's assignors. Rule: a partition goes to one member that is subscribed to its topic, and to nobody else."""
+"""Assigns partitions to members of the consumer protocol. Invariant: a partition goes to one member, which is subscribed to its topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT: Final = "uniform"
 
 
 def by_topic(parts: Iterable[Part]) -> dict[UUID, list[int]]:
-    """The partitions of each topic, in order, as responses have them."""
+    """The partitions of each topic, in order, for a response."""
     topics: dict[UUID, list[int]] = {}
     for topic_id, number in sorted(parts):
         topics.setdefault(topic_id, []).append(number)
@@ -24,7 +24,7 @@ def by_topic(parts: Iterable[Part]) -> dict[UUID, list[int]]:
 
 
 def uniform(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:
-    """Equal numbers of partitions, of which each member keeps as many as possible."""
+    """Assign equal numbers of partitions; each member keeps as many of its own as possible."""
     members = sorted({member for those in subscribers.values() for member in those})
     shares: Shares = {member: set() for member in members}
     parts = [(topic, number) for topic in sorted(subscribers) for number in range(sizes[topic]) if subscribers[topic]]
@@ -45,7 +45,7 @@ def uniform(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares)
 
 
 def _level(shares: Shares, subscribers: Subscribers) -> None:
-    """Move single partitions until no member has two more than another that could take one."""
+    """Move single partitions until no member has two more than another member that could take one of them."""
     while True:
         for member in sorted(shares, key=lambda member: (-len(shares[member]), member)):
             moves = (
@@ -64,7 +64,7 @@ def _level(shares: Shares, subscribers: Subscribers) -> None:
 
 
 def range_(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:
-    """Of each topic, neighbouring partitions to each member."""
+    """Assign neighbouring partitions of each topic to each member."""
     shares: Shares = {member: set() for those in subscribers.values() for member in those}
     for topic, those in subscribers.items():
         members, start = sorted(those), 0

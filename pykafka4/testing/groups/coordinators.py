@@ -1,4 +1,4 @@
-"""Groups and their coordinators. Rule: a group has one coordinator, and its members and offsets move with it."""
+"""Keeps all groups and their coordinators. Invariant: a group has one coordinator, and its members and offsets move with it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators(Placement):
-    """`interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator returns the offsets committed last."""
+    """The groups of a cluster, by name.
+
+    `interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator returns the offsets that were committed last.
+    """
 
     def __init__(
         self, brokers: Brokers, topics: Topics, timeline: Timeline, random: Random, interrupts_sync: bool, replication_lag: float
     ) -> None:
         super().__init__(brokers, timeline, random)
         self._topics, self._interrupts_sync, self._replication_lag = topics, interrupts_sync, replication_lag
-        self.session_timeout = 45.0  # of groups that use the consumer protocol, as the interval
+        self.session_timeout = 45.0  # seconds; both for groups with the consumer protocol
         self.heartbeat_interval = 5.0
         self.groups: dict[str, Group] = {}
 
@@ -38,13 +41,13 @@ class Coordinators(Placement):
         return f"{prefix}-{UUID(int=self._random.getrandbits(128))}"
 
     def move(self, key: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate the group, after `loading` seconds; returns the new coordinator."""
+        """Let another broker coordinate the group, after `loading` seconds; return the new coordinator."""
         super().move(key, to, loading=loading)
         if key in self.groups:
             self.groups[key].kill(self._replication_lag)
         return self._moved[key]
 
     def serves(self, group: str) -> bool:
-        """Whether its coordinator runs and has loaded its state."""
+        """Whether the group's coordinator runs, and has loaded the group's state."""
         node = self.of(group)
         return node is not None and self._brokers[node].running(self._timeline.now) and not self.loading(group)

@@ -1,7 +1,8 @@
-"""Group coordinator. Rule: the classic protocol as brokers implement it; a generation changes only after its members were notified.
+"""Coordinates a group by the classic protocol, as brokers do, and keeps its offsets.
 
-A group is EMPTY, PREPARING (members rejoin), COMPLETING (joined, waiting for the leader's assignment) or STABLE.
-Responses go through callables, because joins and syncs are answered only when all members have arrived.
+Invariant: a generation changes only after its members were notified. A group is EMPTY, PREPARING (members rejoin), COMPLETING (they have
+joined, and wait for the leader's assignment) or STABLE. Responses go through callables, because a join gets its response only when all
+members have joined, a sync when the leader's assignment is there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["Group", "GroupState", "JoinRequest", "Joined", "Member", "Synced"]
 
 
 class GroupState(Enum):
-    """The state of a group; the values are those of DescribeGroups."""
+    """The state of a group, under the names of DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -62,7 +63,7 @@ class Member:
 
 @attrs.define(eq=False)
 class Group:
-    """A consumer group and its committed offsets. Its members are those of the classic protocol, or of the consumer protocol (`modern`)."""
+    """A consumer group and its committed offsets. Members use the classic protocol, or are in `modern`, the consumer protocol."""
 
     id: str
     timeline: Timeline
@@ -79,20 +80,20 @@ class Group:
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
     pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id; with `_commits`
     producer_epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the highest epoch that committed offsets here
-    _commits: int = 0  # so far, of either kind
+    _commits: int = 0  # number of commits so far, with and without transactions
     _last_commit: dict[TopicPartition, int] = attrs.Factory(dict)  # the number of the last commit without a transaction
     _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # the values before the last commit
-    _behind_until: float = 0.0
+    _behind_until: float = 0.0  # the time until which a new coordinator may return these
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
-    upgrades: int = 0  # how often it was converted, with members, for the consumer protocol
-    downgrades: int = 0  # and back
+    upgrades: int = 0  # number of conversions, with members, to the consumer protocol
+    downgrades: int = 0  # number of conversions back
     _rebalance: Moment = NEVER
     mixed: Mixed = attrs.field(init=False, default=attrs.Factory(lambda self: Mixed(self), takes_self=True))
 
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """Answer when the generation is complete, or with an error at once."""
+        """Let a member join; `answer` is called when the generation is complete, or at once with an error."""
         if self.modern.members:
             return self.mixed.join(request, answer)
         error = self._join_refusal(request)
@@ -133,7 +134,7 @@ class Group:
         return self._wait_for_others(member, answer)
 
     def _replace_static(self, old: Member, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """A static member rejoined without its id: it takes over its place under a new id, and the old id is fenced."""
+        """Let a static member that rejoins without its id take its old place under a new id; the old id is fenced."""
         self.dismiss(old, "FENCED_INSTANCE_ID")
         new_id = self.new_id(request.instance_id or "")
         member = Member(new_id, attrs.evolve(request, member_id=new_id), old.assignment, old.held)
@@ -141,9 +142,9 @@ class Group:
         was_leader = self.leader == old.id
         if was_leader:
             self.leader = new_id
-        if self.state is S.STABLE and self._common([])[0] == self.protocol:  # whatever it subscribes to now, and owns
+        if self.state is S.STABLE and self._common([])[0] == self.protocol:  # even if it subscribes to other topics now
             self.keep_alive(member)
-            if was_leader and not request.skips_assignment:  # it must not assign: its old id is reported as the leader
+            if was_leader and not request.skips_assignment:  # it must not assign, so the response has its old id as the leader
                 return answer(Joined("NONE", self.generation, self.protocol, old.id, new_id))
             return answer(self._joined(member, skip=was_leader))
         return self._wait_for_others(member, answer)
@@ -172,7 +173,7 @@ class Group:
     # ---- rebalances
 
     def prepare(self) -> None:
-        """Start a rebalance: waiting syncs get an error, and members have their rebalance timeout to rejoin."""
+        """Begin a rebalance: waiting syncs get an error, and members have their rebalance time-out to rejoin."""
         if self.state is S.PREPARING:
             return
         for member in self.members.values():
@@ -182,7 +183,10 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """All members have joined, or the timeout expired: drop those that did not join (static members only when their session ends)."""
+        """Begin the next generation, as all members have joined or the rebalance time-out is over.
+
+        Members that have not joined are dropped; static members stay until their session ends.
+        """
         self._rebalance.cancel()
         for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:
             self._drop(member)
@@ -207,7 +211,7 @@ class Group:
         return max((m.request.rebalance_timeout for m in self.members.values()), default=0.0)
 
     def _sync_timed_out(self) -> None:
-        """Drop the members that joined but did not sync; the others rejoin."""
+        """Drop the members that have joined but not synced; the others rejoin."""
         if self.state is S.COMPLETING:
             for member in [m for m in self.members.values() if m.syncing is None]:
                 self._drop(member)
@@ -222,7 +226,7 @@ class Group:
     # ---- SyncGroup, Heartbeat, LeaveGroup
 
     def refusal(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for a request of this member, None if it is a member of this generation."""
+        """The error for a request of the member; None if it is a member of this generation."""
         static = self._static(instance_id)
         if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"
@@ -233,7 +237,7 @@ class Group:
     def sync(
         self, generation: int, member_id: str, instance_id: str | None, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
     ) -> None:
-        """Answer when the leader's assignment is there."""
+        """Take a SyncGroup; `answer` is called when the leader's assignment is there, or at once with an error."""
         if self.modern.members:
             return self.mixed.sync(generation, member_id, instance_id, answer)
         error = self.refusal(generation, member_id, instance_id)
@@ -295,7 +299,7 @@ class Group:
     # ---- ConsumerGroupHeartbeat
 
     def group_heartbeat(self, beat: GroupHeartbeat) -> Beat:
-        """Join, stay in or leave a group that uses the consumer protocol. The first that joins converts a group with classic members."""
+        """Let a member join, stay in or leave a group with the consumer protocol. The first join converts a group with classic members."""
         if self.members and beat.epoch == JOIN and (static := self._static(beat.instance_id)) is not None:
             return Beat("UNRELEASED_INSTANCE_ID", message=f"the instance id is owned by {static.id}")
         if beat.epoch != JOIN and not self.exists:
@@ -305,7 +309,7 @@ class Group:
         return self.modern.heartbeat(beat)
 
     def hand_over(self) -> None:
-        """Its members are those of the consumer protocol now; what the classic ones wait for gets REBALANCE_IN_PROGRESS."""
+        """Give all members to the consumer protocol; their waiting joins and syncs get REBALANCE_IN_PROGRESS."""
         self.upgrades += 1
         olds, self.members = list(self.members.values()), {}
         for old in olds:
@@ -314,7 +318,7 @@ class Group:
         self.state, self.protocol, self.leader = S.EMPTY, None, ""
 
     def take_over(self, generation: int, members: list[tuple[str, JoinRequest, bytes]]) -> None:
-        """Be a classic group again, with these members and assignments; it rebalances."""
+        """Become a classic group again, with these members and assignments, and rebalance."""
         self.downgrades += 1
         self.generation, self.protocol_type = generation, "consumer"
         self.members = {id: Member(id, attrs.evolve(request, member_id=id), data, data) for id, request, data in members}
@@ -326,7 +330,7 @@ class Group:
     # ---- sessions
 
     def keep_alive(self, member: Member) -> None:
-        """The member is alive: restart its session."""
+        """Restart the session of a member, which is alive."""
         member.session.cancel()
         member.session = self.timeline.after(member.request.session_timeout, lambda: self._expired(member))
 
@@ -336,7 +340,7 @@ class Group:
             self._after_drop()
 
     def dismiss(self, member: Member, error: str) -> None:
-        """Answer what it waits for with `error`; its session is over."""
+        """End the session of a member; its waiting join and sync get `error`."""
         member.session.cancel()
         joining, member.joining = member.joining, None
         syncing, member.syncing = member.syncing, None
@@ -359,7 +363,7 @@ class Group:
 
     @property
     def exists(self) -> bool:
-        """Whether brokers would know it: it has or had members, or offsets."""
+        """Whether brokers would know the group: it has or had members, or has offsets."""
         return bool(self.members or self.modern.members or self.generation or self.modern.epoch or self.offsets or self.pending)
 
     def forget(self, tp: TopicPartition) -> None:
@@ -368,7 +372,7 @@ class Group:
         self._before.pop(tp, None)
 
     def may_commit(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for a commit, or None: members commit in their generation, others only to an empty group."""
+        """The error for a commit, or None. Members commit in their generation, other clients only to an empty group."""
         if self.modern.members:
             error = self.modern.stale(member_id, generation)
             classic = member_id in self.modern.members and self.modern.members[member_id].classic is not None
@@ -383,7 +387,7 @@ class Group:
         return error
 
     def may_look_up(self, generation: int, member_id: str) -> str | None:
-        """The error for a lookup of offsets by a member, or None: one without a member is always allowed."""
+        """The error for a look-up of offsets by a member, or None. A look-up without a member is always allowed."""
         return self.modern.stale(member_id, generation) if member_id and self.modern.members else None
 
     def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
@@ -398,14 +402,14 @@ class Group:
         self.offsets[tp] = position
 
     def stored(self, tp: TopicPartition, *, stable: bool) -> OffsetAndMetadata | None:
-        """The committed offset; unless `stable`, a new coordinator may return an older one, which it knows to be replicated."""
+        """The committed offset. Unless `stable`, a new coordinator may return the one before, which it knows to be replicated."""
         behind = not stable and self.timeline.now < self._behind_until
         return self._before.get(tp) if behind else self.offsets.get(tp)
 
     # ---- offsets in transactions
 
     def may_pend(self, producer: tuple[int, int], generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for offsets in a transaction, or None: like `may_commit`, but an unnamed member is trusted, as in brokers (KIP-447)."""
+        """The error for offsets in a transaction, or None. As `may_commit`, but a request without a member is trusted (KIP-447)."""
         if producer[1] < self.producer_epochs.get(producer[0], 0):
             return "INVALID_PRODUCER_EPOCH"
         if generation < 0 and not member_id and instance_id is None:
@@ -422,20 +426,20 @@ class Group:
         self.pending.setdefault(producer[0], {})[tp] = self._commits, position
 
     def settle(self, producer_id: int, epoch: int, *, committed: bool) -> None:
-        """The transaction has ended: store its offsets or forget them. A commit that came after them stays."""
+        """Store or forget the offsets of a transaction that has ended. A commit that came after them stays."""
         self.producer_epochs[producer_id] = max(epoch, self.producer_epochs.get(producer_id, 0))
         for tp, (number, position) in self.pending.pop(producer_id, {}).items():
             if committed and number > self._last_commit.get(tp, 0):
                 self._store(tp, position)
 
     def unstable(self, tp: TopicPartition) -> bool:
-        """Whether a transaction that has not ended has an offset of this partition."""
+        """Whether an open transaction has an offset of this partition."""
         return any(tp in offsets for offsets in self.pending.values())
 
     def kill(self, behind: float = 0.0) -> None:
-        """The coordinator moves: waiting requests get NOT_COORDINATOR; members and offsets stay.
+        """Move to another coordinator: waiting requests get NOT_COORDINATOR; members and offsets stay.
 
-        The new one needs `behind` seconds to learn that the other replicas have all of its log.
+        The new coordinator needs `behind` seconds to learn that the other replicas have all of its log.
         """
         self._behind_until = self.timeline.now + behind
         self.modern.moved()

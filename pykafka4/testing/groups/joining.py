@@ -1,4 +1,4 @@
-"""JoinGroup and SyncGroup as plain values. Rule: they say what a request says, and know nothing of groups."""
+"""Describes JoinGroup and SyncGroup of any version as plain values, which `group` and `mixed` take and return."""
 
 from __future__ import annotations
 

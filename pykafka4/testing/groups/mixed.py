@@ -1,9 +1,9 @@
-"""Members of both protocols in one group (KIP-848). Rules: those of brokers with group.consumer.migration.policy=bidirectional.
+"""Coordinates a group with members of both protocols (KIP-848), as brokers do with group.consumer.migration.policy=bidirectional.
 
 * The first member of the consumer protocol converts a classic group: its members stay, with their partitions and their generation as the
   epoch, and the coordinator assigns to all. Joins and syncs that wait get REBALANCE_IN_PROGRESS.
-* A classic member has its part in the epoch of its last JoinGroup. Heartbeats tell it to join again when there is a newer epoch, when it
-  has to give back partitions, or when what it waits for has become free. It never leads.
+* A classic member has the partitions of its last JoinGroup, in the epoch of that time. Heartbeats let it join again when there is a newer
+  epoch, when it has to give back partitions, or when partitions for which it waits have become free. It never leads.
 * When the last member of the consumer protocol is gone, the group becomes a classic one again, and rebalances.
 """
 
@@ -24,7 +24,7 @@ from pykafka4.wire.protocol.schema import decode_data, encode_data
 __all__ = ["Mixed"]
 
 CONSUMER: Final = "consumer"  # the protocol type of groups that can be converted
-VERSION: Final = 3  # of the bytes of assignments
+VERSION: Final = 3  # version in which assignments are encoded
 
 
 class ClassicMember(Protocol):
@@ -45,13 +45,13 @@ class ClassicGroup(Protocol):
 
     @property
     def members(self) -> Mapping[str, ClassicMember]:
-        """Those of the classic protocol; empty while the group uses the consumer protocol."""
+        """The members of the classic protocol; empty while the group uses the consumer protocol."""
 
     def hand_over(self) -> None:
-        """It has no classic members any more: what they wait for gets REBALANCE_IN_PROGRESS."""
+        """Give all members to the consumer protocol; their waiting joins and syncs get REBALANCE_IN_PROGRESS."""
 
     def take_over(self, generation: int, members: list[tuple[str, JoinRequest, bytes]]) -> None:
-        """Be a classic group again, with these members and assignments."""
+        """Become a classic group again, with these members and assignments."""
 
 
 @attrs.define(eq=False)
@@ -70,7 +70,7 @@ class Mixed:
     # ---- conversions
 
     def upgrade(self) -> bool:
-        """Convert the classic group; False if it has members that are no consumers."""
+        """Convert the classic group; False if its members are no consumers."""
         group, modern = self.group, self._modern
         if group.protocol_type != CONSUMER:
             return False
@@ -102,7 +102,7 @@ class Mixed:
         )
 
     def _downgrade(self) -> None:
-        """A member is gone: without one of the consumer protocol the group becomes classic."""
+        """Convert the group to a classic one, unless it still has a member of the consumer protocol."""
         modern = self._modern
         members = list(modern.members.values())
         if not members or not all(member.classic for member in members):
@@ -115,7 +115,7 @@ class Mixed:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """Answer at once: the coordinator assigns."""
+        """Let a classic member join. `answer` is called at once, as the coordinator assigns."""
         group, modern = self.group, self._modern
         try:
             sent = _subscription(request)
@@ -132,7 +132,8 @@ class Mixed:
         owned = {(topics[t.topic].id, number) for t in sent.owned_partitions if t.topic in topics for number in t.partitions}
         modern.assign_classic(member, tuple(sent.topics), frozenset(owned))
         answer(Joined("NONE", member.epoch, request.protocols[0][0], "", member_id))
-        if not any(other.classic is None for other in modern.members.values()):  # it has replaced the last one of the consumer protocol
+        # The member may have replaced the last member of the consumer protocol: both have the same instance id.
+        if not any(other.classic is None for other in modern.members.values()):
             self._downgrade()
         return None
 
@@ -161,7 +162,7 @@ class Mixed:
         return None if generation == member.epoch else "ILLEGAL_GENERATION"
 
     def sync(self, generation: int, member_id: str, instance_id: str | None, answer: Callable[[Synced], None]) -> None:
-        """The partitions of the last join."""
+        """Answer with the partitions that the member's last join has got."""
         error = self.refusal(generation, member_id, instance_id)
         if error:
             return answer(Synced(error))
@@ -189,7 +190,7 @@ class Mixed:
         return "NONE"
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """Remove a member of either protocol, also a static one."""
+        """Remove a member of either protocol; a static member also by its instance id alone."""
         static = self._modern.static(instance_id)
         if static is not None and not member_id:
             member_id = static.id
@@ -206,5 +207,5 @@ class Mixed:
 
 
 def _subscription(request: JoinRequest) -> ConsumerProtocolSubscription:
-    """All protocols of a member name the same topics."""
+    """The subscription of a classic member, from its first protocol: all its protocols name the same topics."""
     return decode_data(ConsumerProtocolSubscription, request.protocols[0][1])

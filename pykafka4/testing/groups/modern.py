@@ -1,6 +1,7 @@
-"""Group coordinator of the consumer protocol (KIP-848). Rule: a partition is with one member at a time, until that one gives it back.
+"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has one owner, until that member gives it back.
 
-A member's epoch follows the group's when it has given back what it has to; partitions that another member still has come to it later.
+A member reaches the group's epoch when it has given back the partitions that it must give back. Partitions that another member still has
+come to it later.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2  # epochs
 
 @attrs.frozen
 class GroupHeartbeat:
-    """A ConsumerGroupHeartbeat. None: as in the last one."""
+    """A ConsumerGroupHeartbeat. None: as in the last heartbeat."""
 
     member_id: str
     epoch: int
@@ -43,7 +44,7 @@ class GroupHeartbeat:
 
 @attrs.frozen
 class Beat:
-    """The response. `assignment` is None if it is the one of the last response."""
+    """The response to a heartbeat. `assignment` is None if it has not changed since the last response."""
 
     error: str = "NONE"
     member_id: str = ""
@@ -74,17 +75,17 @@ class ModernMember:
     regex: str = ""
     assignor: str | None = None
     assigned: set[Part] = attrs.Factory(set)
-    pending: set[Part] = attrs.Factory(set)  # to be given back
-    waits: bool = False  # other members have not given back some of its target
+    pending: set[Part] = attrs.Factory(set)  # partitions that it has to give back
+    waits: bool = False  # other members have not given back some partitions of its target
     session: Moment = NEVER
     revocation: Moment = NEVER
-    classic: JoinRequest | None = None  # of a member that uses the classic protocol
-    adopted: bool = False  # with a classic group, and it has not joined since: it may be giving back what the last generation took from it
-    awaited: Moment = NEVER  # the end of the time that it has to join again, or to sync
+    classic: JoinRequest | None = None  # the last JoinGroup of a member with the classic protocol
+    adopted: bool = False  # it came with a classic group, and has not joined since: it may still hold partitions of the last generation
+    awaited: Moment = NEVER  # the end of the time in which it has to join again, or to sync
 
     @property
     def settled(self) -> bool:
-        """Whether it has what it is to have."""
+        """Whether it has its whole target, and has given back all other partitions."""
         return not self.pending and not self.waits
 
 
@@ -99,20 +100,20 @@ class ModernGroup:
     epoch: int = 0
     members: dict[str, ModernMember] = attrs.Factory(dict)
     target: Shares = attrs.Factory(dict)
-    on_assigned: Callable[[str, set[Part]], None] = lambda member, parts: None  # called with what a member gains
+    on_assigned: Callable[[str, set[Part]], None] = lambda member, parts: None  # called with the partitions that a member gains
     on_removed: Callable[[], None] = lambda: None  # called when a member is gone
-    _assigned_for: object = None  # what the target was computed for
+    _assigned_for: object = None  # subscriptions, topics, assignor and members for which `target` was computed
 
     @property
     def state(self) -> str:
-        """As ListGroups shows it."""
+        """The state, under the names of ListGroups."""
         if not self.members:
             return "Empty"
         done = all(member.settled and member.epoch in (self.epoch, LEAVE_STATIC) for member in self.members.values())
         return "Stable" if done else "Reconciling"
 
     def heartbeat(self, beat: GroupHeartbeat) -> Beat:
-        """Join, stay, acknowledge, or leave."""
+        """Let a member join, stay, acknowledge its assignment, or leave."""
         if beat.epoch < 0:
             return self._leave(beat)
         member, error, message = self._join(beat) if beat.epoch == JOIN else self._known(beat)
@@ -129,7 +130,7 @@ class ModernGroup:
         return Beat("NONE", member.id, member.epoch, frozenset(member.assigned) if changed else None)
 
     def invalid(self, beat: GroupHeartbeat) -> str | None:
-        """The error for what no group would accept."""
+        """The error for a heartbeat that no group would accept, or None."""
         if beat.assignor is not None and beat.assignor not in REMOTE_ASSIGNORS:
             return "UNSUPPORTED_ASSIGNOR"
         if beat.regex and not _is_regex(beat.regex):
@@ -155,7 +156,7 @@ class ModernGroup:
         return member, "", None
 
     def _replace(self, old: ModernMember, member_id: str) -> ModernMember:
-        """A static member came back: it has the place, and the target, of the old one."""
+        """Put a static member that has come back under a new id into its old place, with the old target."""
         self._stop(old)
         del self.members[old.id]
         new = self.members[member_id] = attrs.evolve(old, id=member_id, epoch=0, previous=0, pending=set(), classic=None)
@@ -174,25 +175,25 @@ class ModernGroup:
         return member, "", None
 
     def static(self, instance_id: str | None) -> ModernMember | None:
-        """The member with this instance id."""
+        """The member with this instance id, or None."""
         if instance_id is None:
             return None
         return next((m for m in self.members.values() if m.instance_id == instance_id), None)
 
     def refusal(self, member_id: str, instance_id: str | None = None) -> str | None:
-        """The error for a request that names a member that is not in the group."""
+        """The error for a request of a member that is not in the group, or None."""
         static = self.static(instance_id)
         if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"
         return "UNKNOWN_MEMBER_ID" if member_id not in self.members or (instance_id is not None and static is None) else None
 
     def stale(self, member_id: str, epoch: int) -> str | None:
-        """The error for offsets of a member."""
+        """The error for a member's request about offsets, or None."""
         if member_id not in self.members:
             return "UNKNOWN_MEMBER_ID"
         return None if epoch == self.members[member_id].epoch else "STALE_MEMBER_EPOCH"
 
-    # ---- what members are to have
+    # ---- subscriptions
 
     def _note(self, member: ModernMember, beat: GroupHeartbeat) -> None:
         if beat.rebalance_timeout is not None:
@@ -207,13 +208,13 @@ class ModernGroup:
     # ---- members that use the classic protocol
 
     def adopt(self, member: ModernMember) -> None:
-        """A member of a classic group that is converted keeps what it has."""
+        """Take a member of a classic group that is converted; it keeps its partitions."""
         self.members[member.id], member.adopted = member, True
         self.target[member.id] = set(member.assigned)
         self.keep_alive(member)
 
     def join_classic(self, member_id: str, request: JoinRequest) -> ModernMember:
-        """The member that sent JoinGroup: a new one, or one in the place of a static member."""
+        """The member that has sent JoinGroup: a known one, a new one, or one in the place of a static member."""
         old = self.static(request.instance_id)
         if old is not None and old.id != member_id:
             member = self._replace(old, member_id)
@@ -223,7 +224,7 @@ class ModernGroup:
         return member
 
     def assign_classic(self, member: ModernMember, topics: tuple[str, ...], owned: frozenset[Part]) -> None:
-        """It joined, and owns these."""
+        """Assign partitions to a classic member that has joined, with its topics and `owned` partitions."""
         member.topics, member.adopted = topics, False
         self.compute_target()
         self._reconcile(member, owned)
@@ -232,20 +233,20 @@ class ModernGroup:
         self.expect(member)
 
     def expect(self, member: ModernMember) -> None:
-        """It has its rebalance timeout to do what comes next."""
+        """Remove the member unless it joins again, or syncs, within its rebalance time-out."""
         if not member.awaited.pending:
             member.awaited = self.timeline.after(member.rebalance_timeout, lambda: self._expired(member))
 
     def free(self, member: ModernMember) -> bool:
-        """Whether nobody has what it waits for any more."""
+        """Whether no other member has a partition for which `member` waits."""
         return not self._taken(member) & (self.target[member.id] - member.assigned)
 
     def _taken(self, member: ModernMember) -> set[Part]:
-        """What other members have."""
+        """The partitions that other members have, or have to give back."""
         return {part for m in self.members.values() if m is not member for part in m.assigned | m.pending}
 
     def compute_target(self) -> None:
-        """Assign everything anew if members, subscriptions or topics are others than the last time."""
+        """Compute the target of all members again if members, subscriptions, topics or the assignor have changed."""
         known = self.cluster_topics
         wanted = {
             m.id: {name for name in known if name in m.topics or (m.regex and re.fullmatch(m.regex, name))} for m in self.members.values()
@@ -292,7 +293,7 @@ class ModernGroup:
     # ---- sessions
 
     def keep_alive(self, member: ModernMember) -> None:
-        """The member is alive: restart its session."""
+        """Restart the session of a member, which is alive."""
         member.session.cancel()
         seconds = self.session_timeout if member.classic is None else member.classic.session_timeout
         member.session = self.timeline.after(seconds, lambda: self._expired(member))
@@ -314,12 +315,12 @@ class ModernGroup:
         return Beat("NONE", beat.member_id, beat.epoch)
 
     def remove(self, member: ModernMember) -> None:
-        """It is gone."""
+        """Remove a member that is gone; the group may become a classic one again."""
         self.release(member)
         self.on_removed()
 
     def release(self, member: ModernMember) -> None:
-        """Take it out, whatever the group is then."""
+        """Take a member out, without a look at the group's protocol."""
         self._stop(member)
         del self.members[member.id]
         self.target.pop(member.id, None)
@@ -331,6 +332,6 @@ class ModernGroup:
         member.awaited.cancel()
 
     def moved(self) -> None:
-        """Another broker coordinates the group: sessions begin again."""
+        """Begin all sessions again, as another broker coordinates the group."""
         for member in self.members.values():
             self.keep_alive(member)

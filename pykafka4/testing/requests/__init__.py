@@ -1,9 +1,9 @@
-"""From the bytes of a connection to the response.
+"""Decodes the requests of a connection, executes them, and sends the responses.
 
-Rules:
+Invariants:
 * A connection's requests are executed one at a time, and answered in order.
 * Each response passes through `Call.answer` once, where faults and throttling take effect.
-* A handler checks `call.ordered_error` for an error that a test has ordered before it changes anything.
+* A handler takes an error that a test has ordered (`call.ordered_error`) before it changes anything.
 
 Modules; each line imports only from lines below it:
     handlers      the table of APIs and their functions
@@ -17,6 +17,6 @@ Modules; each line imports only from lines below it:
     commits       OffsetCommit, OffsetFetch, OffsetDelete
     shares        ShareGroupHeartbeat, ShareFetch, ShareAcknowledge
     groups        membership, descriptions and lists of groups, FindCoordinator
-    partitions    the partitions of a request, and the errors of those that another broker leads
+    partitions    the partitions of a request, with errors for partitions that another broker leads
     session       one connection: decodes and executes requests, SASL
 """

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete. Rule: only commits that `Group.may_commit` allows are stored."""
+"""Serves OffsetCommit, OffsetFetch and OffsetDelete. Invariant: only commits that `Group.may_commit` allows are stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
 
 
 def commit(call: Call) -> OffsetCommitResponse:
-    """Store offsets committed by members of this generation."""
+    """Store the offsets that a member of the current generation commits."""
     message: OffsetCommitRequest = call.message
     refused = refusal(call, message.group_id, nameless=True)
     group = call.cluster.group(message.group_id)
@@ -59,9 +59,9 @@ def keep(
     topic: Any,
     part: Any,
 ) -> T:
-    """Store one offset; returns its row in the response, of class `kind`.
+    """Store one offset; return its row in the response, of class `kind`.
 
-    `refused`: the error of the whole request; `after`: the error returned although the offset is stored.
+    `refused`: the error of the whole request; `after`: the error in the response although the offset is stored.
     """
     row = partial(kind, partition_index=part.partition_index)
     found = call.cluster.topics.by_id(topic.topic_id) if by_id else call.cluster.topics.get(topic.name)
@@ -80,7 +80,7 @@ def keep(
 
 
 def fetch_offsets(call: Call) -> OffsetFetchResponse:
-    """Committed offsets, -1 if there is none."""
+    """The committed offsets; -1: none is committed."""
     message: OffsetFetchRequest = call.message
     if call.version >= 8:
         return OffsetFetchResponse(groups=[_fetch_group(call, wanted, message.require_stable) for wanted in message.groups])
@@ -140,7 +140,7 @@ def _stored(call: Call, kind: Callable[..., Any], group: Group, refused: str | N
 
 
 def delete_offsets(call: Call) -> OffsetDeleteResponse:
-    """Delete committed offsets; not those of topics that members subscribe to."""
+    """Delete committed offsets, except of topics to which members subscribe."""
     message: OffsetDeleteRequest = call.message
     refused = refusal(call, message.group_id, "DELETE")
     group = existing(call, message.group_id)

@@ -1,4 +1,4 @@
-"""DescribeConfigs, IncrementalAlterConfigs: the settings of topics. Rule: what is refused changes nothing."""
+"""Serves DescribeConfigs and IncrementalAlterConfigs, for topics. Invariant: a refused request changes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def describe_configs(call: Call) -> DescribeConfigsResponse:
-    """What topics were given, and the numbers that the model has; of brokers nothing."""
+    """The configs that topics were given, and the numeric configs of the model; of brokers none."""
     return DescribeConfigsResponse(results=[_describe(call, resource) for resource in call.message.resources])
 
 
@@ -47,7 +47,7 @@ def _describe(call: Call, wanted: DescribeConfigsRequest.Resource) -> DescribeCo
 
 
 def alter_configs(call: Call) -> IncrementalAlterConfigsResponse:
-    """Change settings of topics; those that the model does not have are kept, and have no effect."""
+    """Change configs of topics. Configs that the model does not have are kept, and have no effect."""
     return IncrementalAlterConfigsResponse(responses=[_alter(call, resource) for resource in call.message.resources])
 
 

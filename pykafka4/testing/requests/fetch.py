@@ -1,6 +1,6 @@
-"""Fetch: the response is sent when there are `min_bytes`, on an error, or when `max_wait_ms` has passed.
+"""Serves Fetch requests. The response is sent when there are `min_bytes`, on an error, or when `max_wait_ms` has passed.
 
-Rule: a Fetch asks for the partitions that it names and those that its session knows (`storage.fetch_sessions`).
+Invariant: a Fetch requests the partitions that it names, and the partitions of its session (`storage.fetch_sessions`).
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ __all__ = ["fetch"]
 SESSIONS_SINCE: Final = 7  # the version of Fetch
 BY_ID_SINCE: Final = 13
 LEADERS_SINCE: Final = 16  # the first version of Fetch whose responses name new leaders
-FULL, SESSIONLESS = 0, -1  # epochs of a request: it begins a session, or has none
+FULL, SESSIONLESS = 0, -1  # epochs of a request that begins a session, or has none
 Answer: TypeAlias = FetchResponse.Topic.Partition
 
 
 @attrs.frozen(eq=False)
 class Wanted:
-    """What a Fetch asks for."""
+    """The partitions that a Fetch requests, and its session."""
 
     asked: list[Asked]
-    session: FetchSession | None = None  # that it goes on with
+    session: FetchSession | None = None  # the session to which it belongs
     opens: bool = False  # it begins a session
 
 
 def fetch(call: Call) -> Any:
-    """Respond at once if there is enough data or an error, otherwise when there is."""
+    """Respond at once if there is enough data or an error, otherwise when there is, or when `max_wait_ms` has passed."""
     message: FetchRequest = call.message
     wanted, refused = want(call)
     if refused is not None:
@@ -59,7 +59,7 @@ def fetch(call: Call) -> Any:
 
 
 def want(call: Call) -> tuple[Wanted, str | None]:
-    """(what this Fetch asks for, error); what it says of its session is done."""
+    """(the partitions that the Fetch requests, error). Its changes of the session are applied."""
     message: FetchRequest = call.message
     sessions = call.cluster.fetch_sessions[call.broker.node]
     asked = [Asked(t.topic, t.topic_id, part, name(call, t)) for t in message.topics for part in t.partitions]
@@ -84,7 +84,7 @@ def want(call: Call) -> tuple[Wanted, str | None]:
 
 
 def name(call: Call, topic: FetchRequest.Topic | Asked) -> str | None:
-    """The topic, if there is such a one."""
+    """The name of the topic, which may be given by id; None if it does not exist."""
     return named(call, topic, topic.topic, BY_ID_SINCE)[0]
 
 
@@ -110,12 +110,12 @@ def enough(call: Call, asked: Iterable[Asked]) -> bool:
 
 
 def end_of(call: Call, log: PartitionLog) -> int:
-    """The offset up to which this client reads; followers read to the end."""
+    """The offset up to which this client may read; followers read to the end of the log."""
     return log.end_offset if call.message.replica_id >= 0 else log.end_for(isolation(call))
 
 
 def _bad_offset(log: PartitionLog, part: FetchRequest.Topic.Partition) -> bool:
-    """Whether the offset is outside the log, or the last fetched epoch is newer than any in it."""
+    """Whether the offset is outside the log, or the last fetched epoch is newer than all epochs of the log."""
     if part.last_fetched_epoch >= 0 and log.end_of_epoch(part.last_fetched_epoch) == (-1, -1):
         return True
     beyond = part.fetch_offset > log.end_offset and not _diverging(log, part)
@@ -123,7 +123,7 @@ def _bad_offset(log: PartitionLog, part: FetchRequest.Topic.Partition) -> bool:
 
 
 def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[int, int] | None:
-    """(epoch, end offset) where the client's history diverges from the log's."""
+    """(epoch, end offset) at which the client's history diverges from the log's; None if it does not."""
     if part.last_fetched_epoch < 0:
         return None
     epoch, end = log.end_of_epoch(part.last_fetched_epoch)
@@ -131,7 +131,7 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
 
 
 def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchResponse:
-    """What there is now. A Fetch that waited began at `epoch` of its session."""
+    """The response with the records of this moment. `epoch` is the epoch of the session when a Fetch began that has waited."""
     session = wanted.session
     if session is not None and epoch not in (None, session.epoch):
         return FetchResponse(error_code=code("INVALID_FETCH_SESSION_EPOCH"), session_id=session.id, responses=[])
@@ -150,14 +150,14 @@ def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchRespon
 
 
 def _by_topic(answers: Iterable[tuple[Asked, Answer]]) -> list[FetchResponse.Topic]:
-    """Neighbours of one topic stand together."""
+    """The rows of the response. Only neighbours of one topic share a row: the order of the session stays."""
     found = groupby(answers, key=lambda pair: (pair[0].topic, pair[0].topic_id))
     return [FetchResponse.Topic(topic=name, topic_id=number, partitions=[a for _, a in rows]) for (name, number), rows in found]
 
 
 @attrs.define
 class _Budget:
-    """Bytes that a response may still take; its first batch is complete whatever its size."""
+    """The bytes that a response may still take; its first batch is complete, however large."""
 
     left: int
     empty: bool = True
@@ -169,7 +169,7 @@ def _answer(call: Call, asked: Asked, budget: _Budget) -> Answer:
         asked.name = topic
     elif asked.name is None:
         error = "UNKNOWN_TOPIC_ID"
-    else:  # there was one when it was first asked for
+    else:  # the topic existed when the session first requested it
         error = "INCONSISTENT_TOPIC_ID" if asked.name in call.cluster.topics else "UNKNOWN_TOPIC_OR_PARTITION"
     return _partition(call, topic, error, asked.wish, budget)
 
@@ -200,7 +200,7 @@ def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequ
 
 
 def _preferred(call: Call, topic: str, part: FetchRequest.Topic.Partition) -> int | None:
-    """The follower in the rack of the consumer, as RackAwareReplicaSelector chooses it: in sync, and with the offset in its log."""
+    """The follower in the consumer's rack, as RackAwareReplicaSelector chooses it: in sync, and with the offset in its log; or None."""
     message, brokers = call.message, call.cluster.brokers
     found = call.cluster.partition(topic, part.partition)
     if call.version < FETCH_FROM_FOLLOWERS or message.replica_id >= 0 or not message.rack_id or found is None:

@@ -1,4 +1,4 @@
-"""Requests about groups, except offsets. Rule: only a group's coordinator serves them, after it has loaded the group."""
+"""Serves requests about groups, except offsets. Invariant: only a group's coordinator serves them, after it has loaded the group."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KINDS = GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: bool = False) -> str | None:
-    """The error if this broker does not serve the group, or denies the operation, or None. `nameless`: the id may be empty."""
+    """The error if this broker does not serve the group, or denies the operation; otherwise None. `nameless`: the id may be empty."""
     refused = call.ordered_error() or call.denied("group", group_id, operation)
     if refused:
         return refused
@@ -61,7 +61,7 @@ def refusal(call: Call, group_id: str, operation: str = "READ", *, nameless: boo
 
 
 def error_after(call: Call, error: str) -> str:
-    """`error`, or the one that a test ordered to be returned after execution."""
+    """`error`, or after success the error that a test has ordered for after the execution."""
     return (call.ordered_error(when=When.AFTER) if error == "NONE" else None) or error
 
 
@@ -69,7 +69,7 @@ def error_after(call: Call, error: str) -> str:
 
 
 def join(call: Call) -> Any:
-    """Answer when the generation is complete."""
+    """Let a member join; the response follows when the generation is complete."""
     message: JoinGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -109,7 +109,7 @@ def _joined(call: Call, joined: Joined) -> JoinGroupResponse:
 
 
 def sync(call: Call) -> Any:
-    """Answer when the leader's assignment has arrived."""
+    """Give a member its assignment; the response follows when the leader's assignment has arrived."""
     message: SyncGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -155,7 +155,7 @@ def leave(call: Call) -> LeaveGroupResponse:
 
 
 def group_heartbeat(call: Call) -> ConsumerGroupHeartbeatResponse:
-    """Everything that a member of the consumer protocol asks for."""
+    """Let a member of the consumer protocol join, stay, acknowledge or leave."""
     message: ConsumerGroupHeartbeatRequest = call.message
     topics, owned = message.subscribed_topic_names, message.topic_partitions
     if refused := member_refusal(call, topics):
@@ -185,7 +185,7 @@ def _beaten(call: Call, beat: Beat) -> ConsumerGroupHeartbeatResponse:
 
 
 def member_refusal(call: Call, topics: list[str] | None) -> str | None:
-    """The error of a heartbeat if this broker does not serve the group, or denies it or one of `topics`."""
+    """The error of a heartbeat if this broker does not serve the group, or denies the group or one of `topics`; otherwise None."""
     refused = refusal(call, call.message.group_id)
     for topic in topics or ():
         refused = refused or call.denied("topic", topic, "DESCRIBE")
@@ -193,7 +193,7 @@ def member_refusal(call: Call, topics: list[str] | None) -> str | None:
 
 
 def beaten(kind: Any, beat: Any, member_id: str, interval: float) -> Any:
-    """The response to a heartbeat that also assigns: of class `kind`, with what the group's `beat` says."""
+    """The response, of class `kind`, to a heartbeat that also assigns, with the contents of the group's `beat`."""
     assignment = None
     if beat.assignment is not None:
         row = kind.Assignment.TopicPartitions
@@ -237,7 +237,7 @@ def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coo
 
 
 def describe(call: Call) -> DescribeGroupsResponse:
-    """State and members."""
+    """The state and members of classic groups."""
     return DescribeGroupsResponse(groups=[_describe_one(call, name) for name in call.message.groups])
 
 
@@ -260,7 +260,7 @@ def _describe_one(call: Call, name: str) -> DescribeGroupsResponse.Group:
 
 
 def existing(call: Call, name: str) -> Group | None:
-    """The group, unless brokers would not know it."""
+    """The group; None if brokers would not know it."""
     group = call.cluster.groups.get(name)
     return group if group is not None and group.exists else None
 
@@ -277,7 +277,7 @@ def _described(member: Member, protocol: str | None) -> DescribeGroupsResponse.G
 
 
 def list_groups(call: Call) -> ListGroupsResponse:
-    """The groups this broker coordinates."""
+    """The groups that this broker coordinates."""
     refused = call.ordered_error()
     if refused:
         return ListGroupsResponse(error_code=code(refused))
@@ -293,7 +293,7 @@ def _listed(group: Group) -> ListGroupsResponse.Group:
 
 
 def describe_consumer_groups(call: Call) -> ConsumerGroupDescribeResponse:
-    """State and members of groups of the consumer protocol."""
+    """The state and members of groups of the consumer protocol."""
     return ConsumerGroupDescribeResponse(groups=[_describe_modern(call, name) for name in call.message.group_ids])
 
 

@@ -1,4 +1,4 @@
-"""The handler of each API. Rule: each API that a release accepts (`cluster.releases`) has a row here."""
+"""Lists the handler of each API. Invariant: each API that a release accepts (`cluster.releases`) has a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ApiVersions, Metadata, DescribeCluster. Rule: responses contain what the receiving broker knows of the cluster."""
+"""Serves ApiVersions, Metadata and DescribeCluster. Invariant: a response has the state that its broker knows, which may be outdated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def api_versions(call: Call) -> ApiVersionsResponse:
 
 
 def metadata(call: Call) -> MetadataResponse:
-    """Brokers, leaders, ids; an unknown topic is created if both the request and the cluster allow it."""
+    """Brokers, leaders and topic ids. An unknown topic is created if both the request and the cluster allow it."""
     cluster, message = call.cluster, call.message
     known = cluster.metadata.snapshot(call.broker.node)
     everything = message.topics is None or (call.version == 0 and not message.topics)

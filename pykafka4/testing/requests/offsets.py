@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch. Rule: offsets are those of the leader's log, and only the leader returns them."""
+"""Serves ListOffsets and OffsetForLeaderEpoch. Invariant: only the leader returns offsets, from its log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
 
 def list_offsets(call: Call) -> ListOffsetsResponse:
-    """Earliest, latest, newest, or by timestamp."""
+    """The earliest, latest or newest offset, or the first offset with a timestamp."""
     message: ListOffsetsRequest = call.message
     kind = ListOffsetsResponse.Topic
     topics = [kind(name=t.name, partitions=[_listed(call, t.name, p) for p in t.partitions]) for t in message.topics]
@@ -38,14 +38,14 @@ def _listed(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) ->
 
 
 def _not_yet(call: Call, log: PartitionLog) -> str | None:
-    """The error of a new leader, which does not know the end until its high watermark has reached the start of its epoch."""
+    """The error of a new leader, which does not know the end until its high watermark has reached the start of its epoch; or None."""
     if log.high_watermark >= log.epochs[-1][1]:
         return None
     return "OFFSET_NOT_AVAILABLE" if call.version >= 5 else "LEADER_NOT_AVAILABLE"
 
 
 def _lookup(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int]:
-    """(offset, timestamp) below `end`; (-1, -1) if there is none, or the end is not known yet. Nothing is in remote storage."""
+    """(offset, timestamp) below `end`; (-1, -1) if there is none, or the end is not known yet. The model has no remote storage."""
     if timestamp == LATEST_TIERED:
         return -1, -1
     if timestamp == NEWEST:

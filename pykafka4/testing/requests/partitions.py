@@ -1,4 +1,4 @@
-"""The partitions that a request names. Rule: only the leader serves a partition; from Fetch version 11 on, any replica serves Fetch."""
+"""Finds the partitions that a request names. Invariant: only the leader serves a partition; from version 11 on any replica serves Fetch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FETCH_FROM_FOLLOWERS: Final = 11  # the first version of Fetch that any replica 
 
 
 def named(call: Call, topic: Any, name: str, since: int) -> tuple[str | None, str | None]:
-    """(topic name, error) for a topic in a request, which identifies topics by id from version `since` on."""
+    """(topic name, error) for a topic of a request, which has topic ids instead of names from version `since` on."""
     if call.version < since:
         return name, None
     found = call.cluster.topics.by_id(topic.topic_id)
@@ -25,7 +25,7 @@ def named(call: Call, topic: Any, name: str, since: int) -> tuple[str | None, st
 
 
 def led(call: Call, topic: str, partition: int, epoch: int = -1) -> tuple[Partition | None, str | None]:
-    """(partition, error): the error says why this broker does not serve it."""
+    """(partition, error); the error is the reason why this broker does not serve the partition, or None."""
     found = call.cluster.partition(topic, partition)
     if found is None:
         return None, "UNKNOWN_TOPIC_OR_PARTITION"
@@ -44,7 +44,7 @@ def readable(call: Call, topic: str, partition: int, epoch: int) -> tuple[Partit
 
 
 def endpoints(call: Call, kind: Callable[..., T], nodes: Container[int]) -> list[T]:
-    """The addresses of the brokers in `nodes` that are up, as instances of `kind`, the response's class for an address."""
+    """The addresses of the brokers of `nodes` that are up, as instances of `kind`, the response's class for an address."""
     up = [broker for broker in call.cluster.brokers.values() if broker.up and broker.node in nodes]
     return [kind(node_id=broker.node, host=broker.host, port=broker.port, rack=broker.rack) for broker in up]
 

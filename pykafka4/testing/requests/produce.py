@@ -1,4 +1,4 @@
-"""Produce. Rule: only the leader appends; with acks=all the response waits until the high watermark covers the batch."""
+"""Serves Produce requests. Invariant: only the leader appends; with acks=all a response waits until the high watermark covers the batch."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["produce"]
 
 ALL: Final = -1  # acks
 LEADERS_SINCE: Final = 10  # the first version of Produce whose responses name new leaders
-ABORTABLE_SINCE: Final = 11  # that has TRANSACTION_ABORTABLE
-ADDS_SINCE: Final = 12  # that adds its partitions to the transaction (KIP-890)
+ABORTABLE_SINCE: Final = 11  # the first version with TRANSACTION_ABORTABLE
+ADDS_SINCE: Final = 12  # the first version that adds its partitions to the transaction (KIP-890)
 
 
 @attrs.define(eq=False)
 class Row:
     """A partition's part of a response that waits until the high watermark reaches `offset`.
 
-    None: it never does, as the broker was replaced as the leader without knowing it, and no replica copies what it writes.
+    None: it never does. The broker was replaced as the leader and does not know it, so no replica copies its records.
     """
 
     partition: Partition
@@ -58,7 +58,7 @@ def produce(call: Call) -> Any:
 
 
 def _settle(call: Call, rows: list[Row]) -> bool:
-    """Remove the rows that have an outcome from the list; True if none is left."""
+    """Remove the rows that have an outcome from the list; return whether none is left."""
     for row in list(rows):
         outcome = _outcome(call, row)
         if outcome is not None:
@@ -68,7 +68,7 @@ def _settle(call: Call, rows: list[Row]) -> bool:
 
 
 def _outcome(call: Call, row: Row) -> str | None:
-    """The error in its response, or NONE; None while it has to wait."""
+    """The error of the row, or NONE; None while the row has to wait."""
     partition = row.partition
     if call.cluster.partition(*partition.tp) is not partition:
         return "UNKNOWN_TOPIC_OR_PARTITION"
@@ -82,7 +82,7 @@ def _outcome(call: Call, row: Row) -> str | None:
 
 
 def _answer(call: Call, response: ProduceResponse, rows: list[Row]) -> None:
-    """Respond now; the partitions left in `rows` have timed out."""
+    """Respond now; the partitions that are left in `rows` have timed out."""
     for row in rows:
         _set_error(call, row, "REQUEST_TIMED_OUT")
     _with_leaders(call, response)
@@ -102,7 +102,7 @@ def _name_leader(call: Call, answer: ProduceResponse.Topic.Partition, partition:
 
 
 def _with_leaders(call: Call, response: ProduceResponse) -> ProduceResponse:
-    """The response with the addresses of the leaders that it names."""
+    """`response`, with the addresses of the leaders that it names."""
     if call.version >= LEADERS_SINCE:
         leaders = {p.current_leader.leader_id for t in response.responses for p in t.partition_responses}
         response.node_endpoints = endpoints(call, ProduceResponse.Endpoint, leaders)
@@ -171,7 +171,7 @@ def _append(call: Call, found: Partition | None, records: Any) -> Appended:
 
 
 def _unverified(call: Call, found: Partition, data: bytes) -> str | None:
-    """The error if the coordinator does not know the partition as part of the batch's transaction."""
+    """The error if the coordinator does not know that the batch's transaction includes the partition; otherwise None."""
     header, name = parse_header(data), call.message.transactional_id
     if header is None or name is None or not header.transactional or not call.cluster.behaviour.verifies_transactions:
         return None

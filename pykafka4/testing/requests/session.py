@@ -1,4 +1,4 @@
-"""A broker's side of one connection. Rule: requests are executed one at a time, and responses are sent in order.
+"""Executes the requests of one connection, for a broker. Invariant: requests are executed one at a time, and responses sent in order.
 
 Bytes arrive in any pieces. Requests that have arrived when the client disconnects may still be executed (`zombies`), as a frozen broker
 does when it resumes and finds requests in the buffers of lost connections.
@@ -29,7 +29,7 @@ MAX_REQUEST: Final = 100 * 1024 * 1024  # socket.request.max.bytes
 
 
 class NoMessage(Enum):
-    """What a handler returns instead of a message."""
+    """The results of a handler that are no message."""
 
     LATER = "`call.answer` will be called later"
     NO_ANSWER = "the client expects no response: Produce with acks=0"
@@ -42,14 +42,14 @@ class Front(Protocol):
     """Carries bytes to the client: a simulated network, or a socket."""
 
     def send(self, data: bytes) -> None:
-        """Bytes for the client, in order."""
+        """Send bytes to the client, in order."""
 
     def close(self) -> None:
-        """Close the connection, after the bytes already sent."""
+        """Close the connection, after the bytes that were passed to `send`."""
 
 
 class Call:
-    """One request being executed."""
+    """One request during its execution."""
 
     __slots__ = ("broker", "client_id", "cluster", "correlation_id", "finished", "key", "message", "name", "session", "version")
 
@@ -65,7 +65,7 @@ class Call:
         return self.cluster.controls.error_for(self.key, topic, partition, when)
 
     def denied(self, resource: str, name: str, operation: str) -> str | None:
-        """The error if the operation is denied, or None."""
+        """The error if the operation is denied, otherwise None."""
         return self.cluster.controls.denied(resource, name, operation)
 
     def answer(self, response: Any) -> None:
@@ -95,8 +95,8 @@ class Session:
     def __init__(self, cluster: Cluster, broker: Broker, front: Front, execute: Handler) -> None:
         self.cluster, self.broker, self.front, self._execute = cluster, broker, front, execute
         self.open = True  # the client still receives bytes
-        self.abandoned = False  # the client no longer waits for responses, though its bytes may still arrive
-        self.dead = False  # closed by the broker: none of its requests is executed any more
+        self.abandoned = False  # the client no longer waits for responses, although its bytes may still arrive
+        self.dead = False  # the broker has closed the connection: no request is executed any more
         self._busy = self._proceeding = False
         self._pieces = bytearray()
         self._arrived: deque[bytes] = deque()
@@ -105,7 +105,7 @@ class Session:
     # ---- from the client
 
     def receive(self, data: bytes) -> None:
-        """The next bytes, in any pieces."""
+        """Take the next bytes, in any pieces, and execute the requests that are complete."""
         if not self.open:
             return None
         self._pieces += data
@@ -120,7 +120,7 @@ class Session:
         return self.proceed()
 
     def lost(self) -> None:
-        """The client has disconnected."""
+        """Note that the client has disconnected; requests that have arrived may still be executed (`zombies`)."""
         self.abandoned = True
         if self.open:
             self.open = False
@@ -130,7 +130,7 @@ class Session:
             self._retire()
 
     def close(self) -> None:
-        """The broker closes the connection; requests that were not executed never will be."""
+        """Close the connection, as its broker; requests that were not executed never will be."""
         self.dead = True
         self._arrived.clear()
         self.broker.sessions.pop(self, None)
@@ -145,8 +145,8 @@ class Session:
     # ---- executing
 
     def proceed(self) -> None:
-        """Execute the requests that have arrived, until one has to wait."""
-        if self._proceeding:  # the response to a request that the loop below has begun: it goes on by itself
+        """Execute the requests that have arrived, up to one that has to wait."""
+        if self._proceeding:  # the loop below has executed a request, whose response has led here: the loop goes on by itself
             return
         self._proceeding = True
         try:
@@ -173,7 +173,7 @@ class Session:
             self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
-        """The request in `frame`; extra bytes are ignored, as brokers do (librdkafka sends some: its issue 5049)."""
+        """The request in `frame`. Extra bytes behind it are ignored, as by brokers: librdkafka sends some (its issue 5049)."""
         if len(frame) < 8:
             self._refuse(frame, f"{len(frame)} bytes are too few for a request header")
             return None
@@ -190,7 +190,7 @@ class Session:
         return Call(self, key, version, correlation_id, header.client_id, message)
 
     def _refuse(self, frame: bytes, reason: str) -> None:
-        """Close the connection, as brokers do for a request that they cannot decode, and log why, as the client cannot know."""
+        """Close the connection, as brokers do after an undecodable request, and log the reason, which the client does not get."""
         key, version, _, length = struct.unpack_from(">hhih", frame.ljust(10, b"\xff"))
         what = f"{NAMES.get(key, f'API {key}')} v{version}" if len(frame) >= 10 else "a request"
         client = frame[10 : 10 + min(max(length, 0), 100)].decode(errors="replace")
@@ -198,7 +198,7 @@ class Session:
         self.close()
 
     def _unsupported(self, frame: bytes, key: int, correlation_id: int) -> None:
-        if key != ApiVersionsRequest.api_key:  # the format of such a response is not defined
+        if key != ApiVersionsRequest.api_key:  # the response's format in an unknown version is not defined
             spoken = "versions {} to {}".format(*self.cluster.versions[key]) if key in self.cluster.versions else "no version of it"
             return self._refuse(frame, f"the model of Kafka {self.cluster.release} supports {spoken}")
         low, high = self.cluster.versions[key]
@@ -210,7 +210,7 @@ class Session:
     def _run(self, call: Call) -> None:
         if self.dead or not self.broker.up:
             return
-        if not self.broker.running(self.cluster.timeline.now):  # it froze meanwhile: continue when it resumes
+        if not self.broker.running(self.cluster.timeline.now):  # the broker froze meanwhile: continue when it resumes
             self.cluster.timeline.at(self.broker.frozen_until, lambda: self._run(call))
             return
         response = self._execute(call)
@@ -220,7 +220,7 @@ class Session:
     # ---- to the client
 
     def answered(self, call: Call, response: Any) -> None:
-        """The request is executed: send its response, unless a fault prevents it."""
+        """Send the response to a request that was executed, unless a fault prevents that."""
         fault, self._fault = self._fault, None
         mute = self.cluster.throttling(call)
         data = b"" if response is NO_ANSWER else self._encode(call, response, mute)

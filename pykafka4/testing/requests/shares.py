@@ -1,4 +1,4 @@
-"""Requests of share groups. Rule: the acknowledgements of a request are carried out before it acquires records."""
+"""Serves the requests of share groups. Invariant: the acknowledgements of a request are applied before it acquires records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Errors = dict[tuple[UUID, int], str]
 
 
 def heartbeat(call: Call) -> ShareGroupHeartbeatResponse:
-    """Everything that a member asks its coordinator for."""
+    """Let a member join, stay or leave."""
     message: ShareGroupHeartbeatRequest = call.message
     topics = message.subscribed_topic_names
     beat = ShareBeat(member_refusal(call, topics) or "NONE")
@@ -53,7 +53,7 @@ def heartbeat(call: Call) -> ShareGroupHeartbeatResponse:
 
 
 def _session(call: Call) -> tuple[ShareSession | None, str | None]:
-    """(the session that the request goes on with, or opens; error)."""
+    """(the session that the request continues or opens, error)."""
     message, shares = call.message, call.cluster.shares
     refused = call.ordered_error() or call.denied("group", message.group_id, "READ")
     if refused:
@@ -84,7 +84,7 @@ def _found(call: Call, topic_id: UUID, number: int, operation: str = "READ") -> 
 
 
 def _carry_out(call: Call, session: ShareSession) -> tuple[Errors, set[tuple[UUID, int]]]:
-    """(errors of acknowledgements, partitions that were acknowledged)."""
+    """Apply the acknowledgements of a request; return (errors, partitions with acknowledgements)."""
     errors: Errors = {}
     named: set[tuple[UUID, int]] = set()
     for topic in call.message.topics:
@@ -144,7 +144,7 @@ def acknowledge(call: Call) -> ShareAcknowledgeResponse:
 
 
 def fetch(call: Call) -> Any:
-    """Acknowledge, then acquire: when there are records, or when `max_wait_ms` has passed."""
+    """Acknowledge records, then acquire others, when there are some, or when `max_wait_ms` has passed."""
     message: ShareFetchRequest = call.message
     session, refused = _session(call)
     if session is None:
@@ -176,7 +176,7 @@ def _names(call: Call, session: ShareSession) -> list[TopicPartition]:
 
 
 def _enough(call: Call, session: ShareSession) -> bool:
-    """Whether there is an error, or a record to acquire."""
+    """Whether a partition has an error, or a record to acquire."""
     for topic_id, number in session.partitions:
         topic = call.cluster.topics.by_id(topic_id)
         partition, refused = (None, "UNKNOWN_TOPIC_ID") if topic is None else led(call, topic.name, number)
@@ -225,7 +225,7 @@ def _fetched(call: Call, session: ShareSession, errors: Errors, named: set[tuple
 
 
 def _read(partition: Partition, spans: list[tuple[int, int, int]]) -> bytes:
-    """The batches that the acquired records are in."""
+    """The batches with the acquired records."""
     if not spans:
         return b""
     first, last = spans[0][0], spans[-1][1]

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DescribeLogDirs, DeleteRecords. Rule: what is refused changes nothing."""
+"""Serves CreateTopics, DeleteTopics, CreatePartitions, DescribeLogDirs and DeleteRecords. Invariant: a refused request changes nothing."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _cut(call: Call, topic: str, partition: int, offset: int) -> DeleteRecordsRe
 
 
 def describe_log_dirs(call: Call) -> DescribeLogDirsResponse:
-    """One folder, with the bytes of the broker's replicas."""
+    """The only folder of the broker, with the size of each replica in bytes."""
     if refused := call.ordered_error():
         return DescribeLogDirsResponse(error_code=code(refused), results=[])
     kind, node, wanted = DescribeLogDirsResponse.Result.Topic, call.broker.node, call.message.topics
@@ -133,5 +133,5 @@ def describe_log_dirs(call: Call) -> DescribeLogDirsResponse:
 
 
 def _size(partition: Partition, node: int) -> int:
-    """The bytes of a replica."""
+    """The size of the partition's replica on `node`, in bytes."""
     return sum(len(batch.data) for batch in partition.copies[node].log.batches)

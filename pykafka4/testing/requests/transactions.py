@@ -1,4 +1,4 @@
-"""InitProducerId and the requests of transactions. Rule: only the coordinator of a transactional id decides."""
+"""Serves InitProducerId and the requests of transactions. Invariant: only the coordinator of a transactional id decides."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from pykafka4.wire.protocol.messages_txn import (
 
 __all__ = ["add_offsets", "add_partitions", "commit_offsets", "end", "init_producer_id", "verified"]
 
-# API: the first version that is told PRODUCER_FENCED; before, INVALID_PRODUCER_EPOCH
+# By API: the first version whose responses have PRODUCER_FENCED; earlier versions get INVALID_PRODUCER_EPOCH.
 FENCED_SINCE: Final[Mapping[str, int]] = {"InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2}
-BATCHED_SINCE: Final = 4  # AddPartitionsToTxn, for brokers
-RAISES_SINCE: Final = 5  # EndTxn, which begins the next epoch
+BATCHED_SINCE: Final = 4  # the first version of AddPartitionsToTxn for several transactions, which brokers send
+RAISES_SINCE: Final = 5  # the first version of EndTxn that begins the next epoch
 
 
 def refusal(call: Call, transactional_id: str, operation: str = "WRITE") -> str | None:
-    """The error if this broker does not serve the transactional id, or denies the operation, or None."""
+    """The error if this broker does not serve the transactional id, or denies the operation; otherwise None."""
     refused = call.ordered_error() or call.denied("transactional_id", transactional_id, operation)
     return refused or _elsewhere(call, transactional_id)
 
@@ -56,7 +56,7 @@ def told(call: Call, error: str | None) -> int:
 
 
 def init_producer_id(call: Call) -> InitProducerIdResponse:
-    """A producer id and epoch; without a transactional id always a new one, whatever the request contains."""
+    """Give out a producer id and epoch; without a transactional id always a new producer id, whatever the request contains."""
     message: InitProducerIdRequest = call.message
     transactional_id = message.transactional_id
     if transactional_id is None:
@@ -79,16 +79,16 @@ def init_producer_id(call: Call) -> InitProducerIdResponse:
 
 
 def _after(call: Call) -> str | None:
-    """The error that a test ordered to be returned after execution."""
+    """The error that a test has ordered for after the execution, or None."""
     error = error_after(call, "NONE")
     return None if error == "NONE" else error
 
 
-# ---- what a transaction includes
+# ---- partitions and groups of a transaction
 
 
 def add_partitions(call: Call) -> AddPartitionsToTxnResponse:
-    """Add partitions to one transaction; from version 4 on, brokers add them to several, or only ask whether they were added."""
+    """Add partitions to one transaction; from version 4 on to several, or only check that they were added, for brokers."""
     message: AddPartitionsToTxnRequest = call.message
     if call.version < BATCHED_SINCE:
         name, topics = message.v3_and_below_transactional_id, message.v3_and_below_topics
@@ -146,7 +146,7 @@ def add_offsets(call: Call) -> AddOffsetsToTxnResponse:
 
 
 def end(call: Call) -> EndTxnResponse:
-    """Commit or abort; from version 5 on, the response has the epoch of the next transaction."""
+    """Commit or abort; from version 5 on the response has the epoch of the next transaction."""
     message: EndTxnRequest = call.message
     name, transactions = message.transactional_id, call.cluster.transactions
     refused = refusal(call, name)
@@ -158,14 +158,14 @@ def end(call: Call) -> EndTxnResponse:
     return EndTxnResponse(error_code=0, producer_id=known.producer_id, producer_epoch=known.epoch)
 
 
-# ---- verification by those who write
+# ---- verification of writes
 
 
 def verified(call: Call, name: str, producer: tuple[int, int], what: TopicPartition | str, *, adds: bool, abortable: bool) -> str | None:
-    """The error if a transactional write is refused, as its coordinator says (KIP-890).
+    """The error if the coordinator does not allow a transactional write (KIP-890); otherwise None.
 
     `what`: the partition, or the group whose offsets are written. `adds`: the request's version adds it to the transaction.
-    `abortable`: its version has TRANSACTION_ABORTABLE.
+    `abortable`: the request's version has TRANSACTION_ABORTABLE.
     """
     transactions, topics = call.cluster.transactions, isinstance(what, TopicPartition)
     if not transactions.serves(name):

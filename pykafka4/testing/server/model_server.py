@@ -1,4 +1,4 @@
-"""The model cluster over TCP, for tests of applications. Rule: one thread owns the cluster; all others reach it through `do`.
+"""Runs the model cluster on TCP sockets, for tests of applications. Invariant: one thread owns the cluster; all others reach it by `do`.
 
     with ModelServer(brokers=3, release="3.9") as server:
         server.create_topic("orders", partitions=6)
@@ -8,7 +8,7 @@
         assert [record.value for record in server.records("orders")] == [b"x"]
         server.assert_all_met()
 
-Any Kafka client may connect. Nothing is written to disk; it listens on 127.0.0.1 only. All methods may be called from any thread.
+Any Kafka client may connect. The server writes nothing to disk, and listens on 127.0.0.1 only. Any thread may call its methods.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["ModelServer"]
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 OPTIONS: Final = ("brokers", "release", "auto_create_topics", "default_partitions", "random")
-TOO_LONG: Final = 1.0  # longest sleep of the thread, so that a missed wake-up is a delay and not a hang
+TOO_LONG: Final = 1.0  # seconds of the thread's longest sleep: with it a missed wake-up is a delay, not a hang
 
 
 def as_bytes(name: str, value: object) -> bytes | None:
@@ -58,9 +58,9 @@ def check_partition(topic: Topic, partition: int) -> None:
 
 
 class ModelServer:
-    """A model cluster that real clients can connect to.
+    """A model cluster to which real clients can connect.
 
-    `release`: the release of Kafka whose API versions and behaviour the brokers have, from "0.11" to "4.4". Other `options` are those of
+    `release`: the release of Kafka whose API versions and behaviour the brokers have, from "0.11" to "4.4". Other `options` go to
     `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. TypeError or ValueError for invalid options.
     """
 
@@ -84,7 +84,7 @@ class ModelServer:
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker, for the option of that name."""
+        """host:port of every broker, for a client's option `bootstrap_servers`."""
         return ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
 
     def do(self, act: Callable[[ModelCluster], T]) -> T:
@@ -92,14 +92,14 @@ class ModelServer:
         self._check_process()
         with self._lock:
             self._check_running()
-            self._timeline.now = max(self._timeline.now, system.monotonic())
+            self._timeline.now = max(self._timeline.now, system.monotonic())  # the thread may sleep: events that `act` plans count from now
             result = act(self.cluster)
             self._sockets.follow_brokers()
         self._sockets.wake()
         return result
 
     def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float | None = 10.0) -> None:
-        """Return once `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds (None: never)."""
+        """Wait until `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds (None: never)."""
         limit = check_timeout(timeout)
         self._check_process()
 
@@ -123,7 +123,8 @@ class ModelServer:
     ) -> int:
         """Append a record for each value, as another producer would, and return the first offset. str is encoded as UTF-8.
 
-        The topic is created if it does not exist. `timestamp_ms` applies to all, default now. IndexError if there is no such partition.
+        The topic is created if it does not exist. `timestamp_ms` is the time of all records, by default now. IndexError if there is no such
+        partition.
         """
         if not values:
             raise ValueError("produce() needs at least one value")
@@ -163,7 +164,7 @@ class ModelServer:
         return self.do(lambda cluster: {tp: p.offset for tp, p in cluster.groups[group].offsets.items()} if group in cluster.groups else {})
 
     def close(self) -> None:
-        """Stop; may be called twice. RuntimeError with the cause if the server crashed. Does nothing in a forked child."""
+        """Stop the server; a second call does nothing. RuntimeError with the cause if the server crashed. No effect in a forked child."""
         if os.getpid() != self._process:
             return
         with self._lock:
@@ -181,31 +182,31 @@ class ModelServer:
     ) -> None:
         """Return an error for the next `times` requests of an API: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
 
-        `api` and `error` are Kafka's names. Requests about partitions (Produce, Fetch, ListOffsets, OffsetForLeaderEpoch) fail for each
-        partition that matches `topic` and `partition`, and each counts once. The request is not executed; with `after` (Produce,
-        OffsetCommit, JoinGroup, SyncGroup, Heartbeat, LeaveGroup) it is executed, and then its response is the error. ValueError, at once,
-        for a fault that could never happen: an unknown name, an API that this release does not have, a topic or partition for a response
-        that has none.
+        `api` and `error` are Kafka's names. Requests about partitions (such as Produce, Fetch, ListOffsets and OffsetCommit) fail for each
+        partition that matches `topic` and `partition`, and each partition counts once. The request is not executed; with `after` (Produce,
+        OffsetCommit, and requests of members and transactions) it is executed, and then its response is the error. ValueError, at once, for
+        a fault that could never happen: an unknown name, an API that this release does not have, a topic or partition if the response has
+        none.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 
     def delay(self, api: Api, seconds: float, *, broker: int | None = None, times: int = 1) -> None:
-        """Execute the next `times` requests of an API (at `broker`, by default at any) `seconds` late. ValueError as for `fail`."""
+        """Execute the next `times` requests of an API (at `broker`, by default at any broker) `seconds` late. ValueError as for `fail`."""
         self._order(lambda cluster: orders.delay(cluster, api, seconds, broker, times))
 
     def disconnect(self, api: Api, *, broker: int | None = None, times: int = 1, after: bool = False) -> None:
-        """Close the connection instead of responding to the next `times` requests of an API (at `broker`, by default at any).
+        """Close the connection instead of a response to the next `times` requests of an API (at `broker`, by default at any broker).
 
         The request is not executed; with `after` it is executed, and only its response is lost. ValueError as for `fail`.
         """
         self._order(lambda cluster: orders.disconnect(cluster, api, broker, times, after))
 
     def unmet(self) -> list[str]:
-        """What was ordered by `fail`, `delay` and `disconnect` and did not happen as often as ordered, one line each."""
+        """The faults of `fail`, `delay` and `disconnect` that did not happen as often as ordered, one line each."""
         return self.do(lambda cluster: [str(order) for order in self._orders if order.entry.times])
 
     def assert_all_met(self) -> None:
-        """AssertionError naming the faults that did not happen as often as ordered: then the test did not test what it claims to."""
+        """AssertionError naming the faults that did not happen as often as ordered: then the test has not tested its case."""
         left = self.unmet()
         if left:
             raise AssertionError("ordered faults that did not happen, or not as often as ordered: " + "; ".join(left))
@@ -247,6 +248,7 @@ class ModelServer:
     def _turn(self) -> bool:
         with self._lock:
             pause = min(self._timeline.next_at - system.monotonic(), TOO_LONG)
+        # Without the lock: `do` may change the cluster meanwhile, perhaps with an earlier event, and its wake-up ends this sleep.
         ready = self._sockets.select(max(0.0, pause))
         with self._lock:
             if self._stopping:

@@ -1,4 +1,4 @@
-"""Faults that a test orders from a `ModelServer`, by name. Rule: a fault that could never happen is rejected when it is ordered."""
+"""Orders faults by name, for `ModelServer`. Invariant: a fault that could never happen is rejected when it is ordered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACES: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit", "TxnOffsetCommit", "AddPartitionsToTxn"), "partition"
     ),
-    **dict.fromkeys(("ShareFetch", "ShareAcknowledge"), "partition"),  # without a topic: of the whole request
+    **dict.fromkeys(("ShareFetch", "ShareAcknowledge"), "partition"),  # without a topic: the error of the whole request
     **dict.fromkeys(("Metadata", "CreateTopics", "DeleteTopics"), "topic"),
     **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
     **dict.fromkeys(("ConsumerGroupHeartbeat", "OffsetFetch", "DescribeGroups", "DeleteGroups", "AddOffsetsToTxn", "EndTxn"), "request"),
@@ -36,7 +36,7 @@ AFTER: Final = (
 
 @attrs.frozen(eq=False)
 class Order:
-    """One ordered fault: its text, and the entry in the cluster's list that counts how often it has yet to happen."""
+    """One ordered fault: its text, and its entry in the cluster's list, which counts the times that are left."""
 
     text: str
     times: int
@@ -86,7 +86,7 @@ def inject(cluster: ModelCluster, word: str, detail: str, api: Api, fault: Fault
 
 
 def known(cluster: ModelCluster, api: Api) -> str:
-    """The name of an API that this release has."""
+    """The name of `api`; ValueError if this release does not have it."""
     name = api_name(api)
     if api_key(api) not in cluster.versions:
         raise ValueError(f"the model of Kafka {cluster.release} has no {name}")
@@ -94,7 +94,7 @@ def known(cluster: ModelCluster, api: Api) -> str:
 
 
 def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: int | None) -> int | None:
-    """`partition`, if responses of that API have such a part. The topic may be created later."""
+    """Check that responses of the API have an error for such a topic or partition; return `partition`. The topic may be created later."""
     if topic is not None and PLACES[name] == "request":
         raise ValueError(f"topic={topic!r}: a response to {name} has one error for the whole request")
     if topic is not None:

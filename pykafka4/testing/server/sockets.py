@@ -1,4 +1,4 @@
-"""The sockets of a model server: a listener for each broker, a connection for each session. Rule: they listen on 127.0.0.1 only."""
+"""Reads and writes the sockets of a model server: a listener for each broker, on 127.0.0.1 only, and a connection for each session."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CHUNK: Final = 256 * 1024
 
 
 def end(sock: socket.socket) -> None:
-    """Close `sock` also if a forked child has a copy: then only the shutdown reaches the peer."""
+    """Close `sock`. If a forked child has a copy, the close does not reach the peer, but the shutdown does."""
     try:
         sock.shutdown(socket.SHUT_RDWR)
     except OSError:
-        pass  # the peer was first, or this system has no shutdown of listeners
+        pass  # the peer has closed it already, or this system has no shutdown of listeners
     sock.close()
 
 
@@ -44,7 +44,7 @@ class SocketFront:
         self.flush()
 
     def flush(self) -> None:
-        """Write what the socket takes; close a closing connection when everything is written."""
+        """Write the bytes that the socket takes now; close a closing connection once all are written."""
         events = selectors.EVENT_READ
         try:
             while self._out:
@@ -60,7 +60,7 @@ class SocketFront:
             self._sockets.watch(self, events)
 
     def ready(self, events: int) -> None:
-        """The socket is ready for these events."""
+        """Read or write, as the socket is ready for these events."""
         if events & selectors.EVENT_READ:
             self._read()
         if events & selectors.EVENT_WRITE and self.sock.fileno() >= 0:
@@ -81,7 +81,7 @@ class SocketFront:
 
 
 def bound(port: int) -> socket.socket:
-    """A socket with this port, or with any if it is 0."""
+    """A socket that is bound to `port`, or with 0 to any free port."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((HOST, port))
@@ -89,7 +89,7 @@ def bound(port: int) -> socket.socket:
 
 
 class Sockets:
-    """All sockets of a cluster. All methods but `wake` and `select` are called while no other code uses the cluster."""
+    """All sockets of a cluster. Its methods, except `wake` and `select`, run while no other code uses the cluster."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
@@ -99,7 +99,7 @@ class Sockets:
         self._wake_in.setblocking(False)
         self._selector.register(self._wake_out, selectors.EVENT_READ, self._drain)
         self._listeners: dict[int, socket.socket] = {}
-        self._ports: dict[int, socket.socket] = {}  # bound, and not listening: nobody else gets the port of a broker that is down
+        self._ports: dict[int, socket.socket] = {}  # bound, not listening: no other process gets the port of a broker that is down
         self._fronts: set[SocketFront] = set()
         self.follow_brokers()
 
@@ -108,7 +108,7 @@ class Sockets:
         try:
             self._wake_in.send(b"\0")
         except (BlockingIOError, OSError):
-            pass  # it is awake already, or gone
+            pass  # a wake-up waits in the socket already, or the sockets are closed
 
     def _drain(self, events: int) -> None:
         self._wake_out.recv(4096)
@@ -119,13 +119,13 @@ class Sockets:
         return ready
 
     def serve(self, ready: list[tuple[Any, int]]) -> None:
-        """Act on the events that `select` found."""
+        """Read and write for the events that `select` has returned."""
         for key, events in ready:
-            if self._selector.get_map().get(key.fd) is key:  # an event before it in this list may have closed that socket
+            if self._selector.get_map().get(key.fd) is key:  # an earlier event of this list may have closed the socket
                 key.data(events)
 
     def _listen(self, node: int) -> None:
-        """Listen for `node`, on the port it had before if it had one."""
+        """Listen for `node`, on the port that it had before, if any."""
         broker = self._cluster.brokers[node]
         if node not in self._ports:
             self._ports[node] = bound(broker.port if broker.host == HOST else 0)
@@ -168,14 +168,14 @@ class Sockets:
             self._selector.modify(front.sock, events, front.ready)
 
     def forget(self, front: SocketFront) -> None:
-        """Its connection has ended."""
+        """Close the socket of `front`, whose connection has ended."""
         if front in self._fronts:
             self._fronts.discard(front)
             self._selector.unregister(front.sock)
             end(front.sock)
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all sockets."""
         for front in list(self._fronts):
             self.forget(front)
         for listener in [*self._listeners.values(), *self._ports.values()]:

@@ -1,6 +1,6 @@
-"""Share groups (KIP-932): members, the state of each record, share sessions. Rule: a record is locked for one member at a time.
+"""Keeps share groups (KIP-932): members, the state of each record, share sessions. Invariant: a record is locked for one member at a time.
 
-Written from the KIP, independent of the client.
+The code follows the KIP, independently of the client.
 
 Modules; each line imports only from lines below it:
     shares   all share groups and share sessions of a cluster

@@ -1,4 +1,4 @@
-"""A share group, as its coordinator sees it. Rule: every member is assigned all partitions of its topics, so all of them are shared."""
+"""Assigns partitions to one share group. Invariant: every member is assigned all partitions of its topics, so members share partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JOIN, LEAVE = 0, -1  # epochs
 
 @attrs.frozen
 class ShareBeat:
-    """The response to a heartbeat. `assignment` is None if it is the one of the last response."""
+    """The response to a heartbeat. `assignment` is None if it has not changed since the last response."""
 
     error: str = "NONE"
     epoch: int = 0
@@ -26,28 +26,28 @@ class ShareBeat:
 
 @attrs.define(eq=False)
 class ShareMember:
-    """One member."""
+    """One member of a share group."""
 
     epoch: int = 0
     previous: int = 0
     topics: tuple[str, ...] = ()
-    told: frozenset[tuple[UUID, int]] | None = None
+    told: frozenset[tuple[UUID, int]] | None = None  # the assignment that the member knows
     session: Moment = NEVER
 
 
 @attrs.define(eq=False)
 class ShareGroup:
-    """The members."""
+    """The members of a share group."""
 
     timeline: Timeline
     topics: Topics
     session_timeout: float
     epoch: int = 0
     members: dict[str, ShareMember] = attrs.Factory(dict)
-    _basis: object = None  # what the epoch stands for
+    _basis: object = None  # the assignments of the current epoch
 
     def heartbeat(self, member_id: str, epoch: int, topics: tuple[str, ...] | None) -> ShareBeat:
-        """Join, stay or leave."""
+        """Let a member join, stay or leave."""
         if epoch == LEAVE:
             return self._leave(member_id)
         member = self.members.get(member_id)

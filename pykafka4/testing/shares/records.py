@@ -1,6 +1,6 @@
-"""The state of each record of a partition in a share group. Rule: an accepted or archived record is never acquired again.
+"""Keeps the state of each record of a partition in a share group. Invariant: an accepted or archived record is never acquired again.
 
-In memory only, as the model's state survives brokers anyway. A new leader finds no locks: what was acquired is available again.
+States are in memory only, as the model's state survives brokers anyway. A new leader finds no locks: acquired records are available again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)  # types of acknowledgement
 
 
 class RecordState(enum.Enum):
-    """What a broker knows of a record."""
+    """The state of a record in a share group."""
 
     AVAILABLE = "available"
     ACQUIRED = "acquired"
@@ -40,7 +40,7 @@ class Holder(Protocol):
     member: str
 
     def releases(self, partition: tuple[UUID, int]) -> bool:
-        """Whether the session is over, and with it the locks of this partition (topic id, number)."""
+        """Whether the session has ended, and with it its locks of this partition (topic id, number)."""
 
 
 @attrs.frozen
@@ -52,12 +52,12 @@ class ShareEvent:
     tp: TopicPartition
     offset: int
     member: str
-    count: int  # deliveries so far
+    count: int  # number of deliveries so far
 
 
 @attrs.define(eq=False)
 class Slot:
-    """One record."""
+    """The state of one record: its deliveries, and the session that holds its lock."""
 
     state: RecordState = RecordState.AVAILABLE
     count: int = 0
@@ -67,7 +67,7 @@ class Slot:
 
 @attrs.define(eq=False)
 class SharePartition:
-    """The records of a partition from `start` on; those below are final."""
+    """The records of a partition from `start` on; records below it are final."""
 
     group: str
     key: tuple[UUID, int]
@@ -81,18 +81,18 @@ class SharePartition:
     slots: dict[int, Slot] = attrs.Factory(dict)
 
     def under(self, leader: int, epoch: int) -> None:
-        """If another broker leads now, or the same one again, no record is locked any more."""
+        """Release all locks if another broker leads now, or the same broker in another epoch."""
         if (leader, epoch) != self.led:
             self.led = (leader, epoch)
             self._release(slot for slot in self.slots.values() if slot.state is RecordState.ACQUIRED)
 
     def drop_ended(self) -> None:
-        """Release what ended sessions had acquired."""
+        """Release the records that ended sessions had acquired."""
         acquired = (slot for slot in self.slots.values() if slot.state is RecordState.ACQUIRED and slot.holder is not None)
         self._release(slot for slot in acquired if slot.holder is not None and slot.holder.releases(self.key))
 
     def hand_over(self, before: Holder, after: Holder) -> None:
-        """Another session of the member replaces one that has not ended: its locks go on."""
+        """Pass the locks of `before`, a session that has not ended, to `after`, which replaces it for the same member."""
         self.drop_ended()
         for slot in self.slots.values():
             if slot.holder is before:
@@ -105,7 +105,7 @@ class SharePartition:
                 self._free(offset, slot, "released")
 
     def _free(self, offset: int, slot: Slot, why: str) -> None:
-        """The lock ends without a result."""
+        """End the lock of a record without a result. After its last delivery the record is archived."""
         self._note(why, offset, slot)
         slot.lock.cancel()
         slot.state, slot.holder = RecordState.AVAILABLE, None
@@ -130,7 +130,10 @@ class SharePartition:
         return slot is None or slot.state is RecordState.AVAILABLE
 
     def acquire(self, log: PartitionLog, holder: Holder, most: int, whole_batches: bool) -> list[tuple[int, int, int]]:
-        """Lock up to `most` records for `holder`, or the rest of their batch as well: (first offset, last offset, deliveries)."""
+        """Lock up to `most` records for `holder`, with `whole_batches` also the rest of the last batch.
+
+        Returns runs of records as (first offset, last offset, deliveries).
+        """
         self.drop_ended()
         found: list[tuple[int, int]] = []
         ends = {batch.next_offset for batch in log.batches}
@@ -157,14 +160,14 @@ class SharePartition:
     # ---- acknowledging
 
     def acknowledge(self, holder: Holder, batches: Iterable[tuple[int, int, list[int]]]) -> str | None:
-        """All of them, or none and the error."""
+        """Apply all acknowledgements (first offset, last offset, types) and return None; or none of them, and return the error."""
         self.drop_ended()
         types: dict[int, int] = {}
         for first, last, kinds in batches:
             if last < first or len(kinds) not in (1, last - first + 1) or any(kind not in range(5) for kind in kinds):
                 return "INVALID_REQUEST"
             types.update((offset, kinds[0] if len(kinds) == 1 else kinds[offset - first]) for offset in range(first, last + 1))
-        types = {offset: kind for offset, kind in types.items() if offset >= self.start}  # others are final: as brokers do, no error
+        types = {offset: kind for offset, kind in types.items() if offset >= self.start}  # records below are final: no error, as in Kafka
         for offset in types:
             slot = self.slots.get(offset)
             if slot is None or slot.state is not RecordState.ACQUIRED or slot.holder is None or slot.holder.member != holder.member:

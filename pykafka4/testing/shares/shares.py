@@ -1,4 +1,4 @@
-"""All share groups of a cluster, and the share sessions of its brokers. Rule: a session ends with its connection."""
+"""Keeps all share groups of a cluster, and the share sessions of its brokers. Invariant: a session ends with its connection."""
 
 from __future__ import annotations
 
@@ -24,27 +24,30 @@ class Way(Protocol):
 
 @attrs.define(eq=False)
 class ShareSession:
-    """What a member fetches from a broker, over one connection."""
+    """The partitions that a member fetches from a broker, over one connection."""
 
     group: str
     member: str
     way: Way
-    epoch: int = 1  # of the next request
+    epoch: int = 1  # the epoch that the next request must have
     partitions: dict[tuple[UUID, int], None] = attrs.Factory(dict)
     closed: bool = False
 
     @property
     def ended(self) -> bool:
-        """Whether it was closed, replaced, or its connection was lost."""
+        """Whether the session was closed or replaced, or has lost its connection."""
         return self.closed or not self.way.open
 
     def releases(self, partition: tuple[UUID, int]) -> bool:
-        """Whether its end has released what was acquired from a partition. As in Kafka, not that of partitions which it had forgotten."""
+        """Whether its end has released the records of a partition. As in Kafka, it does not release partitions that it had forgotten."""
         return self.ended and partition in self.partitions
 
 
 class Shares:
-    """Tests set `auto_offset_reset`, `lock_seconds` and `most_deliveries`, which a cluster has per group, before a group begins."""
+    """The share groups, share sessions and shared partitions of a cluster.
+
+    Tests set `auto_offset_reset`, `lock_seconds` and `most_deliveries` before a group begins; Kafka has these options for each group.
+    """
 
     def __init__(self, topics: Topics, timeline: Timeline) -> None:
         self._topics, self._timeline = topics, timeline
@@ -64,7 +67,7 @@ class Shares:
         return self.groups[name]
 
     def partition(self, group: str, topic_id: UUID, partition: Partition) -> SharePartition:
-        """The records of a partition in a group, under its present leader."""
+        """The records of a partition in a group, under the partition's current leader."""
         key = (group, topic_id, partition.tp.partition)
         led = (partition.leader, partition.epoch)
         if key not in self.partitions:
@@ -92,7 +95,7 @@ class Shares:
     # ---- sessions
 
     def open(self, node: int, group: str, member: str, way: Way) -> ShareSession:
-        """A new session, instead of an earlier one of this member. As in Kafka, that releases nothing by itself."""
+        """Open a session, in place of an earlier one of the member. As in Kafka, the replacement alone releases no records."""
         earlier = self.sessions.get((node, group, member))
         session = self.sessions[node, group, member] = ShareSession(group, member, way)
         if earlier is not None:
@@ -102,12 +105,12 @@ class Shares:
         return session
 
     def find(self, node: int, group: str, member: str) -> ShareSession | None:
-        """The session, if its connection is still there."""
+        """The session, None if it has ended or lost its connection."""
         session = self.sessions.get((node, group, member))
         return None if session is None or session.ended else session
 
     def close(self, node: int, group: str, member: str) -> None:
-        """End a session: what it has acquired from its partitions is released."""
+        """End a session: the records that it has acquired from its partitions are released."""
         session = self.sessions.pop((node, group, member), None)
         if session is not None:
             session.closed = True

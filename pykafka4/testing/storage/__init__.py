@@ -1,9 +1,9 @@
-"""The brokers' storage: logs, replicas and leaders.
+"""Stores the brokers' logs, copies them to replicas, and elects leaders.
 
-Rules:
-* Nothing here depends on the format of requests.
-* A log changes only through `PartitionLog`, a partition's leader and in-sync replicas only through `Replication`.
-* Every running in-sync replica has everything below the high watermark, except after an unclean election.
+Invariants:
+* This package does not depend on the format of requests.
+* Only `PartitionLog` changes a log; only `Replication` changes a partition's leader and in-sync replicas.
+* Every running in-sync replica has all records below the high watermark, except after an unclean election.
 
 Modules; each line imports only from lines below it:
     replication     copies to followers, elections of leaders, in-sync replicas, high watermarks

@@ -1,4 +1,4 @@
-"""Record batches as brokers check them. Rule: independent of the client's batch reader, as clients are tested against this module."""
+"""Checks record batches as brokers do. Headers are read by its own code, not by the client's, as clients are tested against this module."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Appended", "Header", "RecordError", "StoredBatch", "batch_refusal", 
 
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta, both timestamps, producer id, its epoch, sequence, count
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-CRC_AT: Final = 17  # the checksum covers everything after itself
+CRC_AT: Final = 17  # position of the checksum, which covers all bytes behind it
 BODY_AT: Final = 21
 SIZE_AT_LEAST: Final = 17  # bytes up to the magic, which every batch has
-LENGTH_AT_LEAST: Final = 14  # of the smallest message of magic 0
+LENGTH_AT_LEAST: Final = 14  # the length field of the smallest message of magic 0
 CODEC: Final = 0x07
-LZ4, LZ4_FLAGS_AT, LZ4_INDEPENDENT = 3, HEADER.size + 4, 0x20  # codec; Java reads no frames with dependent blocks
-ZSTD, ZSTD_SINCE = 4, 7  # codec, version of Produce
+LZ4, LZ4_FLAGS_AT, LZ4_INDEPENDENT = 3, HEADER.size + 4, 0x20  # codec, position and bit of a flag: Java reads no dependent blocks
+ZSTD, ZSTD_SINCE = 4, 7  # codec, and the first version of Produce that may carry it
 TIMESTAMP_TYPE: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
@@ -53,28 +53,28 @@ class Header(NamedTuple):
 
     @property
     def control(self) -> bool:
-        """Whether it is a control batch, of a transaction."""
+        """Whether the batch is a control batch, which ends a transaction."""
         return bool(self.attributes & CONTROL)
 
     @property
     def transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
+        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def sequences(self) -> tuple[int, int, int]:
-        """What identifies a duplicate of a producer's batch: (producer epoch, first sequence, last sequence)."""
+        """(producer epoch, first sequence, last sequence), by which a broker finds a duplicate among a producer's batches."""
         return self.producer_epoch, self.base_sequence, self.last_sequence
 
 
 def parse_header(data: bytes) -> Header | None:
-    """The header at the start of `data`, None if that is too short."""
+    """The header at the start of `data`; None if `data` is too short."""
     return Header._make(HEADER.unpack_from(data)) if len(data) >= HEADER.size else None
 
 
 @attrs.frozen
 class RecordError:
-    """Why one record of a batch is rejected (KIP-467); `index` counts from 0 within the batch."""
+    """The reason why one record of a batch is rejected (KIP-467); `index` counts from 0 within the batch."""
 
     index: int
     message: str | None
@@ -88,21 +88,21 @@ class Appended:
     base_offset: int = -1
     append_time_ms: int = -1
     duplicate: bool = False
-    next_offset: int = -1  # the offset after the batch, of its first copy for a duplicate
+    next_offset: int = -1  # the offset after the batch; for a duplicate, after its first copy
     record_errors: tuple[RecordError, ...] = ()
     message: str | None = None
     unchecked: bool = False  # the log had no state of the producer, and accepted a first sequence other than 0
 
 
 def request_refusal(data: bytes, version: int, transactional_id: str | None) -> Appended | None:
-    """The error for the records of a Produce request of this version that brokers return before any log checks them."""
+    """The error for the records of a Produce request of this version, if brokers reject them before a log checks them."""
     if len(data) < SIZE_AT_LEAST:
         return Appended("INVALID_RECORD")
     length, magic = struct.unpack_from(">i", data, 8)[0], data[16]
     if length < LENGTH_AT_LEAST or magic > 2:
         return Appended("CORRUPT_MESSAGE", message="the batch has an invalid length or format")
     header = parse_header(data)
-    if header is None or magic < 2 or length != len(data) - 12:  # incomplete, of an old format, or followed by another one
+    if header is None or magic < 2 or length != len(data) - 12:  # incomplete, of an old format, or followed by another batch
         return Appended("INVALID_RECORD")
     if header.attributes & CODEC == ZSTD and version < ZSTD_SINCE:
         return Appended("UNSUPPORTED_COMPRESSION_TYPE")
@@ -110,7 +110,7 @@ def request_refusal(data: bytes, version: int, transactional_id: str | None) -> 
 
 
 def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | None:
-    """The error for a batch that a log rejects whatever it contains already."""
+    """The error for a batch that every log rejects, whatever the log contains; None if there is none."""
     if header is None or header.magic != 2 or header.length != len(data) - 12 or header.base_offset != 0:
         return "INVALID_RECORD"
     if len(data) > max_bytes:
@@ -129,7 +129,7 @@ def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | N
 
 
 def stamped(header: Header, data: bytes, base_offset: int, leader_epoch: int, append_time_ms: int) -> bytes:
-    """The batch as it is stored: with its offset, the leader epoch and, unless it is NO_TIMESTAMP, the append time."""
+    """The batch as a broker stores it: with its offset, the leader epoch and, unless it is NO_TIMESTAMP, the append time."""
     body = bytearray(data)
     struct.pack_into(">q", body, 0, base_offset)
     struct.pack_into(">i", body, 12, leader_epoch)
@@ -163,7 +163,7 @@ class StoredBatch:
         return self.base_offset + self.header.last_offset_delta + 1
 
     def records(self) -> tuple[WireRecord, ...]:
-        """Its records; a control batch has none for clients. DecodeError if it is corrupt."""
+        """The records; a control batch has none for clients. DecodeError for a corrupt batch."""
         if self._records is None:
             self._records = () if self.header.control else tuple(records_of(read_header(self.data)))
         return self._records

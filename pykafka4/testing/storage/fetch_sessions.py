@@ -1,8 +1,8 @@
-"""Fetch sessions (KIP-227) of one broker. Rule: a response leaves out a partition only if nothing changed since the last one.
+"""Keeps the fetch sessions (KIP-227) of one broker. Invariant: a response leaves out a partition only if it has not changed since the last.
 
 A session keeps the partitions that its client requests, in the order in which a response is filled. A partition that had records moves
-to the end. One that is requested again after it was forgotten comes last. Nothing else changes the order. The broker keeps a limited
-number of sessions; they are in memory only.
+to the end. A partition that is requested again after it was forgotten comes last. The order has no other changes. The broker keeps a
+limited number of sessions, in memory only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 __all__ = ["Asked", "FetchSession", "FetchSessions"]
 
 SLOTS: Final = 1000  # max.incremental.fetch.session.cache.slots
-EVICTED_AFTER: Final = 120.0  # seconds for which a session is kept even if another one needs its place
+EVICTED_AFTER: Final = 120.0  # seconds for which a session is kept even if another session needs its place
 Answer: TypeAlias = FetchResponse.Topic.Partition
 Key: TypeAlias = tuple[str | UUID, int]
 
@@ -32,19 +32,20 @@ class Asked:
     topic: str  # empty if the request names topics by id
     topic_id: UUID
     wish: FetchRequest.Topic.Partition
-    name: str | None = None  # of the topic, since it was first found
+    name: str | None = None  # the topic's name, since the topic was first found
     high_watermark: int = -1
     log_start_offset: int = -1
 
     @property
     def key(self) -> Key:
-        """What identifies the partition in its session."""
+        """The key of the partition in its session."""
         return self.topic if self.topic_id == NO_UUID else self.topic_id, self.wish.partition
 
     def note(self, answer: Answer) -> bool:
         """Note the offsets in `answer`. True if they changed, or if the response must contain the partition in any case."""
         changed = (self.high_watermark, self.log_start_offset) != (answer.high_watermark, answer.log_start_offset)
-        self.high_watermark = -1 if answer.error_code else answer.high_watermark  # -1: the response after an error has the partition
+        # After an error -1: the high watermark differs next time, so that the next response contains the partition.
+        self.high_watermark = -1 if answer.error_code else answer.high_watermark
         self.log_start_offset = answer.log_start_offset
         told = answer.diverging_epoch.epoch >= 0 or answer.preferred_read_replica >= 0
         return changed or told or bool(answer.records) or bool(answer.error_code)
@@ -59,10 +60,10 @@ class FetchSession:
     created_at: float
     used_at: float
     partitions: dict[Key, Asked]
-    epoch: int = 1  # of the next request
+    epoch: int = 1  # the epoch that the next request must have
 
     def update(self, asked: Iterable[Asked], forgotten: Iterable[Key]) -> None:
-        """Apply a request: add or replace `asked`, then remove `forgotten`, also if a partition is in both."""
+        """Apply a request: add or replace `asked`, then remove `forgotten`. A partition that is in both is removed."""
         for new in asked:
             known = self.partitions.setdefault(new.key, new)
             known.wish = new.wish
@@ -89,14 +90,14 @@ class FetchSessions:
         self.slots = SLOTS
 
     def find(self, number: int) -> FetchSession | None:
-        """The session, marked as used now; None if it is unknown."""
+        """The session `number`, which counts as used now; None if it is unknown."""
         session = self._sessions.get(number)
         if session is not None:
             session.used_at = self._timeline.now
         return session
 
     def open(self, partitions: Iterable[tuple[Asked, Answer]], *, by_id: bool) -> int:
-        """Begin a session whose first response has these partitions. Returns its id; 0 if there is no room."""
+        """Begin a session whose first response has these partitions; return its id, 0 if there is no room."""
         known = {}
         for asked, answer in partitions:
             asked.high_watermark, asked.log_start_offset = answer.high_watermark, answer.log_start_offset
@@ -117,7 +118,7 @@ class FetchSessions:
         self._sessions.clear()
 
     def _evict(self, size: int) -> bool:
-        """Make room for a session with `size` partitions: evict one that is unused, or an old one that is no larger."""
+        """Make room for a session with `size` partitions: evict an unused session, or an old one that is no larger."""
         latest = self._timeline.now - EVICTED_AFTER
         unused = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if unused is not None and unused.used_at >= latest:

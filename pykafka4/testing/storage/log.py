@@ -1,7 +1,7 @@
-"""One replica's log of a partition: validates batches, assigns offsets, stores them, and keeps producer state, as a broker does.
+"""Validates the batches of one replica's log, gives them offsets, stores them, and keeps producer state, as a broker does.
 
-Rule: written from the protocol's description (KIP-98, KIP-360, KIP-101, KIP-467), independent of the client's batch writer, as clients
-are tested against it.
+The code follows the protocol's description (KIP-98, KIP-360, KIP-101, KIP-467), independently of the client's batch writer, as clients are
+tested against it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pykafka4.wire.records.batch import WireRecord
 
 __all__ = ["MOST_BYTES", "REMEMBERED", "DuplicateAnswer", "PartitionLog", "UnknownProducer"]
 
-MOST_BYTES: Final = 1024 * 1024 + 12  # of a batch: the default of max.message.bytes
-REMEMBERED: Final = 5  # batches per producer and partition
+MOST_BYTES: Final = 1024 * 1024 + 12  # maximum bytes of a batch: the default of max.message.bytes
+REMEMBERED: Final = 5  # batches of each producer and partition that a broker knows, to find duplicates
 TIMESTAMP_ERROR: Final = "One or more records have been rejected due to invalid timestamp"
 
 
 class UnknownProducer(Enum):
-    """How a broker responds to a producer that the partition does not know and whose first sequence is not 0.
+    """A broker's response to a producer that the partition does not know, and whose first sequence is not 0.
 
     The value is the error; None: the batch is accepted.
     """
@@ -58,8 +58,8 @@ class PartitionLog:
     after_max_ms: int | None = None  # message.timestamp.after.max.ms; None: no limit
     unknown_producer: UnknownProducer = UnknownProducer.ACCEPT
     duplicate_answer: DuplicateAnswer = DuplicateAnswer.OFFSET
-    remembered: int = REMEMBERED  # batches kept for each producer
-    refuse: Callable[[WireRecord], str | None] = lambda record: None  # why a record is refused (INVALID_RECORD), None: it is not
+    remembered: int = REMEMBERED  # number of batches kept for each producer
+    refuse: Callable[[WireRecord], str | None] = lambda record: None  # the reason to refuse a record (INVALID_RECORD), or None
     batches: list[StoredBatch] = attrs.Factory(list)
     producers: dict[int, deque[StoredBatch]] = attrs.Factory(dict)  # producer id: its last batches, of one epoch
     transactions: LogTransactions = attrs.Factory(LogTransactions)
@@ -103,7 +103,7 @@ class PartitionLog:
         return Appended("NONE", base, stamp, next_offset=self.end_offset, unchecked=unchecked)
 
     def _record_errors(self, records: tuple[WireRecord, ...]) -> Appended | None:
-        """The error for a batch with invalid records, None if all are valid; an invalid timestamp determines the error code."""
+        """The error for a batch with invalid records, None if all are valid. One invalid timestamp makes the code INVALID_TIMESTAMP."""
         errors: list[RecordError] = []
         error = "INVALID_RECORD"
         for index, record in enumerate(records):
@@ -134,7 +134,7 @@ class PartitionLog:
         return Appended("NONE", first_copy.base_offset, stamp, duplicate=True, next_offset=first_copy.next_offset)
 
     def _sequence_refusal(self, last: Header | None, header: Header) -> str | None:
-        """The error if the batch cannot follow `last`, the producer's last one."""
+        """The error if the batch cannot follow `last`, the producer's last batch; None if it can."""
         ended = self.transactions.epochs.get(header.producer_id)
         if last is None and ended is None:
             return self.unknown_producer.value if header.base_sequence else None
@@ -146,13 +146,13 @@ class PartitionLog:
         return None if header.base_sequence == expected else "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
     def writes_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this producer has an open transaction here, of this epoch."""
+        """Whether the producer has an open transaction of this epoch in the log."""
         known = self.producers.get(producer_id)
         opened = producer_id in self.transactions.open
         return opened and known is not None and known[-1].header.producer_epoch == producer_epoch
 
     def mark(self, marker: Marker, leader_epoch: int) -> StoredBatch | None:
-        """End a producer's transaction here; None if the producer is in a later epoch already."""
+        """Append a marker, which ends a producer's transaction; None if the producer has written in a later epoch already."""
         known = self.producers.get(marker.producer_id)
         if known and known[-1].header.producer_epoch > marker.producer_epoch:
             return None
@@ -170,7 +170,7 @@ class PartitionLog:
     def _take(self, batch: StoredBatch) -> None:
         epoch = batch.header.leader_epoch
         if not self.epochs or (epoch >= 0 and epoch != self.epochs[-1][0]):
-            # Drop the epochs that have no records here: the history that is being copied does not contain them.
+            # Epochs without records go: the history that this log copies does not contain them.
             self.epochs = [entry for entry in self.epochs if entry[0] <= epoch and entry[1] < batch.base_offset]
             if not self.epochs or self.epochs[-1][0] != epoch:
                 self.epochs.append((epoch, batch.base_offset))
@@ -196,12 +196,12 @@ class PartitionLog:
     # ---- replication
 
     def begin_epoch(self, epoch: int) -> None:
-        """This replica leads in `epoch`, which starts at the end of its log."""
+        """Begin `epoch`, in which this replica leads, at the end of its log."""
         self.epochs = [(known, start) for known, start in self.epochs if known < epoch and start < self.end_offset]
         self.epochs.append((epoch, self.end_offset))
 
     def follow(self, leader: PartitionLog) -> None:
-        """Truncate where this log diverges from the leader's, then copy what it lacks."""
+        """Truncate this log where it diverges from the leader's, then copy the batches that it lacks."""
         self._agree(leader)
         if self.end_offset < leader.start_offset:
             self._restart(leader.start_offset)
@@ -211,12 +211,12 @@ class PartitionLog:
             self.delete_before(leader.start_offset)
 
     def holds(self, batch: StoredBatch) -> bool:
-        """Whether this very batch is in the log."""
+        """Whether `batch` itself is in the log, and not another batch with the same offset."""
         at = self._index_of(batch.base_offset)
         return at < len(self.batches) and self.batches[at] is batch
 
     def divergence_from(self, other: PartitionLog) -> int | None:
-        """The first offset here that `other` lacks, None if it lacks nothing. Records deleted there by retention do not count."""
+        """The first offset of this log that `other` lacks, None if it lacks none. Records that retention has deleted there do not count."""
         for at in range(len(self.batches) - 1, -1, -1):
             batch = self.batches[at]
             if batch.next_offset <= other.start_offset or other.holds(batch):
@@ -224,14 +224,14 @@ class PartitionLog:
         return self.batches[0].base_offset if self.batches else None
 
     def _agree(self, leader: PartitionLog) -> None:
-        """Truncate the end of this log that is not in the leader's."""
+        """Truncate the end of this log, as far as the leader's log does not have it."""
         while self.batches and self.batches[-1].next_offset > leader.start_offset and not leader.holds(self.batches[-1]):
             self.truncate(self.batches[-1].base_offset)
         if self.end_offset > leader.end_offset:
             self.truncate(leader.end_offset)
 
     def _restart(self, offset: int) -> None:
-        """Clear the log and start at `offset`: the leader has nothing older."""
+        """Clear the log and start at `offset`: the leader has no older records."""
         self.batches.clear()
         self._bases.clear()
         self.epochs.clear()
@@ -242,7 +242,7 @@ class PartitionLog:
 
     @property
     def stable_offset(self) -> int:
-        """The last stable offset: below it, it is known of every record whether its transaction was committed."""
+        """The last stable offset: of every record below it, the log knows whether its transaction was committed."""
         return self.transactions.stable_until(self.high_watermark, self.start_offset)
 
     def end_for(self, isolation: Isolation) -> int:
@@ -250,16 +250,16 @@ class PartitionLog:
         return self.stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
 
     def aborted(self, offset: int, size: int) -> list[Ended]:
-        """The aborted transactions to name beside `size` bytes of records from `offset` on, in the order of their markers."""
+        """The aborted transactions that a response names beside `size` bytes of records from `offset` on, in the order of their markers."""
         if not any(entry.aborted for entry in self.transactions.ended):
             return []
         upper = index_bound(self.batches, offset, size)
         return list(self.transactions.aborted(offset, self.end_offset if upper is None else upper))
 
     def read(self, offset: int, max_bytes: int, limit: int | None = None) -> bytes:
-        """Batches, starting with the one that contains `offset`. The first is complete; the last is cut off at `max_bytes`.
+        """The batches from the one that contains `offset` up to the offset `limit`, by default the high watermark.
 
-        Up to the offset `limit`, by default the high watermark.
+        The first batch is complete; the last is cut off at `max_bytes`.
         """
         limit = self.high_watermark if limit is None else limit
         parts: list[bytes] = []
@@ -299,7 +299,7 @@ class PartitionLog:
         return max((entry for entry in self._stamps() if entry[0] < limit), key=lambda entry: entry[1], default=(-1, -1))
 
     def _stamps(self) -> Iterator[tuple[int, int]]:
-        """(offset, timestamp) of every record, markers included: brokers look at these, too."""
+        """(offset, timestamp) of every record, markers included: brokers find markers by time, too."""
         for batch in self.batches:
             if batch.header.control:
                 yield batch.base_offset, batch.header.base_timestamp
@@ -309,9 +309,9 @@ class PartitionLog:
     # ---- epochs
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch up to `epoch`; (-1, -1) if `epoch` is newer than all.
+        """(epoch, end offset) of the highest epoch up to `epoch`; (-1, -1) if `epoch` is newer than all known epochs.
 
-        An epoch older than all ends where the oldest one starts.
+        An epoch older than all of them ends where the oldest one starts.
         """
         at = bisect.bisect_right([e for e, _ in self.epochs], epoch)
         if at == len(self.epochs):
@@ -326,7 +326,7 @@ class PartitionLog:
     # ---- deleting
 
     def delete_before(self, offset: int) -> None:
-        """Raise the start offset to `offset`, as DeleteRecords and retention do."""
+        """Raise the start offset to `offset`, as DeleteRecords and retention do; the last epoch that began below it begins there."""
         self.start_offset = min(max(self.start_offset, offset), self.end_offset)
         self.high_watermark = max(self.high_watermark, self.start_offset)
         keep = next((i for i, b in enumerate(self.batches) if b.next_offset > self.start_offset), len(self.batches))
@@ -350,7 +350,7 @@ class PartitionLog:
             self._remember(batch)
 
     def reload_producers(self) -> None:
-        """Reload producer state as after a restart: the broker's snapshot has only the last batch of each producer."""
+        """Forget all but the last batch of each producer, as after a restart: a broker's snapshot has only that batch."""
         for known in self.producers.values():
             while len(known) > 1:
                 known.popleft()

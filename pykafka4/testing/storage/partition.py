@@ -1,4 +1,4 @@
-"""Topics, their partitions, and the replicas of each partition. Rule: only data, changed by `replication`."""
+"""Describes topics, their partitions, and the replicas of each partition, as data that `replication` changes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Replica:
 
     node: int
     log: PartitionLog
-    confirmed: int = 0  # end offset that the leader has seen
-    behind_since: float | None = None
-    copying: Moment = NEVER
+    confirmed: int = 0  # the replica's end offset, as far as the leader knows it
+    behind_since: float | None = None  # time; None: the replica has all records
+    copying: Moment = NEVER  # the end of the copy that is under way
 
 
 @attrs.define(eq=False)
@@ -40,7 +40,7 @@ class Partition:
     min_in_sync: int = 1
     unclean: bool = False  # unclean.leader.election.enable
     last_leader: int = NO_LEADER
-    held: dict[int, float] = attrs.Factory(dict)  # broker: it copies nothing of this partition before
+    held: dict[int, float] = attrs.Factory(dict)  # broker: the time before which it copies nothing of this partition
 
     @property
     def replicas(self) -> tuple[int, ...]:
@@ -49,24 +49,24 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """The leader's log; without a leader, the last leader's."""
+        """The leader's log; without a leader, the last leader's log."""
         return self.copies[self.last_leader if self.leader < 0 else self.leader].log
 
     @property
     def followers(self) -> Iterator[Replica]:
-        """The replicas that do not lead."""
+        """The replicas except the leader."""
         return (copy for node, copy in self.copies.items() if node != self.leader)
 
 
 @attrs.define(eq=False)
 class Topic:
-    """A topic. If it is deleted and created again, that is another topic with another id."""
+    """A topic. If a topic is deleted and created again, the new one is another topic with another id."""
 
     name: str
     id: UUID
     partitions: list[Partition] = attrs.Factory(list)
     settings: dict[str, Any] = attrs.Factory(dict)
-    configs: dict[str, str] = attrs.Factory(dict)  # as clients gave them
+    configs: dict[str, str] = attrs.Factory(dict)  # configs as clients have set them
 
 
 class Topics(dict[str, Topic]):
@@ -82,5 +82,5 @@ class Topics(dict[str, Topic]):
         return [partition for topic in self.values() for partition in topic.partitions]
 
     def by_id(self, topic_id: UUID) -> Topic | None:
-        """The topic with this id."""
+        """The topic with this id; None if there is none."""
         return next((topic for topic in self.values() if topic.id == topic_id), None)

@@ -1,4 +1,4 @@
-"""Requests that wait until a partition changes. Rule: each gets one response, when it is ready or has timed out."""
+"""Keeps requests that wait for a change of a partition. Invariant: each gets one response, when it is ready or has timed out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.define(eq=False)
 class Delayed(Generic[K]):
-    """A request that waits until one of `keys` changes and `ready(key)` holds, or until it times out; not while its broker is frozen."""
+    """A request that waits until one of `keys` changes and `ready(key)` holds, or until it times out.
+
+    While its broker is frozen, which cannot respond then, the request does not time out, but when the broker resumes.
+    """
 
     keys: list[K]
     ready: Callable[[K], bool]
@@ -39,13 +42,14 @@ class Purgatory(Generic[K]):
             self._delayed.setdefault(key, []).append(delayed)
 
     def wake(self, key: K) -> None:
-        """`key` has changed: respond to the requests that are ready."""
+        """Respond to the requests that are ready, because `key` has changed."""
         for delayed in list(self._delayed.get(key, ())):
-            if delayed.timer.pending and delayed.ready(key):  # a response may lead to another request, and that to other responses
+            # The timer: a response may lead to another request, which may have ended others of this copy of the list.
+            if delayed.timer.pending and delayed.ready(key):
                 self._end(delayed)
 
     def wake_all(self) -> None:
-        """Any key may have changed."""
+        """Respond to all requests that are ready, as any key may have changed."""
         for key in list(self._delayed):
             self.wake(key)
 

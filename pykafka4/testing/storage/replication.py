@@ -1,9 +1,9 @@
 """Copies each partition's log to its followers, elects leaders, and keeps the in-sync replicas and the high watermark of each partition.
 
-Rule: every running in-sync replica has everything below the high watermark, except after an unclean election.
+Invariant: every running in-sync replica has all records below the high watermark, except after an unclean election.
 
-With a delay of 0, the default, followers have everything at once, and a broker leaves the in-sync replicas when it stops. With a
-delay, a follower copies that long after a write, only while its broker and the leader's run, and it learns of a higher high watermark one
+With a delay of 0, the default, followers have all records at once, and a broker leaves the in-sync replicas when it stops. With a delay, a
+follower copies that many seconds after a write, only while its broker and the leader's run, and it learns of a higher high watermark one
 copy later, as in Kafka; a broker then stays in sync until the controller notices that it has stopped, or until it has been behind for
 `lag_max` seconds.
 """
@@ -22,7 +22,7 @@ from pykafka4.testing.timeline import Timeline
 
 __all__ = ["Replication"]
 
-LAG_MAX: Final = 30.0  # replica.lag.time.max.ms
+LAG_MAX: Final = 30.0  # seconds: the default of replica.lag.time.max.ms
 
 
 class Replication:
@@ -30,34 +30,34 @@ class Replication:
 
     def __init__(self, brokers: Mapping[int, Broker], topics: Topics, timeline: Timeline, random: Random) -> None:
         self._brokers, self._topics, self._timeline, self._random = brokers, topics, timeline, random
-        self.fetches: Purgatory[TopicPartition] = Purgatory(timeline)  # that wait for records
-        self.produces: Purgatory[Partition] = Purgatory(timeline)  # that wait for the high watermark
+        self.fetches: Purgatory[TopicPartition] = Purgatory(timeline)  # Fetches that wait for records
+        self.produces: Purgatory[Partition] = Purgatory(timeline)  # Produce requests that wait for the high watermark
         self.delay = 0.0  # seconds that a follower takes to copy
         self.lag_max = LAG_MAX  # seconds that a follower may be behind and stay in sync
         self.waits_below_min = True  # the high watermark does not move with fewer than min.insync.replicas (from 3.7 on)
-        self._delays: dict[int, float] = {}  # of individual brokers
+        self._delays: dict[int, float] = {}  # by broker, in place of `delay`
         self._paused: dict[int, float] = {}  # broker: the time until which it copies nothing
         self.on_truncate: list[Callable[[TopicPartition, int], None]] = []  # called with (partition, its new end) when records are lost
 
     # ---- faults
 
     def slow_follower(self, node: int, seconds: float) -> None:
-        """The broker takes `seconds` to copy; 0 ends this."""
+        """Let the broker take `seconds` to copy; 0 ends this."""
         self._delays[node] = seconds
         self.resume(node)
 
     def pause(self, node: int, seconds: float) -> None:
-        """The broker copies nothing for a while."""
+        """Let the broker copy nothing for `seconds`."""
         self._paused[node] = max(self._paused.get(node, 0.0), self._timeline.now + seconds)
         self._timeline.at(self._paused[node], lambda: self.resume(node))
 
     def hold(self, partition: Partition, node: int, seconds: float) -> None:
-        """The broker copies nothing of this partition for a while."""
+        """Let the broker copy nothing of this partition for `seconds`."""
         partition.held[node] = max(partition.held.get(node, 0.0), self._timeline.now + seconds)
         self._timeline.at(partition.held[node], lambda: self.spread(partition))
 
     def heal(self) -> None:
-        """No broker is slow or paused any more."""
+        """End all faults: no broker is slow or paused any more."""
         self._delays.clear()
         self._paused.clear()
         for partition in self._topics.partitions():
@@ -66,7 +66,7 @@ class Replication:
             self.resume(node)
 
     def resume(self, node: int) -> None:
-        """The broker may copy again, or has restarted: let it catch up, and others with it."""
+        """Let the broker catch up, which may copy again or has restarted, and let other brokers copy from it."""
         for partition in self._topics.partitions():
             if node in partition.copies:
                 partition.copies[node].copying.cancel()
@@ -75,7 +75,7 @@ class Replication:
     # ---- writes
 
     def spread(self, partition: Partition) -> None:
-        """Let the followers copy what they lack."""
+        """Let the followers copy the records that they lack."""
         if partition.leader == NO_LEADER:
             return
         end = partition.log.end_offset
@@ -115,7 +115,7 @@ class Replication:
         return behind or follower.log.start_offset < log.start_offset or follower.node not in partition.in_sync
 
     def _copies(self, partition: Partition, node: int) -> bool:
-        """Whether this broker copies from the leader now. With a delay of 0, frozen brokers copy, too."""
+        """Whether this broker copies from the leader now. With a delay of 0 even frozen brokers copy."""
         brokers, now = self._brokers, self._timeline.now
         held = max(self._paused.get(node, 0.0), partition.held.get(node, 0.0))
         if not brokers[node].up or not brokers[partition.leader].up or held > now:
@@ -130,7 +130,7 @@ class Replication:
             self._attend(partition, follower)
 
     def _copy(self, partition: Partition, follower: Replica) -> None:
-        """A follower's fetch: records and the leader's high watermark, which does not include this fetch yet."""
+        """Do a follower's fetch, of records and of the leader's high watermark, which does not include this fetch yet."""
         log = partition.log
         follower.log.follow(log)
         follower.log.high_watermark = min(log.high_watermark, follower.log.end_offset)
@@ -140,7 +140,7 @@ class Replication:
             partition.in_sync = [n for n in partition.replicas if n in partition.in_sync or n == follower.node]
 
     def _advance(self, partition: Partition) -> None:
-        """Raise the high watermark to what all in-sync replicas have."""
+        """Raise the high watermark to the lowest end offset of the in-sync replicas."""
         log = partition.log
         below_min = len(partition.in_sync) < partition.min_in_sync and self.waits_below_min
         reached = min(partition.copies[node].confirmed for node in partition.in_sync)
@@ -167,19 +167,19 @@ class Replication:
             self.shrink(partition, follower.node)
 
     def shrink(self, partition: Partition, node: int) -> None:
-        """Remove `node` from the in-sync replicas, unless it is the last one."""
+        """Remove `node` from the in-sync replicas, unless it is the last of them."""
         if node in partition.in_sync and len(partition.in_sync) > 1:
             partition.in_sync = [n for n in partition.in_sync if n != node]
             if partition.leader != NO_LEADER:
                 self._advance(partition)
 
     def stopped(self, node: int) -> None:
-        """A broker stopped. Without a delay it leaves the in-sync replicas at once, except where it leads."""
+        """Note that a broker has stopped. Without a delay it leaves the in-sync replicas at once, except of partitions that it leads."""
         if self._delay(node) <= 0:
             self.gone(node)
 
     def gone(self, node: int) -> None:
-        """The controller has noticed that the broker stopped."""
+        """Remove a broker from the in-sync replicas, as the controller has noticed that it stopped."""
         for partition in self._topics.partitions():
             if partition.leader != node:
                 self.shrink(partition, node)
@@ -187,7 +187,7 @@ class Replication:
     # ---- leaders
 
     def lead(self, partition: Partition, node: int) -> None:
-        """Let `node` lead in a new epoch. Records that it lacks are lost; the others copy from it."""
+        """Let `node` lead in a new epoch. Records that it lacks are lost; the other replicas copy from it."""
         before = partition.log
         unclean = node not in partition.in_sync
         partition.leader = partition.last_leader = node
@@ -214,7 +214,7 @@ class Replication:
         self.produces.wake(partition)
 
     def elect(self, partition: Partition) -> None:
-        """Let a running in-sync replica lead, any running replica if the topic allows it, otherwise none."""
+        """Let a running in-sync replica lead, any running replica if the topic allows unclean elections, otherwise none."""
         running = [n for n in partition.replicas if self._brokers[n].up]
         candidates = [n for n in running if n in partition.in_sync] or (running if partition.unclean else [])
         if candidates:
@@ -223,12 +223,12 @@ class Replication:
             self.no_leader(partition)
 
     def elect_instead_of(self, node: int) -> None:
-        """Elect new leaders for the partitions that `node` leads, or with NO_LEADER for those that have none."""
+        """Elect new leaders for the partitions that `node` leads, or with NO_LEADER for the partitions without a leader."""
         for partition in [partition for partition in self._topics.partitions() if partition.leader == node]:
             self.elect(partition)
 
     def deleted(self, topic: Topic) -> None:
-        """A topic was deleted: respond to the requests that wait for its partitions."""
+        """Respond to the requests that wait for partitions of a deleted topic."""
         self.fetches.wake_all()
         for partition in topic.partitions:
             self.produces.wake(partition)

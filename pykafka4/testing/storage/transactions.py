@@ -1,7 +1,7 @@
-"""The transactions that one replica's log contains. Rule: known from the log alone, so that each replica has its own view (KIP-98).
+"""Finds the transactions in one replica's log. Invariant: all is known from the log alone, so each replica has its own view (KIP-98).
 
 A producer's transaction in a partition begins with its first transactional batch and ends with a marker: a control batch of the same
-producer. A marker without data before it ends nothing.
+producer. A marker without records before it ends no transaction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INDEX_INTERVAL: Final = 4096  # bytes between two entries of a log's index
 
 
 class Isolation(Enum):
-    """The isolation level of a request; the values are the protocol's."""
+    """The isolation level of a request, with the protocol's number."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -31,14 +31,14 @@ class Isolation(Enum):
 
 @attrs.frozen
 class Marker:
-    """The end of a transaction, as its coordinator tells the leaders of its partitions."""
+    """The end of a transaction, which its coordinator sends to the leaders of its partitions."""
 
     producer_id: int
     producer_epoch: int
     kind: ControlType
 
     def batch(self, base_offset: int, leader_epoch: int, timestamp_ms: int) -> bytes:
-        """The control batch that is stored for it."""
+        """The control batch that a leader stores for the marker."""
         return build_batch(
             [attrs.evolve(control_record(self.kind), timestamp_ms=timestamp_ms)],
             base_offset=base_offset,
@@ -62,14 +62,14 @@ class Ended:
 
 @attrs.define(eq=False)
 class LogTransactions:
-    """Which transactions are open in a log, and which have ended."""
+    """The open and the ended transactions in a log."""
 
     open: dict[int, int] = attrs.Factory(dict)  # producer id: the offset of the transaction's first record
     ended: list[Ended] = attrs.Factory(list)  # in the order of their markers
     epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the producer epoch of its last marker
 
     def note(self, batch: StoredBatch) -> None:
-        """A batch was added to the end of the log."""
+        """Note a batch that was added to the end of the log."""
         header = batch.header
         if header.producer_id < 0 or not header.transactional:
             return
@@ -82,7 +82,7 @@ class LogTransactions:
                 self.ended.append(Ended(header.producer_id, first, batch.base_offset, kind is ControlType.ABORT))
 
     def truncate(self, end: int, batches: Iterable[StoredBatch]) -> None:
-        """The log ends at `end` now, and has these batches."""
+        """Forget the transactions and markers from `end` on, where the log ends now; `batches` are the batches that are left."""
         while self.ended and self.ended[-1].marker_offset >= end:
             undone = self.ended.pop()
             self.open[undone.producer_id] = undone.first_offset
@@ -90,7 +90,7 @@ class LogTransactions:
         self.epochs = {b.header.producer_id: b.header.producer_epoch for b in batches if b.header.control and b.header.producer_id >= 0}
 
     def delete_before(self, start: int) -> None:
-        """The log starts at `start` now."""
+        """Forget the transactions below `start`, where the log starts now."""
         self.ended = [entry for entry in self.ended if entry.marker_offset >= start]
 
     def stable_until(self, high_watermark: int, start: int) -> int:
@@ -108,7 +108,7 @@ class LogTransactions:
 
 
 def _kind(batch: StoredBatch) -> ControlType | None:
-    """The type of a control batch; None for one that tests have made up."""
+    """The type of a control batch; None for an invalid batch that a test has stored."""
     try:
         records = records_of(read_header(batch.data))
         return control_type(records[0]) if records else None
@@ -117,9 +117,9 @@ def _kind(batch: StoredBatch) -> ControlType | None:
 
 
 def index_bound(batches: Iterable[StoredBatch], offset: int, size: int) -> int | None:
-    """An offset that a read of `size` bytes from `offset` on stays below, as the log's sparse index gives it; None: the log's end.
+    """An upper bound of the offsets that a read of `size` bytes from `offset` on returns, from the log's sparse index; None: the log's end.
 
-    It can be far beyond what is read: then a response names transactions that begin only behind its records.
+    The bound can be far beyond the records read: then a response also names transactions that begin behind its records, as in Kafka.
     """
     position = since_entry = 0
     until: int | None = None

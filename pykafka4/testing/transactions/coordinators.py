@@ -1,6 +1,7 @@
-"""Transaction coordinators. Rule: a transactional id has one coordinator, and its state moves with it.
+"""Gives out producer ids and epochs, and begins and ends transactions, as transaction coordinators do.
 
-Methods return the name of an error, or None. The broker that a request must go to is checked by `requests`.
+Invariant: a transactional id has one coordinator, and its state moves with the coordinator. Methods return the name of an error, or None.
+`requests` checks that a request has come to the coordinator.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ class TransactionCoordinators:
         self.on_decided: list[Callable[[str, int, int, bool], None]] = []
 
     def of(self, transactional_id: str) -> int | None:
-        """The broker that coordinates this transactional id; None while no broker runs."""
+        """The broker that coordinates the transactional id; None while no broker runs."""
         return self.placement.of(transactional_id)
 
     def move(self, transactional_id: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Let another broker coordinate it, after `loading` seconds; returns the new coordinator."""
+        """Let another broker coordinate the transactional id, after `loading` seconds; return the new coordinator."""
         return self.placement.move(transactional_id, to, loading=loading)
 
     def serves(self, transactional_id: str) -> bool:
-        """Whether its coordinator runs and has loaded its state."""
+        """Whether the coordinator of the transactional id runs, and has loaded its state."""
         node = self.of(transactional_id)
         return node is not None and self._brokers[node].running(self._timeline.now) and not self.placement.loading(transactional_id)
 
     # ---- InitProducerId
 
     def begin(self, transactional_id: str, timeout: float, expected: tuple[int, int] | None) -> str | None:
-        """Give the producer id and epoch to a new producer, or the next epoch to the one that has `expected`."""
+        """Give the producer id and the next epoch to a new producer, or to the producer that has `expected`, its id and epoch."""
         if not 0 < timeout <= MAX_TIMEOUT:
             return "INVALID_TRANSACTION_TIMEOUT"
         known = self.transactions.get(transactional_id)
@@ -79,7 +80,7 @@ class TransactionCoordinators:
         known.move(S.EMPTY)
         return None
 
-    # ---- what a transaction includes
+    # ---- partitions and groups of a transaction
 
     def find(self, transactional_id: str, producer_id: int, epoch: int) -> tuple[Transaction | None, str | None]:
         """(the transactional id's state, error) for a request about its current transaction."""
@@ -91,7 +92,7 @@ class TransactionCoordinators:
     def add(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: Iterable[TopicPartition] = (), groups: Iterable[str] = ()
     ) -> str | None:
-        """Add partitions and groups to the transaction, which begins with the first one."""
+        """Add partitions and groups to the transaction, which begins with the first of them."""
         known, refused = self.find(transactional_id, producer_id, epoch)
         if known is None or refused:
             return refused
@@ -151,20 +152,23 @@ class TransactionCoordinators:
         return None
 
     def _repeated(self, known: Transaction, committed: bool) -> str | None:
-        """The response to a request to end a transaction that has ended."""
+        """The error, or None, for a repeated request to end a transaction: a second commit of a committed transaction succeeds."""
         if known.state is (S.COMPLETE_COMMIT if committed else S.COMPLETE_ABORT):
             return None
         same = known.state is (S.PREPARE_COMMIT if committed else S.PREPARE_ABORT)
         return "CONCURRENT_TRANSACTIONS" if same else "INVALID_TXN_STATE"
 
     def _fence(self, known: Transaction) -> None:
-        """Abort the transaction without its producer, which is fenced: it took too long, or another producer begins."""
+        """Abort the transaction of a producer that took too long, or in whose place another producer begins; fence that producer."""
         before = known.epoch
         known.fence()
         self._decide(known, False, known.epoch, known.producer_id, before)
 
     def _decide(self, known: Transaction, committed: bool, marker_epoch: int, writer: int | None = None, epoch: int | None = None) -> None:
-        """The outcome is known from here on. `writer` and `epoch`: who has written its records, if that is no longer current."""
+        """Decide the outcome, which never changes from here on, and write the markers.
+
+        `writer` and `epoch` are the producer id and epoch of its records, if these are no longer current.
+        """
         known.deadline.cancel()
         known.deadline = NEVER
         known.move(S.PREPARE_COMMIT if committed else S.PREPARE_ABORT)
@@ -188,6 +192,6 @@ class TransactionCoordinators:
         self._timeline.after(RETRY, lambda: self._complete(known, ending))
 
     def heal(self) -> None:
-        """No coordinator is loading, and markers are written at once."""
+        """End all faults: no coordinator is loading, and markers are written at once."""
         self.placement.heal()
         self.marker_delay = 0.0

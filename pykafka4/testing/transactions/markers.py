@@ -1,4 +1,4 @@
-"""Writes transaction markers to the leaders of partitions. Rule: a marker is written once the high watermark has passed it."""
+"""Writes transaction markers to the leaders of partitions. Invariant: a marker counts as written once the high watermark has passed it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ __all__ = ["Ending", "MarkerWriter"]
 
 @attrs.define(eq=False)
 class Ending:
-    """A transaction that is being ended: where its marker is missing."""
+    """A transaction that is being ended, with the partitions and groups that lack its marker."""
 
     marker: Marker
-    partitions: dict[TopicPartition, Partition | None]  # None: it did not exist when the transaction ended
+    partitions: dict[TopicPartition, Partition | None]  # None: the partition did not exist when the transaction ended
     groups: dict[str, None]
-    written: dict[TopicPartition, StoredBatch] = attrs.Factory(dict)  # not known to be replicated
+    written: dict[TopicPartition, StoredBatch] = attrs.Factory(dict)  # markers that are not known to be replicated
 
     @property
     def done(self) -> bool:
-        """Whether the marker is everywhere."""
+        """Whether all partitions and groups have the marker."""
         return not self.partitions and not self.groups
 
 
 class MarkerWriter:
-    """`appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` says whether the group has taken it."""
+    """Writes markers until every partition has them.
+
+    `appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` returns whether the group has taken it.
+    """
 
     def __init__(
         self,
@@ -46,11 +49,11 @@ class MarkerWriter:
         self._appended, self._settle_offsets = appended, settle_offsets
 
     def begin(self, marker: Marker, partitions: dict[TopicPartition, None], groups: dict[str, None]) -> Ending:
-        """What has to be written."""
+        """Begin to end a transaction with these partitions and groups."""
         return Ending(marker, {tp: self._topics.partition(*tp) for tp in partitions}, dict(groups))
 
     def write(self, ending: Ending) -> None:
-        """Write the marker where it is missing and can be written now."""
+        """Write the marker to the partitions and groups that lack it, as far as it can be written now."""
         for tp, partition in list(ending.partitions.items()):
             if partition is None or self._topics.partition(*tp) is not partition or self._write(ending, partition):
                 del ending.partitions[tp]
@@ -63,7 +66,7 @@ class MarkerWriter:
         if leader < 0 or not self._brokers[leader].running(self._timeline.now):
             return False
         log, batch = partition.log, ending.written.get(partition.tp)
-        if batch is None or not log.holds(batch):
+        if batch is None or not log.holds(batch):  # also if an election has lost the marker
             if len(partition.in_sync) < partition.min_in_sync:
                 return False
             base = log.end_offset

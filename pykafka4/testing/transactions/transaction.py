@@ -1,4 +1,4 @@
-"""The state that a coordinator keeps of one transactional id. Rule: a producer id and epoch are given to one producer only."""
+"""Keeps the state of one transactional id. Invariant: a producer id and epoch are given to one producer only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_PRODUCER: Final = -1
 
 
 class TransactionState(Enum):
-    """The state of a transactional id; the values are those of DescribeTransactions."""
+    """The state of a transactional id, under the names of DescribeTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -45,13 +45,13 @@ TABLE = Transitions[S](
 
 @attrs.define(eq=False)
 class Transaction:
-    """A transactional id: its producer, and the transaction that it has begun last."""
+    """A transactional id: its producer, and the transaction that the producer has begun last."""
 
     id: str
     producer_id: int
     epoch: int = NO_EPOCH
-    last_epoch: int = NO_EPOCH  # the one before the current epoch, if its producer asked for the current one
-    last_producer_id: int = NO_PRODUCER  # whose epochs are used up
+    last_epoch: int = NO_EPOCH  # the epoch before the current one, if its producer has asked for the current one
+    last_producer_id: int = NO_PRODUCER  # the producer id before, whose epochs are used up
     timeout: float = 0.0
     state: TransactionState = S.EMPTY
     partitions: dict[TopicPartition, None] = attrs.Factory(dict)
@@ -60,12 +60,12 @@ class Transaction:
 
     @property
     def completing(self) -> bool:
-        """Whether its outcome is decided, and not all markers are written."""
+        """Whether the outcome is decided, and not all markers are written."""
         return self.state in (S.PREPARE_COMMIT, S.PREPARE_ABORT)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the producer id has no epoch left for a producer; the highest one is for a marker."""
+        """Whether the producer id has no epoch left for a producer; the highest epoch is for a marker."""
         return self.epoch >= MAX_EPOCH - 1
 
     def move(self, to: TransactionState) -> None:
@@ -73,7 +73,7 @@ class Transaction:
         self.state = TABLE.move(self.state, to)
 
     def refusal(self, producer_id: int, epoch: int) -> str | None:
-        """The error for a request about the current transaction from this producer, or None."""
+        """The error for a request of this producer about the current transaction, or None."""
         if producer_id != self.producer_id:
             return "INVALID_PRODUCER_ID_MAPPING"
         if epoch != self.epoch:
@@ -83,13 +83,13 @@ class Transaction:
     # ---- producer ids and epochs
 
     def may_begin(self, expected: tuple[int, int] | None) -> bool:
-        """Whether InitProducerId with this producer id and epoch comes from the producer that has them (KIP-360)."""
+        """Whether InitProducerId with the producer id and epoch `expected` comes from the producer that has them (KIP-360)."""
         if expected is None or self.epoch == NO_EPOCH or expected[0] == self.producer_id:
             return True
         return expected[0] == self.last_producer_id and expected[1] >= MAX_EPOCH - 1
 
     def next_epoch(self, expected_epoch: int | None) -> str | None:
-        """Give the next epoch, or the current one to a producer that did not get the response; the error if it is fenced."""
+        """Give the next epoch; a producer that did not get the last response gets the current one. The error if the producer is fenced."""
         if expected_epoch is None:
             self.epoch, self.last_epoch = self.epoch + 1, NO_EPOCH
         elif self.epoch in (NO_EPOCH, expected_epoch):
@@ -99,17 +99,17 @@ class Transaction:
         return None
 
     def rotate(self, producer_id: int, *, keep: bool) -> None:
-        """Continue with another producer id; `keep`: its producer may ask again with the last one."""
+        """Continue with another producer id. With `keep` the producer may ask again with its last id, if it did not get the response."""
         self.last_producer_id, self.last_epoch = (self.producer_id, self.epoch) if keep else (NO_PRODUCER, NO_EPOCH)
         self.producer_id, self.epoch = producer_id, 0
 
     def fence(self) -> None:
-        """No producer has the current epoch any more."""
+        """Fence the producer: no producer has the new epoch."""
         self.epoch, self.last_epoch = self.epoch + 1, NO_EPOCH
 
     # ---- a request that is repeated because its response was lost (KIP-890)
 
     def ended_for(self, producer_id: int, epoch: int) -> bool:
-        """Whether this producer and epoch wrote the last transaction: ending it, also after its timeout, has raised the epoch."""
+        """Whether this producer and epoch wrote the last transaction: its end, even by its time-out, has raised the epoch."""
         raised = (self.producer_id, self.epoch) == (producer_id, epoch + 1)
         return raised or (self.last_producer_id == producer_id and epoch == MAX_EPOCH - 1 and self.epoch == 0)
