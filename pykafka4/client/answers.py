@@ -1,4 +1,5 @@
-"""Answers to a call, while it is under way. Rule: every call ends at its deadline, however many questions it consists of."""
+"""Passes the answers of a call to the thread, future or task that waits for them. Invariant: a call ends at its deadline, however many
+questions it consists of."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # few clients need their messages
 __all__ = ["SHORT", "Answers", "Deadline", "Futures"]
 
 T = TypeVar("T")
-SHORT = 10.0  # the loop responds at once; this bounds the wait if it cannot
+SHORT = 10.0  # seconds; the loop responds at once, and this limits the wait for a loop that does not
 
 
 class Deadline:
@@ -29,7 +30,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds until then."""
+        """The seconds until the end; 0 after it."""
         return max(0.0, self._at - system.monotonic())
 
 
@@ -38,20 +39,20 @@ class Asker(Protocol):
 
     @property
     def machine(self) -> AdminMachine:
-        """The machine; for its loop."""
+        """The machine. Loop thread only."""
 
     def promise(self) -> Promise[Any]:
-        """A Promise that fails with the machine."""
+        """Return a Promise that fails with the machine."""
 
     def post(self, fn: Callable[[float], object]) -> None:
         """Run `fn(now)` on the loop thread."""
 
 
 class Answers(Generic[T]):
-    """The answers of a call, or to one question of it. `finish` makes the result of the outcomes, or raises."""
+    """The answers of a call, or of one question of the call."""
 
     def __init__(self, asker: Asker, begin: Begin, seconds: float, finish: Callable[[dict[Any, Any]], T]) -> None:
-        """`begin` is called on the loop."""
+        """`begin` is called on the loop, and begins the call. `finish` makes the result from the outcomes, or raises an error."""
         self._asker, self._finish, self.seconds = asker, finish, seconds
         self.promise: Promise[dict[Any, Any]] = asker.promise()
         self._stops: list[Callable[[], None]] = []
@@ -62,25 +63,25 @@ class Answers(Generic[T]):
         asker.post(started)
 
     def wait(self) -> T:
-        """The result. Waits until the deadline."""
+        """Wait for the result, at most until the deadline, and return it."""
         try:
-            self.promise.wait(self.seconds + SHORT)
+            self.promise.wait(self.seconds + SHORT)  # the machine ends the call after `seconds`; SHORT is for a loop that does not respond
             return self.result()
         finally:
             self.end()
 
     def result(self) -> T:
-        """The result of a call that is over."""
+        """Return the result of a call that is over, or raise its error."""
         return self._finish(self.promise.result(0))
 
     def end(self) -> None:
-        """Nobody waits any more."""
+        """End the call, because no caller waits for it any more."""
         self.promise.set_exception(CALLER_GONE)
-        self._asker.post(lambda now: [stop() for stop in self._stops])
+        self._asker.post(lambda now: [stop() for stop in self._stops])  # runs after `started`, which fills the list: posts keep their order
 
 
 class CallFuture(Future[T]):
-    """The future result of a call. Its callbacks run where a client's callbacks run."""
+    """A future for the result of a call. Its callbacks run on the callback executor of the client."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
@@ -92,9 +93,10 @@ class CallFuture(Future[T]):
 
 
 class Futures:
-    """Makes futures of answers. A thread of their own resolves them.
+    """Makes futures for answers. One thread of their own resolves them.
 
-    The loop does not, because a future has a lock, whose owner may wait for the loop: in a signal handler.
+    The loop does not resolve them: an application thread takes the future's lock, a signal handler on this thread waits for the loop, and
+    the loop would wait for the lock.
     """
 
     def __init__(self, callbacks: Callbacks) -> None:
@@ -102,8 +104,9 @@ class Futures:
         self._workers = Workers("pykafka4-futures", 1, callbacks.client_id)
 
     def of(self, answers: Answers[T]) -> Future[T]:
-        """The future of `answers`. `cancel` ends the call, unless it is over."""
+        """Return a future for `answers`. Its `cancel` ends the call, unless the call is over."""
         future: CallFuture[T] = CallFuture(self._callbacks)
+        # Not the method of `CallFuture`, which runs its callbacks on the callback executor: a slow callback there would delay the end.
         Future.add_done_callback(future, lambda _: answers.end())
 
         def resolve() -> None:

@@ -1,7 +1,7 @@
-"""Attachment. Rule: a producer or consumer has one machine on its client's loop, and ends with that client.
+"""Connects a producer or consumer with its client. Invariant: it has one machine on the client's loop, and ends with the client.
 
-The implementation behind the handle of a producer or consumer derives from `Attachment`. The client may keep it alive, but not the
-handle, so a handle that is garbage-collected while open is noticed.
+The implementation behind the handle of a producer or consumer derives from `Attachment`. The client keeps the implementation alive, but not
+the handle: so the destructor of a handle that the application forgot to close runs, and warns.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ class RemovableMachine(Machine, Protocol):
     """A machine that can be removed from the loop."""
 
     def gone(self) -> None:
-        """The machine was removed: release what other objects keep for it."""
+        """Release the machine's entries in other objects, because the machine was removed."""
 
 
 M = TypeVar("M", bound=RemovableMachine)
 
 
 def read_config(kind: type[C], client: object | None, executor: Executor | None, options: Mapping[str, Any]) -> C:
-    """The checked options; a given client supplies the client options. `client` is what the application passed."""
+    """Return the checked options; a given client supplies the client options. `client` is the application's argument.
+
+    Raises ConfigError for a wrong option, for a `client` of another type, and for a client option beside a client.
+    """
     if client is None:
         return kind.parse(options)
     if not isinstance(client, Client):
@@ -52,7 +55,7 @@ def read_config(kind: type[C], client: object | None, executor: Executor | None,
 
 
 class Attachment(ABC, Generic[M]):
-    """A producer's or consumer's machine, the runtime of its client, and how application threads reach both."""
+    """A producer or consumer behind its handle: its machine, and the runtime of its client, for application threads."""
 
     runtime: Runtime
     machine: M
@@ -65,7 +68,7 @@ class Attachment(ABC, Generic[M]):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise the error that every call would raise, if any."""
+        """Raise the error that every call would raise, if there is one."""
 
     @abstractmethod
     def close(self, timeout: float | None = None) -> Any:
@@ -76,38 +79,39 @@ class Attachment(ABC, Generic[M]):
         """See `runtime.User`."""
 
     def post(self, fn: Callable[[float], object]) -> None:
-        """Run `fn(now)` on the loop thread, unless the machine has ended. An exception in it ends the machine."""
+        """Run `fn(now)` on the loop thread, unless the machine has ended. An exception in `fn` ends the machine."""
         self.runtime.loop.call(fn, self.machine)
 
     def promise(self) -> Promise[Any]:
-        """A Promise that fails with the machine."""
+        """Return a Promise that fails with the machine."""
         return self.runtime.loop.promise(self.machine)
 
     def failure(self) -> KafkaError | None:
-        """The internal error that ended the machine; None while it works."""
+        """Return the internal error that ended the machine; None while the machine works."""
         return self.runtime.engine.failure(self.machine)
 
     def crashed(self) -> dict[str, Any]:
-        """What `status` reports if an internal error has ended this machine alone."""
+        """Return the items of `status` for a machine that an internal error has ended; empty while the machine works."""
         failure = self.failure()
         return {} if failure is None else {"state": "crashed", "reason": str(failure)}
 
     def push_metrics(self, kind: Pushing, labels: Callable[[], Mapping[str, str | None]]) -> None:
-        """Push metrics to brokers that want them, unless the options say otherwise. `labels`: of all metrics. Loop thread."""
+        """Push metrics to brokers that ask for them, if `enable_metrics_push` is set. All metrics have these `labels`. Loop thread."""
         if self.runtime.config.enable_metrics_push:
             self._push = MetricsPush(self.runtime, kind, self, labels)
 
     def disconnect(self) -> None:
-        """Remove the machines from the loop and detach from the client, also if Ctrl-C ends the wait for the last push."""
+        """Remove the machines from the loop, and detach from the client, also if Ctrl-C ends the wait for the last push."""
         try:
             if self._push is not None:
                 self._push.end()
         finally:
+            # Before `detach`, which closes a private runtime: an ended loop runs no calls.
             self.runtime.loop.call(self.withdraw)
             self.runtime.detach(self)
 
     def withdraw(self, now: float) -> None:
-        """Take the machines off the loop, also one that has failed, or as many as there are after an interrupted start. Loop thread."""
+        """Remove the machines from the loop, also a failed machine, and as many as exist after an interrupted start. Loop thread."""
         for machine in (getattr(self, "machine", None), None if self._push is None else self._push.machine):
             if machine is not None:
                 self.runtime.engine.remove(machine)

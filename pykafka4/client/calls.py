@@ -1,4 +1,5 @@
-"""The stateless calls of a client, for threads, futures and tasks alike. Rule: a wrong argument is rejected before any broker is asked."""
+"""Checks the arguments of a client's stateless calls and begins them, for threads, futures and tasks alike. Invariant: a wrong argument
+raises before any broker gets a request."""
 
 from __future__ import annotations
 
@@ -46,11 +47,11 @@ MOST_INT32: Final = 2**31 - 1
 DEFAULTS: Final = attrs.fields(ConsumerConfig)
 MAX_BYTES: Final[Any] = DEFAULTS.max_partition_fetch_bytes.default
 MAX_DECOMPRESSED: Final[Any] = DEFAULTS.max_decompressed_bytes.default
-OF_CLIENT: Final = ("SaslHandshake", "SaslAuthenticate")  # messages that a connection sends for itself
+OF_CLIENT: Final = ("SaslHandshake", "SaslAuthenticate")  # messages that only connections send
 
 
 class Calls:
-    """The calls of one client, and their machine, which is made for the first of them."""
+    """The stateless calls of one client, and their machine, which the first call makes."""
 
     def __init__(self, loop: Loop, engine: Engine, callbacks: Callbacks) -> None:
         self._loop, self._engine = loop, engine
@@ -61,20 +62,20 @@ class Calls:
 
     @property
     def machine(self) -> AdminMachine:
-        """The machine; for its loop. `begin` makes it."""
+        """The machine, after the first `begin`. Loop thread only."""
         assert self._machine is not None
         return self._machine
 
     def promise(self) -> Promise[Any]:
-        """See Asker."""
+        """See `Asker`."""
         return self._loop.promise(self._machine)
 
     def post(self, fn: Callable[[float], object]) -> None:
-        """See Asker."""
+        """See `Asker`."""
         self._loop.call(fn, self._machine)
 
     def begin(self, begin: Begin, timeout: float | None, finish: Callable[[dict[Any, Any]], T]) -> Answers[T]:
-        """Begin a call. `timeout` is as the application gave it, in seconds."""
+        """Begin a call. `timeout` is the application's argument: seconds, or None."""
         seconds = api_timeout(timeout)
         self._loop.check()
         if self._machine is None:
@@ -84,14 +85,14 @@ class Calls:
         return Answers(self, begin, seconds, finish)
 
     def _start(self, now: float) -> None:
-        if self._machine is None:  # another thread may have been faster
+        if self._machine is None:  # another thread may have made the machine since `begin` looked
             engine = self._engine
             machine = AdminMachine(engine.config, engine.network, engine.cluster, engine.random)
             engine.add(machine, "client's calls")
             self._machine = machine
 
     def future(self, answers: Answers[T]) -> Future[T]:
-        """The future of a call."""
+        """Return a future for a call."""
         return self._futures.of(answers)
 
     # -- the calls; see Client
@@ -138,7 +139,7 @@ class Calls:
     def locate(
         self, selection: Selection, timestamps: Collection[int], timeout: float | None, isolation_level: str
     ) -> Answers[dict[TopicPartition, dict[int, int | None]]]:
-        """The offsets of partitions (of a topic with None: all) for each timestamp; the first error is raised."""
+        """Look up the offsets of partitions for each timestamp; a topic with None means all its partitions. Errors are raised."""
         return self.begin(locating.located(selection, timestamps, as_isolation(isolation_level)), timeout, _located)
 
     def splits(
@@ -170,7 +171,7 @@ class Calls:
 
 
 def listing(times: Times, isolation_level: str) -> Begin:
-    """The call of `list_offsets`."""
+    """Return the call of `list_offsets`, with checked arguments."""
     if not isinstance(times, Mapping):
         raise TypeError(f"list_offsets takes a mapping of partitions to an offset spec or a time, not {shown(times)}")
     timestamps = {(tp := topic_partition(item)): as_timestamp(f"the time of {tp}", time) for item, time in times.items()}
@@ -178,12 +179,12 @@ def listing(times: Times, isolation_level: str) -> Begin:
 
 
 def _spans(bounds: Bounds, found: Mapping[Any, Any]) -> dict[TopicPartition, Span]:
-    """The range of each partition in the outcome of `locating.located`."""
+    """Return the range of each partition from the outcome of `locating.located`."""
     return {tp: bounds.span(tp, offsets) for tp, offsets in _located(found).items()}
 
 
 def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | None]]:
-    """The offsets of each partition in the outcome of `locating.located`."""
+    """Return the offsets of each partition from the outcome of `locating.located`. Raises its error, or PartialFailure for several."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError) and not isinstance(key, int)}
     if errors and len(set(map(str, errors.values()))) == 1:
         raise next(iter(errors.values())).again()
@@ -193,7 +194,7 @@ def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | N
 
 
 def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, Any]) -> dict[TopicPartition, float]:
-    """The mean size of an offset in each partition; none if the size of a partition is not known."""
+    """Return the mean bytes per offset of each partition; empty if the size of any partition is unknown."""
     sizes = locating.sizes_of(found)
     counts = {tp: found[tp][LATEST] - span.earliest for tp, span in spans.items()}
     if not all(sizes.get(tp) for tp, span in spans.items() if not span.is_empty):
@@ -202,7 +203,7 @@ def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, 
 
 
 def only(found: Mapping[Any, Any]) -> Any:
-    """The single outcome of a call; raises it if it is an error."""
+    """Return the single outcome of a call, or raise it if it is an error."""
     (outcome,) = found.values()
     if isinstance(outcome, KafkaError):
         raise outcome.again()
@@ -230,14 +231,14 @@ def _place(tp: TopicPartition, place: object) -> Wanted:
 
 
 def as_partitions(partitions: object) -> list[TopicPartition]:
-    """A list of partitions, each once."""
+    """Return a list of partitions, each once. Raises TypeError for an argument of another type."""
     if isinstance(partitions, (str, bytes, TopicPartition)) or not hasattr(partitions, "__iter__"):
         raise TypeError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs")
     return list(dict.fromkeys(map(topic_partition, partitions)))
 
 
 def as_timestamp(what: str, time: object) -> int:
-    """The timestamp of ListOffsets for a spec, milliseconds since 1970, or a datetime."""
+    """Return the timestamp in ListOffsets for a spec, milliseconds since 1970, or a datetime. Errors begin with `what`."""
     if isinstance(time, OffsetSpec):
         return time.value
     if isinstance(time, datetime):
@@ -250,7 +251,7 @@ def as_timestamp(what: str, time: object) -> int:
 
 
 def as_isolation(level: object) -> int:
-    """The isolation level in requests."""
+    """Return the number of the isolation level in requests. Raises ConfigError for another level."""
     if not isinstance(level, str) or level not in ISOLATION:
         raise ConfigError(f"isolation_level={shown(level)}: must be {' or '.join(ISOLATION)}")
     return ISOLATION[level]

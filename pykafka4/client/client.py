@@ -1,4 +1,5 @@
-"""Client. Rule: the public class has only what applications use; producers and consumers use its `Runtime`."""
+"""Defines `Client`, the public handle of a runtime. Invariant: the class has only methods for applications; producers and consumers use its
+`Runtime`."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ R = TypeVar("R", bound="Response")
 class Client(ServesStatus):
     """One loop thread, its connections and the cluster's metadata, shared by any number of producers and consumers.
 
-    `Client(bootstrap_servers="host:9092", **options)`: options are those of `ClientConfig` (docs/options.md). `callback_executor` is a
+    `Client(bootstrap_servers="host:9092", **options)` takes the options of `ClientConfig` (docs/options.md). `callback_executor` is a
     `concurrent.futures.Executor` for delivery callbacks and events; by default they run one after the other on a thread of the client.
     All methods may be called from any thread. A client cannot be pickled, or used in a forked child process.
     """
@@ -47,7 +48,7 @@ class Client(ServesStatus):
 
     @guarded
     def __init__(self, *wrong: Never, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]) -> None:
-        """Raises ConfigError for an invalid option. Connecting happens in the background; no broker needs to be up yet."""
+        """Raises ConfigError for an invalid option. The client connects in the background; no broker needs to be up yet."""
         if wrong:
             raise ConfigError(f"{shown_unless_secret(wrong[0])}: pass options as keywords: Client(bootstrap_servers=…)")
         self.config = ClientConfig.parse(options)
@@ -58,15 +59,15 @@ class Client(ServesStatus):
     def from_properties(
         cls, properties: Properties, /, *, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]
     ) -> Self:
-        """A client with the options of a file or mapping with the names of Java's or librdkafka's clients (docs/guide/properties.md).
+        """Return a client with options from a file or mapping with the names of Java's or librdkafka's clients (docs/guide/properties.md).
 
         `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
-        `callback_executor` and `options` are as in the constructor; they win.
+        `callback_executor` and `options` are as in the constructor, and take precedence over `properties`.
         Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
         Options that a class does not have are refused.
 
-        Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
-        read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
+        Raises ConfigError with file, line and property for a property that is unknown, wrong or not supported; OSError if the file cannot
+        be read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
         """
         return create(cls, ClientConfig, properties, options, callback_executor=callback_executor)
 
@@ -78,7 +79,7 @@ class Client(ServesStatus):
 
     @classmethod
     def of(cls, runtime: Runtime, config: ClientConfig) -> Client:
-        """A handle of a runtime that another handle has created, for a producer inside a consumer."""
+        """Return a handle of a runtime that another handle has created, for a producer inside a consumer."""
         client = cls.__new__(cls)
         client.config, client._runtime = config, runtime
         return client
@@ -87,8 +88,8 @@ class Client(ServesStatus):
         """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version), and OffsetsLost(tp, first, until, reason) of the client's consumers.
 
-        A slow listener may miss intermediate states, never the current one: opposite events that occur while it is busy cancel each other,
-        and of several losses of one partition it gets the last.
+        A slow listener may miss intermediate states, never the current one: opposite events that occur while the listener is busy cancel
+        each other, and of several losses of one partition the listener gets the last.
         Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
         Raises TypeError if `listener` is not callable.
         """
@@ -100,14 +101,14 @@ class Client(ServesStatus):
     def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
         """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
-        `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError with the addresses that were tried and why they failed,
-        and AuthorizationError if one of `topics` is denied.
+        `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError with the tried addresses and their errors, and
+        AuthorizationError if one of `topics` is denied.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The partitions of `topic`; asks the cluster if they are unknown, and waits for a missing topic to appear.
+        """Return the partitions of `topic`; ask the cluster if they are unknown, and wait for a missing topic to appear.
 
         `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError, BrokerError (AuthorizationError, …).
         """
@@ -129,16 +130,16 @@ class Client(ServesStatus):
         min_bytes: int = 1,
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     ) -> dict[TopicPartition, FetchedPartition]:
-        """Records from given offsets of any partitions, each from its leader. No group, no position: nothing is remembered.
+        """Return records from given offsets of any partitions, each from its leader. The call has no group, and keeps no position.
 
         `offsets` maps partitions, or (topic, partition) pairs, to an offset or to (offset, max_bytes); the default of `max_bytes` is 1 MiB.
         A first batch that is larger is returned whole. A result without records does not mean the end of the log: compare `next_offset`
         with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns no more than
         receive_message_max_bytes in one response, over all partitions.
 
-        `max_wait_ms`: so long a broker waits until it has `min_bytes`; 0 returns what there is. Brokers answer the fetches of one client
-        that wait in turn.
-        `timeout` in seconds (default 60). New leaders are followed until then. Each partition has its records or its own `error`:
+        A broker waits up to `max_wait_ms` until it has `min_bytes`; with 0 it returns the records that it has. Fetches of one client that
+        wait at the same broker are answered one after the other.
+        `timeout` in seconds (default 60). The call follows new leaders until then. Each partition has its records or its own `error`:
         AuthorizationError, BrokerError (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, …), CorruptRecord, RecordTooLarge,
         KafkaTimeoutError.
         """
@@ -151,19 +152,19 @@ class Client(ServesStatus):
         *,
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     ) -> dict[TopicPartition, ListedOffset]:
-        """Offsets by name or by time, each from the partition's leader.
+        """Return offsets by name or by time, each from the partition's leader.
 
-        `times` maps partitions to EARLIEST, LATEST, MAX_TIMESTAMP (Kafka 3.0), EARLIEST_LOCAL (3.4) or LATEST_TIERED (3.9), or to
-        milliseconds since 1970 or an aware datetime: then the first record that is at least as late. With read_committed LATEST is the
-        last stable offset, and records behind it do not count.
+        `times` maps partitions to EARLIEST, LATEST, MAX_TIMESTAMP (Kafka 3.0), EARLIEST_LOCAL (3.4) or LATEST_TIERED (3.9), or to a time:
+        milliseconds since 1970, or an aware datetime. The offset for a time is the first record with this timestamp or a later one. With
+        read_committed, LATEST is the last stable offset, and records behind it do not count.
 
-        `timeout` in seconds (default 60). Each partition has its offset (None: there is no such record) or its own `error`;
+        `timeout` in seconds (default 60). Each partition has its offset (None: there is no such record) or its own `error`, which is
         UnsupportedVersion if its leader is too old for a name. Sources: KIP-79, KIP-734, KIP-405, KIP-1005.
         """
         return self._runtime.calls.list_offsets(times, timeout, isolation_level).wait()
 
     def find_coordinator(self, group: str, timeout: float | None = None) -> GroupCoordinator:
-        """The broker that coordinates `group`, whether the group exists or not.
+        """Return the broker that coordinates `group`, whether the group exists or not.
 
         Raises AuthorizationError, BrokerError, and KafkaTimeoutError after `timeout` seconds (default 60).
         """
@@ -172,11 +173,12 @@ class Client(ServesStatus):
     def committed_offsets(
         self, group: str, partitions: Partitions | None = None, timeout: float | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """The committed offsets of `group`: of `partitions`, each with an offset, None or an error; None: of all partitions that have one.
+        """Return the committed offsets of `group` for `partitions`, each with an offset, None or an error; None: all committed offsets.
 
-        An offset in a transaction that has not ended is left out: the one before is returned, and just after a coordinator has moved it
-        may be even older. With `require_stable` the call waits until the transaction has ended, and returns the newest offset (KIP-447;
-        brokers before Kafka 2.5 do not know it). `timeout` in seconds (default 60). Without `partitions`, an error of the group is raised.
+        An offset in a transaction that has not ended does not count: the result has the offset before it, and just after a change of the
+        coordinator an even older one may be returned. With `require_stable` the call waits until the transaction has ended, and returns the
+        newest offset (KIP-447; brokers before Kafka 2.5 do not know it). `timeout` in seconds (default 60). Without `partitions`, an error
+        of the group is raised.
         """
         return self._runtime.calls.committed_offsets(group, partitions, timeout, require_stable).wait()
 
@@ -184,7 +186,8 @@ class Client(ServesStatus):
         """Commit `offsets`, a mapping of partitions to an offset or OffsetAndMetadata, for a group that has no members.
 
         A group that does not exist is created. `timeout` in seconds (default 60). Each partition has its own `error`, None if its offset is
-        stored: GroupNotEmpty with the members if the group has some, AuthorizationError, KafkaTimeoutError: then it may be stored or not.
+        stored: GroupNotEmpty, which names the members, if the group has members; AuthorizationError; KafkaTimeoutError, after which the
+        offset may be stored or not.
         """
         return self._runtime.calls.commit_offsets(group, offsets, timeout).wait()
 
@@ -199,12 +202,12 @@ class Client(ServesStatus):
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_committed",
         timeout: float | None = None,
     ) -> list[Split]:
-        """A bounded read of `topics`, divided into at most `n` splits for several processes: `read(split=split, …)` reads one.
+        """Divide a bounded read of `topics` into at most `n` splits for several processes; `read(split=split, …)` reads one of them.
 
         `start` and `until` are as for `read`, and fixed by this call: each offset between them is in exactly one split, and no split is
-        empty. Splits have about the same size in bytes if brokers tell sizes (it needs DESCRIBE on the cluster, and Kafka 2.0), otherwise
-        the same number of offsets. `partitions`: only these, (topic, partition) pairs, or numbers if there is one topic. With
-        isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
+        empty. Splits have about the same size in bytes if brokers return sizes (which needs DESCRIBE on the cluster, and Kafka 2.0),
+        otherwise the same number of offsets. `partitions` limits the read to (topic, partition) pairs, or to numbers if there is one topic.
+        With isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
 
         `timeout` in seconds (default 60). Raises the error of a topic or partition, PartialFailure for several.
         """
@@ -216,8 +219,8 @@ class Client(ServesStatus):
         `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version is the highest that
         both sides have, and at most `max_version`. Requests that only read (the reference lists them) are repeated after a lost
         connection, and sent to the new leader or coordinator when the old one refuses all of their items. (A broker that is named by its
-        number is never replaced.) All others are written once: their response is returned as it is, error codes included, and after
-        ConnectionLost or KafkaTimeoutError a note says that the request may have been carried out.
+        number is never replaced.) All other requests are written once: their response is returned unchanged, error codes included, and
+        after ConnectionLost or KafkaTimeoutError a note says that the broker may have carried the request out.
 
         `timeout` in seconds (default 60). Raises UnsupportedVersion if the broker lacks the request, or a field that is set;
         ConfigError for a value that does not fit its field.
@@ -227,8 +230,8 @@ class Client(ServesStatus):
     # -- the rest
 
     def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`, `brokers`,
-        `offline` partitions, `topics` with errors. Times are seconds ago. Also works on a closed or crashed client.
+        """Return why no records flow: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`,
+        `brokers`, `offline` partitions, `topics` with errors. Times are seconds ago. Also works on a closed or crashed client.
 
         "unresponsive": the client's thread did not respond within 5 s. "forked": the client was created in another process.
         """
@@ -242,7 +245,7 @@ class Client(ServesStatus):
     def close(self, timeout: float | None = None) -> None:
         """Close the producers and consumers that use this client, then the loop and its connections, within `timeout` seconds.
 
-        None: without limit. Closing twice, or from a callback, is allowed.
+        None: no limit. A second `close`, and a `close` in a callback, are allowed.
         """
         self._runtime.close(check_timeout(timeout))
 
@@ -262,7 +265,7 @@ class Client(ServesStatus):
 
 
 def _names(topics: object) -> list[str]:
-    """A list of legal topic names; ConfigError or TypeError naming what is wrong."""
+    """Return a list of legal topic names. Raises ConfigError or TypeError for a wrong argument."""
     if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
         raise ConfigError(f"topics={topics!r}: takes a list of topic names")
     return [check_topic(topic) for topic in topics]

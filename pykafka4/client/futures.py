@@ -1,4 +1,4 @@
-"""The stateless calls of a client, with futures as their results: `client.futures`. See `Client` for each call."""
+"""Gives the stateless calls of a client futures as their results: `client.futures`. See `Client` for each call."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ R = TypeVar("R", bound="Response")
 
 
 class ClientFutures:
-    """The calls of `Client` that return at once with a `concurrent.futures.Future` of what the call of that name returns or raises.
+    """The calls of `Client`, which return at once with a `concurrent.futures.Future` for the result or error of the call of that name.
 
-    Wrong arguments are raised by the call itself. `cancel` ends a call; a request that was sent may be carried out all the same.
+    The call itself raises errors of wrong arguments. `cancel` ends a call; a broker may carry out a request that was sent all the same.
     Callbacks of the futures run on the callback executor of the client. A future has its result at the call's `timeout` at the latest.
     """
 

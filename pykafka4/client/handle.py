@@ -1,4 +1,4 @@
-"""The common base of the public clients. Invariant: no handle is pickled, and a name that it lacks is answered with a hint."""
+"""Defines the common base of the public clients. Invariant: no handle is pickled, and the error for a missing name has a hint."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["Handle"]
 
 
 class Handle:
-    """A client, producer, consumer or admin client as applications know it."""
+    """A public client, producer, consumer or admin client."""
 
     _name: ClassVar[str]
 
     @property
     def _sources(self) -> tuple[Source, ...]:
-        """Where the figures of this client come from."""
+        """The sources of this client's figures."""
         raise NotImplementedError
 
     def metrics(self, *, by: By = "topic", by_broker: bool = False) -> list[Metric]:
-        """The figures of this moment: of the client's connections and requests, and of its records. Nothing is counted per record for them.
+        """Return the figures of this moment: of the client's connections and requests, and of its records. They cost no work per record.
 
         `by="topic"` sums the figures of records by topic, "partition" by partition, "client" over all. With `by_broker`, figures of
-        connections and requests have a label `broker`. Of a client whose thread does not respond within a second there is little more than
-        `pykafka4.client.connected`, 0. Also works after `close`. Raises ConfigError for another `by`.
+        connections and requests have a label `broker`. A client whose thread does not respond within a second has few figures, among them
+        `pykafka4.client.connected` with 0. Also works after `close`. Raises ConfigError for another `by`.
         Names and labels: docs/guide/metrics-list.md. Source: OpenTelemetry's conventions for messaging.
         """
         from pykafka4.metrics.sources import Detail, read_all  # imported here: few programs read figures

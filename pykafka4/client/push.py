@@ -1,4 +1,4 @@
-"""Pushes the metrics of a producer or consumer to brokers (KIP-714). Invariant: it delays no start, and a close by PATIENCE_S at most."""
+"""Pushes the metrics of a producer or consumer to brokers (KIP-714). Invariant: a push delays no start, and a close by PATIENCE_S."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricsPush", "Pushing"]
 
-PATIENCE_S: Final = 0.1  # for the response to the last push; it is sent in any case
+PATIENCE_S: Final = 0.1  # longest wait for the response to the last push, which is sent in any case
 
 
 class Pushing(Enum):
-    """Whose metrics are pushed."""
+    """The kinds of clients that push metrics."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -26,14 +26,14 @@ class Pushing(Enum):
 
 
 class Figures:
-    """See `core.telemetry.machine.Figures`. The modules that read and encode are imported when a broker wants metrics: few do."""
+    """See `core.telemetry.machine.Figures`. The modules that read and encode are imported when a broker asks for metrics: few do."""
 
     def __init__(self, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         self._kind, self._session, self._labels = kind, session, labels
         self._pushed: Pushed | None = None
 
     def encode(self, subscription: Subscription) -> bytes:
-        """See there."""
+        """See `core.telemetry.machine.Figures`."""
         if self._pushed is None:
             from pykafka4.metrics.pushed import figures_of
 
@@ -45,7 +45,7 @@ class Figures:
 
 
 class MetricsPush:
-    """The machine that pushes, beside that of a producer or consumer."""
+    """The machine that pushes metrics, beside the machine of a producer or consumer."""
 
     def __init__(self, runtime: Runtime, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         """`session` is the implementation behind the handle. Loop thread."""
@@ -55,9 +55,9 @@ class MetricsPush:
         engine.add(self.machine, "push of metrics")
 
     def end(self) -> None:
-        """Push once more if brokers want metrics, and wait for that up to PATIENCE_S."""
+        """Push once more if brokers ask for metrics, and wait up to PATIENCE_S for the response."""
         loop, machine = self._runtime.loop, self.machine
         if machine.wanted and loop.alive and not loop.on_loop():
             promise = loop.promise(machine)
             loop.call(lambda now: machine.end(now, lambda: promise.set_result(None)), machine)
-            promise.wait(PATIENCE_S)  # whatever becomes of it: without these figures, the close goes on
+            promise.wait(PATIENCE_S)  # the result does not matter: the close continues without these figures, too

@@ -1,7 +1,8 @@
-"""Runtime. Rule: owns one loop; producers and consumers attach to it, and the last user of a private runtime closes it.
+"""Owns one loop, to which producers and consumers attach, and closes all of them together. Invariant: the last user of a private runtime
+closes the runtime.
 
-A `Client` is the public handle of a runtime; a producer or consumer without a client creates a private one. The loop's thread holds no
-reference to the `Runtime`: if it is garbage-collected while open, a ResourceWarning says so and the loop ends.
+A `Client` is the public handle of a runtime; a producer or consumer without a client creates a private runtime. The loop thread holds no
+reference to the `Runtime`: if an open runtime is garbage-collected, a ResourceWarning says so, and the loop ends.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ __all__ = ["Listener", "Runtime", "User", "warn_unclosed"]
 
 log = get_log("pykafka4.client")
 
-EXIT_SECONDS: Final = 5.0
+EXIT_SECONDS: Final = 5.0  # for all clients of the process together, when the interpreter exits
 ANSWERED: Final[dict[str, Answered]] = {}  # by security protocol
 
 Listener = Callable[[object], Any]
@@ -53,34 +54,37 @@ class User(Protocol):
     """A producer or consumer that uses a client."""
 
     def close(self, timeout: float | None = None) -> Any:
-        """Close it. `Runtime.close` calls this for users that are still attached. Ends with `runtime.detach(self)`."""
+        """Close the user, at last with `runtime.detach(self)`. `Runtime.close` calls this for users that are still attached."""
 
     def drain(self, timeout: float) -> Any:
-        """The interpreter exits: finish what is possible in `timeout` seconds, warn about the rest."""
+        """Finish as much work as possible in `timeout` seconds, as the interpreter exits, and warn about the rest."""
 
 
 class Page(Protocol):
     """A status page that is served."""
 
     def close(self) -> None:
-        """Close it; more than once is allowed."""
+        """Close the page; a second call is allowed."""
 
 
 class Events:
-    """Passes the machines' events to listeners. Separate from `Runtime`, so that the loop does not keep that alive."""
+    """Passes the machines' events to listeners. Separate from `Runtime`, which the loop must not keep alive."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks
         self._feeds: dict[Feed, None] = {}
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener; returns a function that removes it. Both are atomic, as the loop may emit; queued events are still delivered."""
+        """Add a listener; returns a function that removes it. Both are atomic, as the loop may emit meanwhile.
+
+        A removed listener still gets the queued events.
+        """
         feed = Feed(self._callbacks, listener)
         self._feeds[feed] = None
         return lambda: self._feeds.pop(feed, None)
 
     def emit(self, event: object) -> None:
-        """Loop thread; never blocks on a listener."""
+        """Queue `event` for all listeners. Loop thread; never waits for a listener."""
         for feed in list(self._feeds):
             if isinstance(event, (PartitionOffline, PartitionOnline)):
                 feed.alternate(event.tp, event)
@@ -93,12 +97,12 @@ class Events:
 
 
 class Runtime:
-    """A client's loop, its users and what they share, as application threads see it."""
+    """A client's loop with its users, events and stateless calls, for application threads."""
 
     _finalizer: weakref.finalize[Any, Runtime]
 
     def __init__(self, config: ClientConfig, executor: Executor | None) -> None:
-        """Use `shared` or `private`, which also start the loop."""
+        """To create a runtime, call `shared` or `private`, which also start the loop."""
         if executor is not None and not isinstance(executor, Executor):
             raise ConfigError(f"callback_executor={executor!r}: must be a concurrent.futures.Executor, or None for the client's own thread")
         if (library := threads.greenlets()) and executor is not None:
@@ -112,22 +116,22 @@ class Runtime:
         self._calls: dict[str, Calls] = {}  # empty or one item
         self._private = False
         self._users: dict[int, User] = {}  # by id: attaching and detaching are atomic under the GIL
-        self._pages: dict[Page, object] = {}  # with the producer or consumer that each shows; None: the client
+        self._pages: dict[Page, object] = {}  # page -> the producer or consumer that it shows; None: the client
         _RUNTIMES.add(self)
         _watch_exit_of_child()
 
     @classmethod
     def shared(cls, config: ClientConfig, executor: Executor | None) -> Runtime:
-        """A runtime that stays until it is closed."""
+        """Return a runtime that lives until it is closed."""
         runtime = cls(config, executor)
-        runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)
-        runtime._finalizer.atexit = False
-        runtime.loop.start()  # last: if anything fails before, Ctrl-C included, no thread is left behind
+        runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)  # the loop, as the finalizer keeps its arguments alive
+        runtime._finalizer.atexit = False  # at exit `_drain_all` ends the loop
+        runtime.loop.start()  # last: if a step before fails, Ctrl-C included, no thread is left behind
         return runtime
 
     @classmethod
     def private(cls, config: ClientConfig, executor: Executor | None = None) -> Runtime:
-        """A runtime that closes when its last user detaches."""
+        """Return a runtime that closes when its last user detaches."""
         runtime = cls(config, executor)
         runtime._private = True
         runtime._finalizer = weakref.finalize(runtime, runtime.loop.stop)
@@ -137,7 +141,7 @@ class Runtime:
 
     @property
     def calls(self) -> Calls:
-        """The stateless calls. Their messages are declared for the first of them only."""
+        """The stateless calls. Their messages are declared when the first call needs them."""
         from pykafka4.client.calls import Calls
 
         return self._calls.get("") or self._calls.setdefault("", Calls(self.loop, self.engine, self.callbacks))
@@ -145,7 +149,7 @@ class Runtime:
     # -- users
 
     def check(self) -> None:
-        """Raise ForkedClientError, ClosedError or the loop's crash."""
+        """Raise ForkedClientError, ClosedError or the error of the loop's crash, if one applies."""
         self.loop.check()
 
     def attach(self, user: User) -> None:
@@ -178,7 +182,7 @@ class Runtime:
 
     def close(self, timeout: float | None = None) -> None:
         """See Client.close."""
-        if self._users and logs.current().on_loop():  # a destructor: what the users wait for, such a thread does
+        if self._users and logs.current().on_loop():  # a destructor on a loop thread, which must not wait: the users wait for such threads
             # Not on the callback thread: a producer that is closed there does not wait until its records are delivered.
             system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()
             return
@@ -188,7 +192,9 @@ class Runtime:
             user.close(_left(deadline))
 
         self._finalizer.detach()
-        with contextlib.ExitStack() as ends:  # whatever a user's close raises (a listener's error, Ctrl-C), the others and the thread end
+        # The stack runs in reverse: the users close first, then the pages, then the loop. After an exception (of a listener, or Ctrl-C) the
+        # stack runs the rest all the same.
+        with contextlib.ExitStack() as ends:
             ends.callback(lambda: self.loop.close(_left(deadline)))
             ends.callback(self._users.clear)
             ends.callback(self._close_pages)
@@ -231,11 +237,14 @@ class Runtime:
             self.loop.call(stop)
 
     def not_found(self, topic: str, error: KafkaTimeoutError) -> KafkaTimeoutError:
-        """`error`, with what the brokers said of the topic."""
+        """Return `error` with the brokers' error of the topic, if there is one."""
         return KafkaTimeoutError(f"{error}{self._missing(topic)}")
 
     def lookup(self, topic: str, create: bool) -> tuple[Promise[list[int]], Callable[[float], Promise[list[int]]], Callable[[float], None]]:
-        """The promise of a topic's partitions, what begins to look for them on the loop, and what ends that in any case."""
+        """Return the promise of a topic's partitions, with two functions for the loop: one begins the look-up, the other ends it.
+
+        The second has to be called in any case.
+        """
         wait: Promise[list[int]] = self.loop.promise()
         cluster, refusals = self.engine.cluster, self.engine.network.refusals.listeners
         asked = 0
@@ -252,11 +261,11 @@ class Runtime:
 
         def ask(now: float) -> Promise[list[int]]:
             nonlocal asked
-            asked = cluster.asked  # what brokers refused to other users before may be allowed by now
+            asked = cluster.asked  # older refusals, of other users' requests, do not count: the topic may be allowed by now
             refusals[refused] = None
             cluster.want(topic, look, create)
             cluster.on_change.append(look)
-            look()
+            look()  # the topic may be known already, and listeners learn only of later changes
             return wait
 
         def stop(now: float) -> None:
@@ -277,7 +286,7 @@ class Runtime:
         return "" if error is None else f"; the brokers report {error.name}"
 
     def drain(self, deadline: float) -> None:
-        """The interpreter exits: let the users finish what they can until `deadline`, then end the loop."""
+        """Let the users finish their work until `deadline`, then end the loop, as the interpreter exits."""
         if self.loop.alive:
             for user in list(self._users.values()):
                 try:
@@ -289,13 +298,13 @@ class Runtime:
             self.loop.close(max(0.0, deadline - system.monotonic()))
 
     def __repr__(self) -> str:
-        """As a `Client`, because error messages show it to applications."""
+        """Show the runtime as a `Client`, because error messages show it to applications."""
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
 
 
 def _prepare(config: ClientConfig) -> Callable[[str], Mechanism] | None:
-    """What makes a SASL mechanism for a broker's host name, if the options ask for one."""
+    """Return the function that makes a SASL mechanism for a broker's host name; None if the options ask for no SASL."""
     if not config.authenticates:
         return None
     from pykafka4.net.credentials import Credentials  # imported here: few clients need it
@@ -315,15 +324,17 @@ def _finish(promise: Promise[None], error: KafkaError | None) -> None:
 
 
 def _forgotten(loop: Loop) -> None:
-    """An open client was garbage-collected. Nothing may block here."""
+    """Warn, and end the loop, as an open client was garbage-collected. Must not block."""
     if loop.alive:
         warn_unclosed("Client")
     loop.stop()
 
 
 def warn_unclosed(what: str) -> None:
-    """Warn of a handle that was garbage-collected while open. This runs on another thread: the collector may run on the loop, and warnings
-    are shown by code of the application."""
+    """Warn about a handle that was garbage-collected while open.
+
+    Not on a loop thread, where the collector may run: code of the application may show warnings.
+    """
     text = f"{with_article(what)} was not closed; use `with` or call close()"
     logs.current().aside(lambda: warnings.warn(text, ResourceWarning, stacklevel=3))
 
@@ -344,13 +355,13 @@ def _tell(before: Callable[[threading.ExceptHookArgs], object], args: threading.
         before(args)
 
 
-_watched: set[int] = set()  # processes
+_watched: set[int] = set()  # process ids
 
 
 def _watch_exit_of_child() -> None:
-    """Have this process drain its clients also where it ends through `os._exit`, which skips `atexit`.
+    """Have this process drain its clients also if it ends through `os._exit`, which skips `atexit`.
 
-    Children of `multiprocessing` and of `billiard` run finalizers before, a replaced worker of Celery a signal.
+    Before that, children of `multiprocessing` and of `billiard` run finalizers, and a replaced worker of Celery sends a signal.
     """
     if os.getpid() in _watched:
         return

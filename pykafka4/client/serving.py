@@ -1,4 +1,5 @@
-"""Opens the status page of a client, producer or consumer. Rule: the page belongs to the runtime, which closes it with what it shows."""
+"""Opens the status page of a client, producer or consumer. Invariant: the runtime closes the page together with the client, producer or
+consumer that the page shows."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ HIGHEST_PORT = 65535
 
 
 class ServesStatus(Handle):
-    """A handle whose `status()` can be seen as a page."""
+    """A handle that can serve its `status()` as a page."""
 
     def serve_status(self, port: int = 0) -> StatusPage:
         """Serve a live page of `status()` at `http://127.0.0.1:port/`, for browsers of this machine and for `pykafka4 watch`.
 
-        The page changes nothing. Every user of this machine can read it: names of topics and groups, and errors; no records, no passwords.
-        `port` 0 takes one that is free. Returns an object with `url`, `port` and `close()`, also for `with`; the end of the client closes
-        it. While it is open, the client is looked at each second, with thousands of partitions less often (docs/guide/monitoring.md).
+        The page only reads. Every user of this machine can see it: names of topics and groups, and errors; no records, no passwords.
+        `port` 0 takes a free port. Returns an object with `url`, `port` and `close()`, also for `with`; the end of the client closes the
+        page. An open page looks at the client each second, with thousands of partitions less often (docs/guide/monitoring.md).
 
-        Raises OSError if the port is taken; ConfigError or TypeError for what is no port; ClosedError, ForkedClientError.
+        Raises OSError if the port is taken; ConfigError or TypeError for a wrong `port`; ClosedError, ForkedClientError.
         """
         from pykafka4.pages.status_page import StatusPage  # imported here: few clients need a server
 
@@ -39,5 +40,5 @@ class ServesStatus(Handle):
         return page
 
     def _shown(self) -> tuple[Runtime, object, Watched]:
-        """The runtime, the producer or consumer whose end closes the page (None: the client), and the source of the figures."""
+        """Return the runtime, the producer or consumer whose end closes the page (None: the client), and the source of the figures."""
         raise NotImplementedError

@@ -1,4 +1,5 @@
-"""Status of a client: state, reason, brokers, topics, offline partitions. Invariant: no turn of the loop looks at more than SLICE items."""
+"""Makes `status()` of a client: state, reason, brokers, topics, offline partitions. Invariant: no turn of the loop looks at more than SLICE
+topics or partitions."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["SLICE", "client_status", "in_slices", "look_at_machines", "unknown_status", "with_offline"]
 
-ANSWER_S: Final = 5.0  # the loop has to answer within that time
-SLICE: Final = 500  # topics or partitions looked at in a turn of the loop
+ANSWER_S: Final = 5.0  # a loop that has not answered by then counts as unresponsive
+SLICE: Final = 500  # topics or partitions for one turn of the loop: thousands at once would hold the loop
 NO_METADATA: Final = {"metadata": {"age": None, "changed": None}}
 UNKNOWN: Final = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
 
@@ -27,7 +28,7 @@ R = TypeVar("R")
 
 @attrs.frozen
 class Look:
-    """What one look at the machines found; the rest is done on the thread that asked."""
+    """The findings of one look at the machines, which the calling thread turns into the result."""
 
     at: float
     shown: dict[str, Any]
@@ -35,7 +36,7 @@ class Look:
     topics: list[str]
 
     def offline(self) -> dict[str, Any]:
-        """The offline partitions: since how many seconds, and why."""
+        """Return the offline partitions, each with the seconds since it went offline, and with the reason."""
         return {
             f"{topic}-{partition}": {"since": self.at - offline.since, "reason": str(offline.reason)}
             for (topic, partition), offline in self.partitions.items()
@@ -54,18 +55,18 @@ def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
 
 
 def unknown_status(error: KafkaError) -> dict[str, Any]:
-    """State and reason, if asking the loop raised `error`."""
+    """Return state and reason after the loop's answer was `error`."""
     return {"state": UNKNOWN.get(type(error), "crashed"), "reason": str(error)}
 
 
 def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float], R]) -> list[R]:
-    """The result of `look(slice, now)` for each slice of `items`, each in a turn of its own: thousands at once would hold the loop."""
+    """Return the results of `look(slice, now)` for the slices of `items`, each in a turn of its own."""
     slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
     return [loop.ask(partial(look, part), ANSWER_S, "the client's status") for part in slices]
 
 
 def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """`status` with further offline partitions, by name. Without another reason they are the reason."""
+    """Return `status` with further offline partitions, by name; they become its reason if it has none."""
     known = {**status["offline"], **{name: {"since": row["since"], "reason": row["reason"]} for name, row in offline.items()}}
     reason = status["reason"]
     if reason is None and known:
@@ -75,7 +76,7 @@ def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]
 
 
 def look_at_machines(engine: Engine, now: float) -> Look:
-    """Everything that costs little, in one turn of the loop."""
+    """Return the findings that cost little time, in one turn of the loop."""
     why = engine.network.why_unreachable()
     links = engine.network.status(now)
     shown = {

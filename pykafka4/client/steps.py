@@ -1,7 +1,8 @@
-"""Code that waits, written once for threads and tasks, as generators.
+"""Runs code that waits, which is written once for threads and tasks, as generators.
 
-A function that returns `Steps` is run to its end: on a thread by `at_once`, where its waits block and never yield; in asyncio as part of a
-task. Generators and not coroutines: Ctrl-C between the call and the first step leaves nothing behind that has to be awaited.
+On a thread, `at_once` runs a function that returns `Steps` to its end: its waits block, and never yield. In asyncio it runs as part of a
+task. These are generators, not coroutines: Ctrl-C between the call and the first step would leave a coroutine that was never awaited, for
+which Python warns.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Steps: TypeAlias = Generator[Any, None, T]
 
 
 def at_once(steps: Steps[T]) -> T:
-    """Run steps whose waits block the thread."""
+    """Run `steps`, whose waits block the thread, and return their result."""
     try:
         next(steps)
     except StopIteration as end:
@@ -26,5 +27,5 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def awaited(result: Any) -> Steps[Any]:
-    """The outcome of a call that blocks on a thread, and returns an awaitable in a task."""
+    """Return the outcome of a call that blocks on a thread, and that returns an awaitable in a task."""
     return (yield from result.__await__()) if isawaitable(result) else result

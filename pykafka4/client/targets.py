@@ -1,4 +1,4 @@
-"""Brokers to send a message to, for `Client.request`."""
+"""Names the brokers to which `Client.request` can send a message: by number, or by their role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_NODE: Final = 2**31 - 1
 
 @attrs.frozen
 class Target:
-    """A broker, which is looked up and may change: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
+    """A broker that the client looks up, and that may change: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
 
     name: str
     where: object = attrs.field(repr=False)
@@ -32,19 +32,19 @@ CONTROLLER: Final = Target("the controller", core.CONTROLLER)
 
 
 def coordinator(group: str) -> Target:
-    """The broker that coordinates `group`."""
+    """Return the target for the broker that coordinates `group`."""
     name = check_group(group)
     return Target(f"the coordinator of group {name}", name)
 
 
 def leader(partition: TopicPartition | tuple[str, int]) -> Target:
-    """The leader of `partition`."""
+    """Return the target for the leader of `partition`."""
     tp = topic_partition(partition)
     return Target(f"the leader of {tp}", tp)
 
 
 def as_target(target: object) -> Target:
-    """`target`, or the broker of that number."""
+    """Return `target`, or the target for the broker with this number. Raises TypeError or ConfigError for another argument."""
     if isinstance(target, Target):
         return target
     if isinstance(target, bool) or not isinstance(target, int):

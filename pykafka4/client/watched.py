@@ -1,4 +1,4 @@
-"""The figures of a client for its status page. Invariant: they do not keep the runtime alive, so that a forgotten client is noticed."""
+"""Gives a client's figures to its status page. Invariant: the page does not keep the runtime alive, so a forgotten client is noticed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["WatchedClient"]
 
 @attrs.frozen
 class WatchedClient:
-    """See pages.watched.Watched."""
+    """The client of one runtime, for its page. See `pages.watched.Watched`."""
 
     client_id: str
     _loop: Loop
@@ -28,18 +28,18 @@ class WatchedClient:
 
     @classmethod
     def of(cls, runtime: Runtime) -> WatchedClient:
-        """The figures of the client that owns `runtime`."""
+        """Return the figures' source for the client that owns `runtime`."""
         return cls(runtime.config.client_id, runtime.loop, runtime.engine, weakref.ref(runtime))
 
     def figures(self) -> Figures:
-        """See Watched."""
+        """See `pages.watched.Watched`."""
         runtime = self._runtime()
         users = () if runtime is None else tuple(_user(user) for user in runtime.users)
         return Figures(client_status(self._loop, self._engine), {}, users)
 
 
 def _user(user: Any) -> dict[str, Any]:
-    """A producer or consumer, by the object behind its handle."""
+    """Describe a producer or consumer, by the object behind its handle."""
     config = user.config
     group = getattr(config, "group_id", None) or getattr(config, "group", None)
     return {"kind": getattr(user, "kind", "producer"), "group": group, "client_id": config.client_id}

@@ -102,10 +102,10 @@ class CallRequest(Request):
 
 @attrs.define(eq=False)
 class Call:
-    """Requests of one kind to one target. `poll` sends them; to cancel the call, stop polling.
+    """A request to one target, with its repetitions. `poll` sends them; to cancel the call, stop polling.
 
-    `message()` returns the message to send, `answered(now, outcome)` what its outcome means. `gave_up(now, error)` is called when a retry
-    cannot help; the request is repeated nevertheless if `poll` is called again.
+    `message()` returns the message to send, `answered(now, outcome)` the verdict on its outcome. The call runs `gave_up(now, error)` when a
+    retry cannot help; it repeats the request nevertheless if `poll` is called again.
     """
 
     _target: Target

@@ -281,8 +281,8 @@ class Network:
         if connection.state is not READY or connection.has_output or endpoint.leaving or endpoint.node < 0:
             self._dirty[endpoint.node] = endpoint
         elif not connection.in_flight:
-            # Idle from now on, so the alarm must be for `max_idle`. While requests are in flight the alarm is early enough: a response moves
-            # deadlines to a later time only.
+            # Idle from now on, so the alarm must be for `max_idle`. While requests are in flight the alarm is early enough: a response
+            # moves deadlines to a later time only.
             self._set_alarm(endpoint, endpoint.due())
         if self._for_any.waiting:
             self._wake_at = -INFINITY  # with this response the connection may have stopped being stalled, and may serve them
