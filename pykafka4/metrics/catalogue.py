@@ -1,6 +1,7 @@
-"""Defines every metric. Rule: names of OpenTelemetry's messaging conventions where there is one, others begin with `pykafka4.`.
+"""Defines each metric. Invariant: a metric has its name in OpenTelemetry's messaging conventions, or a name that begins with `pykafka4.`.
 
-`python -m tools.metrics` renders the table of the guide from it. Source: OpenTelemetry semantic conventions 1.45, messaging (development).
+`python -m tools.metrics` renders the table of the guide from these definitions. Source: OpenTelemetry semantic conventions 1.45, messaging
+(development).
 """
 
 from __future__ import annotations

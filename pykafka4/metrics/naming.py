@@ -1,4 +1,4 @@
-"""Makes names for Prometheus: dots become `_`, then come unit and `_total`.
+"""Makes names for Prometheus: dots become `_`; the unit and `_total` are appended.
 
 Source: OpenTelemetry, "Prometheus and OpenMetrics Compatibility".
 """
@@ -15,7 +15,7 @@ UNITS: Final = {"s": "seconds", "By": "bytes"}  # `1` and units in braces are le
 
 
 def label_name(label: str) -> str:
-    """`messaging.destination.name` becomes `messaging_destination_name`."""
+    """The name of a label: `messaging.destination.name` becomes `messaging_destination_name`."""
     return label.replace(".", "_")
 
 
@@ -26,5 +26,5 @@ def family_name(definition: Definition) -> str:
 
 
 def sample_name(definition: Definition) -> str:
-    """The name in queries; a histogram's has `_bucket`, `_count` or `_sum` in addition."""
+    """The name in queries. Names of a histogram have `_bucket`, `_count` or `_sum` in addition."""
     return family_name(definition) + ("_total" if definition.kind is Kind.COUNTER else "")

@@ -1,8 +1,7 @@
-"""The clients whose figures somebody reads again and again. Invariant: a reading has no two figures with the same name and labels.
+"""Keeps the clients that a reader collects again and again. Invariant: a reading has no two figures with the same name and labels.
 
-Clients are referred to weakly: a closed client, or one that is garbage-collected, is left out and forgotten. A client whose
-figures would have the same labels as another's, because both have the same `client_id`, is shown as `client_id#2`. A number is used again
-after a close.
+References to clients are weak: a closed or garbage-collected client is left out and forgotten. Two clients with the same `client_id` would
+have figures with the same labels, so the second one is shown as `client_id#2`. A number is used again after a close.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["OpenClients"]
 
 @attrs.define(eq=False)
 class _Watched:
-    """A client, how it is read, and by the key of each of its sources the name that the source is shown under."""
+    """A client, the detail of its readings, and the names under which its sources are shown, by their keys."""
 
     handle: weakref.ref[Any]
     detail: Detail
@@ -36,14 +35,14 @@ class _Watched:
 
 
 class OpenClients:
-    """Any number of clients. For any thread."""
+    """A set of open clients. For any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._clients: list[_Watched] = []
 
     def add(self, client: Measured, by: By, by_broker: bool) -> None:
-        """Read `client` from now on. Adding it again replaces `by` and `by_broker`. Raises TypeError for something else than a client."""
+        """Read `client` from now on. A second `add` replaces `by` and `by_broker`. Raises TypeError for an object that is no client."""
         if not hasattr(type(client), "_sources"):
             raise TypeError(f"{shown(client)} has no metrics: pass a Producer, Consumer, ShareConsumer, AdminClient or Client")
         detail = Detail(by, by_broker)
@@ -52,7 +51,7 @@ class OpenClients:
             self._clients.append(_Watched(weakref.ref(client), detail, self._names(client)))
 
     def _names(self, client: Measured) -> dict[object, str]:
-        """A name for each source of `client`. Sources that are shared keep theirs."""
+        """A name for each source of `client`. Shared sources keep their names."""
         known = [(source, watched.names[source.key]) for watched in self._clients for source in watched.open_sources()]
         sources = client._sources
         shared = {other.key: name for other, name in known}
@@ -61,10 +60,10 @@ class OpenClients:
         return {source.key: shared.get(source.key) or _free(source.labels[CLIENT_ID], taken) for source in sources}
 
     def read(self) -> Iterator[Metric]:
-        """The figures of this moment, of every open client."""
+        """The figures of this moment, of each open client."""
         with self._lock:
             self._clients = [client for client in self._clients if client.open_sources()]
-            clients = list(self._clients)
+            clients = list(self._clients)  # read outside of the lock: a client may take PATIENCE_S
         seen = set[object]()
         for client in clients:
             for source in client.open_sources():

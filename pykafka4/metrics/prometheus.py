@@ -1,4 +1,4 @@
-"""Shows clients to Prometheus. Invariant: nothing is counted for it; a scrape reads figures that exist, and each family is shown once.
+"""Shows clients to Prometheus. Invariant: nothing is counted for Prometheus; a scrape reads existing figures, and has each family once.
 
 Needs the extra `prometheus`: pip install 'pykafka4[prometheus]'.
 """
@@ -30,22 +30,22 @@ FAMILIES: Final = {Kind.COUNTER: CounterMetricFamily, Kind.GAUGE: GaugeMetricFam
 
 
 class ClientCollector(Collector):
-    """Shows the clients that were added to it. For a registry of your own; for the usual one there is `collector`."""
+    """Shows the clients that were added to it. For a registry of your own; `collector` is for the usual registry."""
 
     def __init__(self) -> None:
         self._clients = OpenClients()
 
     def add(self, *clients: Measured, by: By = "topic", by_broker: bool = False) -> None:
-        """Show `clients`, producers and consumers of either kind, from now on until they are closed.
+        """Show `clients`, which may be clients, producers and consumers of each kind, from now on until they are closed.
 
-        `by` and `by_broker` are as in `metrics()`: they decide how many series there are. Raises TypeError for something that is no
-        client, ConfigError for another `by`.
+        `by` and `by_broker` are as in `metrics()`, and decide on the number of series. Raises TypeError for an object that is no client,
+        ConfigError for another `by`.
         """
         for client in clients:
             self._clients.add(client, by, by_broker)
 
     def describe(self) -> Iterable[Family]:
-        """Nothing, so that registering does not read the clients."""
+        """No families, so that a registration does not read the clients."""
         return ()
 
     def collect(self) -> Iterator[Family]:
@@ -60,8 +60,8 @@ class ClientCollector(Collector):
 def collector(*clients: Measured, by: By = "topic", by_broker: bool = False) -> ClientCollector:
     """The one collector of this process, which shows `clients` from now on until they are closed.
 
-    `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: as it is the same object, a registry shows it
-    once, and no family is there twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
+    `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: both calls return the same object, so a
+    registry shows it once, and no family is there twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
     """
     _OF_PROCESS.add(*clients, by=by, by_broker=by_broker)
     return _OF_PROCESS
@@ -82,7 +82,7 @@ def _family(definition: Definition, metrics: Collection[Metric]) -> Family:
 
 
 def _values(labels: Iterable[str], given: Mapping[str, str]) -> list[str]:
-    """The values in the order of `labels`. To Prometheus an empty value is a missing label."""
+    """The values in the order of `labels`. Prometheus treats an empty value as a missing label."""
     return [given.get(label, "") for label in labels]
 
 

@@ -1,7 +1,8 @@
-"""Figures as they are pushed to brokers (KIP-714). Rule: Java's names and units where Java has the measure; nothing else is pushed.
+"""Makes the figures that a client pushes to brokers (KIP-714). Invariant: only measures that Java has are pushed, under Java's names and
+units.
 
 A name is `org.apache.kafka.`, then Java's group and name with dots. Durations are in milliseconds, averages are since the last push. Java
-also pushes maxima and rates of a time window: here there is only `connection.creation.rate`, which the KIP requires.
+also pushes maxima and rates of a time window. This module pushes only `connection.creation.rate` of these, which the KIP requires.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PREFIX: Final = "org.apache.kafka."
 
 
 class Shape(Enum):
-    """How a row's value comes from a metric's values."""
+    """The ways to compute a row's value from the values of a metric."""
 
     TOTAL = "the sum of the values, which grow"
     RATE = "growth of that sum per second"
@@ -38,7 +39,7 @@ class Shape(Enum):
 
 @attrs.frozen
 class Row:
-    """A pushed metric. `ours` is in the catalogue; only its values with the labels `where` count (None: without that label)."""
+    """A pushed metric, made of the metric `ours` of the catalogue. Only values with the labels `where` count (None: without that label)."""
 
     name: str
     shape: Shape
@@ -98,14 +99,14 @@ class Pushed:
     def __init__(
         self, sources: Sequence[Source], rows: Sequence[Row], resource: Callable[[], Mapping[str, str]], clock: Callable[[], int] = time_ns
     ) -> None:
-        """`resource`: labels of all metrics; the broker knows the client's id. `clock`: nanoseconds since 1970."""
+        """`resource`: labels of all metrics, without the client's id, which the broker knows. `clock`: nanoseconds since 1970."""
         self._sources, self._rows, self._resource, self._clock = sources, rows, resource, clock
         self._start = self._last = clock()
         self._before: dict[tuple[str, str], tuple[float, float]] = {}  # by name and broker: the sums of the last push
 
     def encode(self, subscription: Subscription) -> bytes:
         """See `core.telemetry.machine.Figures`."""
-        now = max(self._clock(), self._last + 1)
+        now = max(self._clock(), self._last + 1)  # the wall clock may go back, and a rate divides by the difference
         rows = [row for row in self._rows if subscription.wants(PREFIX + row.name)]
         found = self._read() if rows else {}
         points = [point for row in rows for point in self._points(row, found.get(row.ours, ()), subscription.delta, now)]
@@ -134,7 +135,7 @@ class Pushed:
                 yield Gauge(PREFIX + row.name, value, attributes)
 
     def _value(self, row: Row, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
-        """None: there is no value, as nothing was measured since the last push."""
+        """The value of a row, which also becomes the basis of the next one; None for an average without a value since the last push."""
         if row.shape is Shape.LARGEST:
             return max(map(_total, values))
         count, total = float(sum(map(_count, values))), sum(map(_total, values))
@@ -161,7 +162,7 @@ KINDS: Final[Mapping[str, tuple[Callable[[Any], Source], tuple[Row, ...]]]] = {
 
 
 def figures_of(kind: str, session: Any, resource: Callable[[], Mapping[str, str]]) -> Pushed:
-    """The figures of a producer or consumer, by the implementation behind its handle."""
+    """The figures of a producer or consumer, from `session`, the implementation behind its handle."""
     source, rows = KINDS[kind]
     return Pushed((source(session), NetworkSource(session.runtime)), rows, resource)
 

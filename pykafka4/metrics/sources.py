@@ -1,7 +1,7 @@
 """Reads the figures of clients. Invariant: no source waits longer than PATIENCE_S for a client's thread that hangs.
 
-A handle has several sources: its own, and that of its network, which producers and consumers of one `Client` share. Sources with the same
-`key` have the same figures, so a reader of several handles reads each key once.
+A handle has several sources: one of its own, and one of its network, which producers and consumers of one `Client` share. Sources with the
+same `key` have the same figures, so a reader of several handles reads each key once.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = ["ConsumerSource", "Detail", "Measured", "NetworkSource", "ProducerSou
 
 K = TypeVar("K")
 
-PATIENCE_S: Final = 1.0  # a client whose thread does not respond within that time is reported as not connected
+PATIENCE_S: Final = 1.0  # a client whose thread does not respond within this time is reported as not connected
 SENT: Final = {SYSTEM: "kafka", OPERATION: "send", OPERATION_TYPE: "send"}
 POLLED: Final = {SYSTEM: "kafka", OPERATION: "poll", OPERATION_TYPE: "receive"}
-OPERATIONS: Final = {  # request: operation, type of operation
+OPERATIONS: Final = {  # by request: (operation, type of operation)
     "Produce": ("send", "send"),
     "Fetch": ("fetch", "receive"),
     "ShareFetch": ("fetch", "receive"),
@@ -54,7 +54,7 @@ OPERATIONS: Final = {  # request: operation, type of operation
 
 @attrs.frozen
 class Detail:
-    """Which labels a reading has."""
+    """The labels that a reading has: for topics, partitions and brokers."""
 
     by: By = attrs.field(default="topic")
     by_broker: bool = False
@@ -70,7 +70,7 @@ class Source(Protocol):
 
     @property
     def key(self) -> object:
-        """Equal for sources with the same figures."""
+        """A key that is equal for sources with the same figures."""
 
     @property
     def alive(self) -> bool:
@@ -78,18 +78,18 @@ class Source(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels of all its figures."""
+        """The labels that all figures of the source have."""
 
     def read(self, detail: Detail) -> Iterator[Metric]:
-        """The figures of this moment, without those labels. Also works on a closed client."""
+        """The figures of this moment, without `labels`. Also works on a closed client."""
 
 
 class Measured(Protocol):
-    """A client, producer or consumer, as its figures are read."""
+    """A client, producer or consumer: the part from which figures are read."""
 
     @property
     def _sources(self) -> tuple[Source, ...]:
-        """Where the figures come from."""
+        """The sources of its figures."""
 
 
 def read_all(sources: Iterable[Source], detail: Detail) -> list[Metric]:
@@ -104,7 +104,7 @@ def _metric(name: str, value: float | Histogram, labels: Mapping[str, str] | Non
 
 @attrs.frozen
 class _Source:
-    """`session` is the implementation behind a handle."""
+    """A source of one producer or consumer. `session` is the implementation behind the handle."""
 
     _session: Any
 
@@ -122,7 +122,7 @@ class _Source:
 
 @attrs.frozen
 class NetworkSource:
-    """The connections and requests of a client. `runtime` is that of the client."""
+    """The connections and requests of a client, read from its `runtime`."""
 
     _runtime: Any
 
@@ -147,7 +147,7 @@ class NetworkSource:
             if age is not None:
                 yield _metric("pykafka4.client.metadata.age", age)
             yield from _links(links, detail)
-        except KafkaError:
+        except KafkaError:  # the client's thread is stuck, or has ended; the counts of traffic can be read without it
             yield _metric("pykafka4.client.connected", 0.0)
         yield from _traffic({node: traffic.snapshot() for node, traffic in engine.network.traffic.copy().items()}, detail)
 
@@ -235,7 +235,10 @@ class ProducerSource(_Source):
 
 
 def _responds(runtime: Any) -> bool:
-    """Whether the client's thread answers, or has ended: then figures can be read without it."""
+    """Whether figures can be read: the client's thread responds, or has ended, and then nothing changes them any more.
+
+    A figure that waited for a stuck thread would hold up a scrape; a forked child has a copy of its parent's figures.
+    """
     try:
         runtime.loop.ask(lambda now: None, PATIENCE_S, "the client's figures")
     except KafkaTimeoutError:
@@ -255,12 +258,12 @@ def _rows(stats: ProducerStats, by: By) -> Iterator[tuple[dict[str, str], Produc
             yield {TOPIC: tp.topic, PARTITION: str(tp.partition)}, counts
             left[tp.topic] = _without(left[tp.topic], counts)
     for topic, counts in left.items():
-        if by == "topic" or counts.accepted:  # records without a partition, or of partitions that are not used any more
+        if by == "topic" or counts.accepted:  # by partition: the rest of a topic, without a partition or of unused partitions
             yield {TOPIC: topic}, counts
 
 
 def _without(topic: RecordCounts, partition: RecordCounts) -> RecordCounts:
-    """The counts of `topic` without those of one of its partitions."""
+    """The counts of `topic` less the counts of one of its partitions."""
     numbers = {
         name: getattr(topic, name) - getattr(partition, name)
         for name in ("accepted", "acked", "queued", "in_flight", "uncompressed_bytes", "compressed_bytes", "repeated")
@@ -341,7 +344,7 @@ class ConsumerSource(_Source):
 
 
 def _by_place(counts: Mapping[TopicPartition, int], by: By) -> dict[tuple[tuple[str, str], ...], int]:
-    """The sums of `counts` by the labels that `by` asks for."""
+    """The sums of `counts` by the labels of `by`."""
     sums = Counter[tuple[tuple[str, str], ...]]()
     for (topic, partition), count in counts.items():
         place = ((TOPIC, topic), (PARTITION, str(partition)))

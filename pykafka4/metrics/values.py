@@ -1,4 +1,4 @@
-"""Values of metrics. Invariant: a metric belongs to one moment, and its name has the same kind, unit and labels everywhere."""
+"""Declares metrics and their kinds. Invariant: a metric belongs to one moment; its name has the same kind, unit and labels everywhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ By: TypeAlias = Literal["client", "topic", "partition"]
 
 
 class Kind(Enum):
-    """What a value means over time."""
+    """The meaning of a value over time."""
 
     COUNTER = "counter"  # grows from 0 while the client lives
     GAUGE = "gauge"  # the state of this moment
@@ -25,7 +25,7 @@ class Kind(Enum):
 
 @attrs.frozen
 class Definition:
-    """What is known of a metric before it is read. `labels` are the names that a value may have, besides those of its client."""
+    """The fixed part of a metric. `labels` are the names of labels that a value may have, besides the labels of its client."""
 
     name: str
     kind: Kind
@@ -36,9 +36,9 @@ class Definition:
 
 @attrs.frozen
 class Metric:
-    """One figure of a client. `unit` is a unit of UCUM as OpenTelemetry writes it: `s`, `By`, `1`, `{message}`.
+    """One figure of a client. `unit` is a UCUM unit, in OpenTelemetry's spelling: `s`, `By`, `1`, `{message}`.
 
-    `value` is a Histogram if `kind` is HISTOGRAM. `labels` without a value are left out.
+    `value` is a Histogram if `kind` is HISTOGRAM. `labels` has only labels with a value.
     """
 
     name: str

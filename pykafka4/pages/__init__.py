@@ -1,12 +1,13 @@
-"""Web pages on loopback: the status page of a client, and the parts that it shares with the page of the agent. Invariant: pages only read.
+"""Serves web pages on loopback: the status page of a client, and the parts that it shares with the page of the agent. Invariant: pages only
+read.
 
 A status page needs only the standard library. It has two threads: one accepts connections (each request has a thread of its own for a
 moment), one looks at the client.
 
 Modules; each line imports only from lines below it:
-    status_page       StatusPage: opens and closes the page; the paths
-    processes         which processes of this user serve pages
-    watcher           looks at a client, remembers rates and outages, makes the page's JSON
+    status_page       `StatusPage`: opens and closes the page; the paths
+    processes         the file by which `pykafka4 watch` finds the pages of this user's processes
+    watcher           looks at a client; its rates and outages; the page's JSON
     server            HTTP on loopback: limits of connections and of time
     client_headline   the state of a client in plain words
     partition_rows    the rows of partitions, the worst first
@@ -14,11 +15,11 @@ Modules; each line imports only from lines below it:
 Shared with the agent:
     shared_look       one look for all readers, and its cost
     rates             rates of the last ten minutes
-    outages           a time line of what was out of order
+    outages           a time line of outages
     brokers           a row for each broker
     headline          a sentence and its details, as a value
-    guarding          which requests are answered: Host and Origin; headers of answers
+    guarding          checks of requests: Host and Origin; headers of responses
     files             HTML, CSS and JavaScript
 
-The folder page has these files, served as they are: base.js is for both pages.
+The folder `page` has the files of the pages, which are served unchanged; `base.js` is for both pages.
 """

@@ -11,9 +11,10 @@ MOST_BROKERS: Final = 200
 
 
 def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A row for each broker, of all connections to it. It has an error only if none is ready, and attempts to connect fail.
+    """A row for each broker, joined from all connections to it. A row has an error only while no connection is ready and attempts fail.
 
-    A connection that ended, as after a restart of the broker, keeps its error until somebody needs it again: perhaps for hours.
+    A connection that has ended, as after a restart of the broker, keeps its error until a request needs it, perhaps for hours. Such an
+    error would show a healthy broker as away.
     """
     links: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
     for link in status.get("brokers", ()):
@@ -32,12 +33,12 @@ def _joined(links: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of the cluster's brokers that cannot be reached."""
+    """The rows of the brokers of the cluster that cannot be reached."""
     return [row for row in brokers(status) if row["error"] and row["node"] is not None and row["node"] >= 0]
 
 
 def brokers_json(status: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows that a page shows, and how many there are. A bootstrap address has a row while it cannot be reached."""
+    """The rows that a page shows, and the number of all rows. A bootstrap address has a row only while it cannot be reached."""
     names = ("node", "address", "state", "in_flight", "throttled_ms", "error")
     rows = [{name: row[name] for name in names} for row in brokers(status) if row["node"] is None or row["node"] >= 0 or row["error"]]
     return {"rows": rows[:MOST_BROKERS], "count": len(rows)}

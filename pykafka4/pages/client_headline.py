@@ -1,6 +1,6 @@
-"""The state of a client in plain words: whether records flow, and if not, why and since when.
+"""Says in plain words whether the records of a client flow, and if not, why and since when.
 
-`JUDGES` are asked in order: what stops everything comes before what stops a part.
+`JUDGES` are called in order, and the first headline counts: a trouble that stops all records comes before one that stops a part.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ STATES: Final[Mapping[str, str]] = {
     "closed": "The {kind} is closed",
     "forked": "The {kind} belongs to another process",
 }
-REPEATED: Final = "no broker reachable: "  # the headline says so
+REPEATED: Final = "no broker reachable: "  # left out of the details, as the headline says the same
 MEMBERS: Final[Mapping[Kind, str]] = {Kind.CONSUMER: "consumer", Kind.SHARE_CONSUMER: "share_consumer"}  # keys in `status()`
 
 
 @attrs.frozen
 class View:
-    """A look, and what belongs to it. `rates` are those of the last seconds; they are not `settled` on a new page."""
+    """A look, with its partitions, rates and outages. `rates` are means of the last seconds; on a new page they are not `settled`."""
 
     kind: Kind
     look: Look
@@ -53,20 +53,20 @@ class View:
 
     @property
     def member(self) -> Mapping[str, Any]:
-        """The state of a group member; empty for others."""
+        """The state of a group member; empty for producers and clients."""
         found: Mapping[str, Any] = self.status.get(MEMBERS.get(self.kind, ""), {})
         return found
 
 
 def client_headline(view: View) -> Headline:
-    """The worst that the look shows."""
+    """The headline for the worst trouble of the look, or for a client without troubles."""
     losses = _losses(view)
     found = next((found for judge in JUDGES if (found := judge(view)) is not None), None) or FLOWS[view.kind](view)
     return attrs.evolve(found, details=(*found.details, *losses))
 
 
 def client_troubles(kind: Kind, look: Look, rows: Partitions) -> dict[str, str]:
-    """What is out of order, and why, for the time line of outages."""
+    """The subjects that are out of order, each with the reason, for the time line of outages."""
     status, found = look.status, dict[str, str]()
     if status["state"] != "connected":
         found["cluster"] = str(status["reason"] or status["state"])
@@ -91,7 +91,7 @@ def _client(view: View) -> Headline | None:
 
 
 def _ended_member(view: View) -> Headline | None:
-    """A crash of one consumer, or a member that its group has rejected."""
+    """A consumer that has crashed, or a member that its group rejects."""
     state, since = view.member.get("state"), view.outages.since("group")
     texts = {"crashed": f"The {view.kind} has crashed", "fatal": f"The group rejects this {view.kind}"}
     return Headline(Level.TROUBLE, texts[state], _details(str(view.member["reason"])), since) if state in texts else None
@@ -120,7 +120,7 @@ def _brokers(view: View) -> Headline | None:
 
 
 def _member(view: View) -> Headline | None:
-    """A member that has no partitions yet, or will have others."""
+    """A member without its partitions: it joins, or the group rebalances."""
     member = view.member
     if not member or member["state"] in ("stable", "unjoined") or member["reason"] is None:
         return None
@@ -145,7 +145,7 @@ def _share_errors(view: View) -> Headline | None:
 
 
 def _unread(view: View) -> Headline | None:
-    """The application does not take the records that wait for it."""
+    """An application that takes no records, although fetched ones wait for its next poll."""
     waiting = view.stats.get("buffered_bytes", 0) if view.kind is Kind.CONSUMER else 0
     if not waiting or not view.settled or view.rates["read_bytes"] > 0 or all(row[1] == "paused" for row in view.partitions.rows if row[6]):
         return None
@@ -153,12 +153,12 @@ def _unread(view: View) -> Headline | None:
 
 
 def _reason(view: View) -> Headline | None:
-    """Everything that `status()` gives as the reason, and that has no words of its own here."""
+    """The reason in `status()`, if no other judge has words for it."""
     return None if view.status["reason"] is None else Headline(Level.WARNING, "Something waits", _details(str(view.status["reason"])))
 
 
 def _losses(view: View) -> tuple[str, ...]:
-    """Records that a producer has lost. Empty if there are none."""
+    """A sentence on the records that a producer has lost; empty without such records."""
     if view.kind is not Kind.PRODUCER or not view.stats:
         return ()
     lost = {**view.stats["failed"], **{f"{reason}, dropped": count for reason, count in view.stats["dropped"].items()}}

@@ -1,4 +1,4 @@
-"""The sentence at the top of a page, as a value."""
+"""Declares the headline of a page: a level, a sentence and its details."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Headline", "Level"]
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity of a headline."""
 
     OK = "ok"
     WARNING = "warning"  # a part is out of order, or messages are discarded
-    TROUBLE = "trouble"  # nothing flows
+    TROUBLE = "trouble"  # no records flow
 
 
 @attrs.frozen
@@ -28,5 +28,5 @@ class Headline:
     since: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For the page."""
+        """The headline in the form of the page's JSON."""
         return {"level": self.level.value, "text": self.text, "details": list(self.details), "since": self.since}

@@ -1,6 +1,7 @@
-"""A time line of outages: of the cluster, a broker, partitions, a disk. Invariant: it is bounded; at most one outage of a subject goes on.
+"""Keeps a time line of outages: of the cluster, a broker, partitions, a disk. Invariant: the time line is bounded, and a subject has at
+most one open outage.
 
-An outage begins when two looks in a row show it: a connection that is dialled again at once is none.
+An outage begins when two looks in a row show it, so a connection that is dialled again at once makes no outage.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MOST_TEXT: Final = 300
 
 @attrs.frozen
 class Outage:
-    """Times are in seconds since the epoch; `ended_at` None: it goes on."""
+    """An outage of a subject. Times are in seconds since the epoch; `ended_at` is None while the outage is open."""
 
     subject: str
     reason: str
@@ -29,7 +30,7 @@ class Outage:
 
 
 class Outages:
-    """The outages that go on, and those that have ended."""
+    """The open outages, and the ended ones."""
 
     def __init__(self) -> None:
         self._open: dict[str, Outage] = {}
@@ -37,7 +38,7 @@ class Outages:
         self._ended: deque[Outage] = deque(maxlen=MOST_ENDED)
 
     def note(self, at: float, found: Mapping[str, str]) -> None:
-        """Note the subjects that are out of order, with the reasons."""
+        """Note the subjects that the look at time `at` has found out of order, with the reasons. Ends the outages of other subjects."""
         for subject in [subject for subject in self._open if subject not in found]:
             outage = self._open.pop(subject)
             self._ended.append(attrs.evolve(outage, ended_at=max(at, outage.started_at)))
@@ -52,18 +53,18 @@ class Outages:
         self._suspected = suspected
 
     def all(self) -> list[Outage]:
-        """The outages, those that go on first (the cluster before others), then the newest first."""
+        """All outages: open ones first (the cluster before others), then the ended ones, the newest first."""
         going_on = sorted(self._open.values(), key=_cluster_first)
         return [*going_on, *reversed(self._ended)]
 
     def as_json(self, most: int) -> dict[str, Any]:
-        """At most `most` of them, and how many there are."""
+        """At most `most` outages, and the number of all outages."""
         found = self.all()
         rows = [attrs.asdict(outage) for outage in found[:most]]
         return {"rows": rows, "count": len(found)}
 
     def since(self, subject: str) -> float | None:
-        """When the outage that goes on began; None: there is none."""
+        """The time when the open outage of `subject` began; None without one."""
         outage = self._open.get(subject)
         return None if outage is None else outage.started_at
 

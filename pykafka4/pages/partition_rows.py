@@ -1,4 +1,4 @@
-"""Makes the rows of partitions that a status page shows. Invariant: the worst come first, and an answer has at most MOST_ROWS."""
+"""Makes the rows of partitions that a status page shows. Invariant: the worst rows come first, and a response has at most MOST_ROWS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = list[Any]
 
 @attrs.frozen
 class Query:
-    """Which rows a reader wants: those whose name contains `text`, by the column `sort` (empty: the worst first)."""
+    """A reader's choice of rows: names that contain `text`, in the order of the column `sort` (empty: the worst first)."""
 
     text: str = ""
     sort: str = ""
@@ -30,7 +30,7 @@ class Query:
 
 @attrs.frozen
 class Partitions:
-    """All rows of a look. `offline` is the number of partitions that nothing can be sent to or read from now."""
+    """All rows of a look. `offline` is the number of partitions that cannot be used now."""
 
     columns: tuple[str, ...]
     rows: Sequence[Row]
@@ -38,7 +38,7 @@ class Partitions:
     badness: Callable[[Row], Any]
 
     def answer(self, query: Query) -> dict[str, Any]:
-        """The rows of a query, and how many there are."""
+        """The rows of a query, and the numbers of all and of matching rows."""
         text = query.text.lower()
         found = [row for row in self.rows if text in row[0].lower()] if text else self.rows
         most = min(max(query.most, 0), MOST_ROWS)
@@ -64,7 +64,7 @@ def partitions(kind: Kind, look: Look) -> Partitions:
 
 
 def is_bad(state: str) -> bool:
-    """Whether a row in this state is out of order."""
+    """Whether a partition in this state is out of order."""
     return state in ("offline", STOPPED)
 
 

@@ -1,6 +1,6 @@
-"""Notes which pages this process serves in a file of the user's runtime folder, where `pykafka4 watch` finds them.
+"""Lists the pages of this process in a file of the user's runtime folder, where `pykafka4 watch` finds them.
 
-Rule: the folder and the file belong to the user alone (0700, 0600); otherwise nothing is written, and nothing in it is believed.
+Invariant: the folder and the file belong to the user alone (0700, 0600); otherwise nothing is written there, and nothing is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Process", "add", "folder", "forget", "remove", "serving"]
 
 log = get_log("pykafka4.pages")
 
-_pages: dict[str, dict[str, str]] = {}  # of this process, by URL
+_pages: dict[str, dict[str, str]] = {}  # the pages of this process, by URL
 _lock = threading.Lock()
 _MOST_BYTES: Final = 1 << 20
 
@@ -41,7 +41,7 @@ class Process:
 
 
 def folder() -> Path:
-    """`$XDG_RUNTIME_DIR/pykafka4`, or a folder of the user's among temporary files."""
+    """The folder of the files: `$XDG_RUNTIME_DIR/pykafka4`, or a folder of this user among temporary files."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime) / "pykafka4"
@@ -49,14 +49,14 @@ def folder() -> Path:
 
 
 def add(url: str, kind: str, client_id: str) -> None:
-    """Note a page of this process."""
+    """Add a page to the file of this process."""
     with _lock:
         _pages[url] = {"url": url, "kind": kind, "client_id": client_id}
         _write(client_id)
 
 
 def remove(url: str) -> None:
-    """The page is closed."""
+    """Remove a closed page from the file of this process."""
     with _lock:
         entry = _pages.pop(url, None)
         if entry is not None:
@@ -64,14 +64,14 @@ def remove(url: str) -> None:
 
 
 def forget() -> None:
-    """In a forked child: the pages are its parent's."""
+    """Forget all pages in a forked child: they belong to its parent."""
     global _lock
-    _lock = threading.Lock()  # a thread of the parent may have held it
+    _lock = threading.Lock()  # a thread of the parent may have held the lock, and does not exist here to release it
     _pages.clear()
 
 
 def serving() -> list[Process]:
-    """The processes of this user that serve pages. Files that dead processes left behind are removed."""
+    """The processes of this user that serve pages. Removes the files of dead processes."""
     found = []
     home = folder()
     for path in sorted(home.glob("*.json")) if _is_private(home) else ():

@@ -1,4 +1,4 @@
-"""Rates of counts in the last ten minutes. Invariant: samples are in the order of their times, and their counts never fall."""
+"""Computes rates of counts in the last ten minutes. Invariant: samples are in the order of their times, and their counts never fall."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import attrs
 
 __all__ = ["POINTS", "STEP_S", "Rates", "Sample"]
 
-STEP_S: Final = 5.0  # seconds that a point of a curve stands for
+STEP_S: Final = 5.0  # the time between two points of a curve
 POINTS: Final = 120
-RECENT_S: Final = 5.0  # the rates of now are means of this time
-MOST: Final = 1500  # samples; there is at most one each half second
+RECENT_S: Final = 5.0  # the present rates are means of this time
+MOST: Final = 1500  # samples: at most one each half second, for a little more than POINTS steps
 
 
 @attrs.frozen
@@ -30,12 +30,12 @@ class Rates:
     """The samples, and the rates between them."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """`names` are those of the counts in each sample."""
+        """`names` are the names of the counts in each sample."""
         self._names = names
         self._samples: deque[Sample] = deque(maxlen=MOST)
 
     def add(self, sample: Sample) -> None:
-        """Remember a sample, and forget samples that no curve needs."""
+        """Keep a sample, and drop samples that no curve needs."""
         if self._samples and sample.at <= self._samples[-1].at:
             return
         self._samples.append(sample)
@@ -45,11 +45,11 @@ class Rates:
 
     @property
     def settled(self) -> bool:
-        """Whether the rates of now are means of RECENT_S: a new client has none yet."""
+        """Whether the present rates are means of RECENT_S: on a new page they are not."""
         return len(self._samples) > 1 and self._samples[-1].at - self._samples[0].at >= RECENT_S
 
     def now(self) -> dict[str, float]:
-        """The rates of the last seconds."""
+        """The present rates: means of the last seconds."""
         if len(self._samples) < 2:
             return dict.fromkeys(self._names, 0.0)
         last = self._samples[-1]
@@ -57,11 +57,11 @@ class Rates:
         return {name: (last.counts[name] - first.counts[name]) / (last.at - first.at) for name in self._names}
 
     def curves(self, names: Sequence[str]) -> dict[str, list[float | None]]:
-        """A point for each STEP_S, the newest last; None where there were no samples yet."""
+        """A point for each STEP_S, the newest last; None for times before the first sample."""
         samples = list(self._samples)
         if len(samples) < 2:
             return {name: [None] * POINTS for name in names}
-        # On a fixed grid, so that a point does not change while it moves to the left.
+        # On a fixed grid of times: otherwise a point would change its value while it moves to the left.
         end = samples[-1].at // STEP_S * STEP_S
         times = [end - STEP_S * back for back in range(POINTS, -1, -1)]
         ats = [sample.at for sample in samples]

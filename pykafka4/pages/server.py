@@ -1,6 +1,6 @@
-"""Answers the requests of a status page, with the standard library. Invariant: a slow or greedy reader holds up only itself.
+"""Responds to the requests of a status page, with the standard library. Invariant: a slow or greedy reader holds up only itself.
 
-Each connection has a thread and one request, and is closed DEADLINE_S after it began; at most MOST_CONNECTIONS are open.
+Each connection has a thread and one request, and is closed after DEADLINE_S; at most MOST_CONNECTIONS are open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEADLINE_S: Final = 20.0
 
 @attrs.frozen
 class Answer:
-    """The answer to a request."""
+    """The response to a request."""
 
     body: bytes
     kind: str = "text/plain"
@@ -36,10 +36,10 @@ class Answer:
 
 
 class Answers(Protocol):
-    """What is served."""
+    """The content that a server serves."""
 
     def answer(self, path: str) -> Answer:
-        """The answer to GET `path`, which may have a query."""
+        """The response to GET `path`, which may have a query."""
 
 
 class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
@@ -51,14 +51,14 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     request_queue_size = MOST_CONNECTIONS
 
     def __init__(self, port: int, answers: Answers, monotonic: Callable[[], float]) -> None:
-        """Listen on `port` (0: one that is free). Raises OSError."""
+        """Listen on `port` (0: a free port). Raises OSError."""
         self.answers, self.names = answers, Names()
         self._monotonic = monotonic
-        self._open: dict[socket.socket, float] = {}  # since when
+        self._open: dict[socket.socket, float] = {}  # by connection: the time when it was accepted
         self._ended = False
         super().__init__((HOST, port), Handler, bind_and_activate=False)
         try:
-            if greenlets():  # theirs belong to one thread: the thread of a request could not read from a connection
+            if greenlets():  # a patched socket belongs to one thread: the thread of a request could not read from its connection
                 self.socket.close()
                 self.socket = whole_socket_class()(self.address_family, self.socket_type)
             self.server_bind()
@@ -69,11 +69,11 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     @property
     def port(self) -> int:
-        """The port."""
+        """The port of the socket."""
         return int(self.server_address[1])
 
     def serve(self) -> None:
-        """Answer requests until `end` is called."""
+        """Accept connections until `end` is called."""
         while not self._ended:
             self.handle_request()
 
@@ -81,33 +81,33 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         """Close the port and all connections."""
         self._ended = True
         with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1.0):
-            pass  # wakes `serve`
+            pass  # the connection wakes `serve`, which looks at `_ended` only between requests
         self.server_close()
         self._close_connections(self._open)
 
     def abandon(self) -> None:
-        """Close the copies of the sockets that a forked child has. The parent goes on."""
+        """Close a forked child's copies of the sockets. The sockets of the parent stay open."""
         self._ended = True
         for each in (self.socket, *self._open):
             each.close()
 
     def sweep(self) -> None:
-        """Close the connections that have taken longer than DEADLINE_S."""
+        """Close connections that have been open for longer than DEADLINE_S."""
         limit = self._monotonic() - DEADLINE_S
         self._close_connections([each for each, since in list(self._open.items()) if since <= limit])
 
     def _close_connections(self, connections: Any) -> None:
         for each in list(connections):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)  # its thread closes it
+                each.shutdown(socket.SHUT_RDWR)  # ends the thread's read or write; the thread then closes the socket
 
     # ---------------------------------------------------------------- called by socketserver
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a thread for a connection."""
+        """Begin a thread for a connection, or refuse the connection if too many are open."""
         if self._ended or len(self._open) >= MOST_CONNECTIONS:
             with contextlib.suppress(OSError):
-                request.setblocking(False)
+                request.setblocking(False)  # this thread accepts connections, and must not wait for a reader
                 request.send(FULL)
             self.shutdown_request(request)
             return
@@ -115,16 +115,16 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         system.Thread(target=self.process_request_thread, args=(request, client_address), name="pykafka4-page-request").start()
 
     def shutdown_request(self, request: Any) -> None:
-        """The connection has ended."""
+        """Forget a connection that has ended."""
         self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a reader went away. `Answers` logs errors of the page itself."""
+        """Ignore the error: a reader has gone away. `Answers` logs errors of the page itself."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request. HTTP/1.0: the connection ends with the answer."""
+    """The handler of one request. HTTP/1.0: the connection ends with the response."""
 
     server: PageServer
     server_version = "pykafka4"
@@ -134,11 +134,11 @@ class Handler(BaseHTTPRequestHandler):
     error_content_type = "text/plain; charset=utf-8"
 
     def do_GET(self) -> None:
-        """Send the answer."""
+        """Send the response."""
         self._respond(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Send the headers of the answer."""
+        """Send the headers of the response."""
         self._respond(with_body=False)
 
     def _respond(self, *, with_body: bool) -> None:
@@ -152,7 +152,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def end_headers(self) -> None:
-        """Add the headers of every answer, errors included."""
+        """Add the headers that each response has, errors included."""
         for name, value in HEADERS.items():
             self.send_header(name, value)
         super().end_headers()

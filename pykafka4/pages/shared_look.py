@@ -1,5 +1,5 @@
-"""Takes looks at a client or agent, and shares each between all readers of a page. Invariant: looks cost a bounded share of a core,
-however many read.
+"""Takes looks at a client or agent, and shares each look between all readers of a page. Invariant: looks cost a bounded share of a core,
+whatever the number of readers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 __all__ = ["SharedLook"]
 
-KEPT_S: Final = 0.5
+KEPT_S: Final = 0.5  # the shortest time for which a look is used
 KEPT_SHARE: Final = 10  # a look of 200 ms, as with many thousand partitions, is used for 2 s: the looks of readers cost a tenth of a core
 PAUSE_S: Final = 1.0  # between two samples
 LONGEST_PAUSE_S: Final = 10.0
@@ -18,7 +18,7 @@ L = TypeVar("L")
 
 
 class SharedLook(Generic[L]):
-    """The last look, and when to take the next one. For one thread at a time."""
+    """The last look, and the time of the next one. For one thread at a time."""
 
     def __init__(self, take: Callable[[float], L], monotonic: Callable[[], float]) -> None:
         """`take(now)` takes a look; `monotonic` is the clock, in seconds."""
@@ -28,7 +28,7 @@ class SharedLook(Generic[L]):
         self._cost = 0.0
 
     def get(self) -> L:
-        """The last look if it is new enough, else a new one."""
+        """The last look if it is new enough, otherwise a new one."""
         now = self._monotonic()
         if self._last is not None and now < self.taken_at + min(max(KEPT_S, KEPT_SHARE * self._cost), LONGEST_PAUSE_S):
             return self._last
@@ -38,5 +38,5 @@ class SharedLook(Generic[L]):
         return look
 
     def pause_s(self, share: int) -> float:
-        """Seconds until the next sample, so that samples take at most 1/`share` of a core."""
+        """Seconds until the next sample: samples cost at most 1/`share` of a core, unless a look takes very long."""
         return min(max(PAUSE_S, share * self._cost), LONGEST_PAUSE_S)

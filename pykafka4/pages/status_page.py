@@ -1,6 +1,6 @@
-"""StatusPage: serves the status page of one client on loopback, until it is closed or the client has ended.
+"""Serves the status page of one client on loopback, until the page is closed or the client has ended.
 
-Rule: read only. A page holds no reference to a handle of the application, so that a handle that is garbage-collected is noticed.
+Invariant: a page only reads, and keeps no handle of the application alive: the client notices a handle that is garbage-collected.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["StatusPage"]
 log = get_log("pykafka4.pages")
 
 FILES: Final = {"/": "client.html", "/client.js": "client.js"}
-SICK: Final = ENDED | {"crashed", "unresponsive"}  # states that the client does not leave by itself; brokers that are away are none of them
-TURN_S: Final = 1.0  # between two looks at connections that take too long
+SICK: Final = ENDED | {"crashed", "unresponsive"}  # states that a client does not leave by itself, as it leaves "unreachable"
+TURN_S: Final = 1.0  # between two looks for connections that have been open for too long
 
 
 class StatusPage:
@@ -41,9 +41,9 @@ class StatusPage:
         self._watched = watched
         self._files = page_files("pykafka4.pages", FILES)
         self._watcher = Watcher(watched)
-        self._bug = ""  # the last one that is in the log
+        self._bug = ""  # the error that was logged last
         self._stop = system.Lock()
-        self._stop.acquire()  # until the page is closed
+        self._stop.acquire()  # held until the page is closed: `_sample` waits for the release
         self._closed = False
         try:
             self._server = PageServer(port, self, system.monotonic)
@@ -59,7 +59,7 @@ class StatusPage:
         log.info("%s: status page of the %s: %s", watched.client_id, watched.kind.value, self.url)
 
     def close(self) -> None:
-        """Close the port and all connections. Closing twice is allowed."""
+        """Close the port and all connections. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -86,7 +86,7 @@ class StatusPage:
             self._server.sweep()
             if system.monotonic() < next_look:
                 continue
-            if self._look() in ENDED:  # its handle is gone, and nobody has closed the page
+            if self._look() in ENDED:  # the client has ended without a close of the page
                 self.close()
                 return
             next_look = system.monotonic() + self._watcher.pause_s() - TURN_S
@@ -101,7 +101,7 @@ class StatusPage:
             return "unknown"
 
     def _note_bug(self, error: Exception) -> None:
-        if repr(error) != self._bug:  # it comes back each second
+        if repr(error) != self._bug:  # each look raises it again, and must not log it again
             self._bug = repr(error)
             log.exception("%s: the status page has no figures", self._watched.client_id)
 
@@ -141,7 +141,7 @@ _PAGES: Living[StatusPage] = Living()
 
 
 def _after_fork() -> None:
-    """The parent serves its pages; a copy of the port in a child would take connections and never answer."""
+    """Close the pages in a forked child: its copy of the port would take connections of the parent's page, and never respond."""
     for page in list(_PAGES):
         page._closed = True
         page._server.abandon()

@@ -1,4 +1,4 @@
-"""What a status page shows, as values: the kinds of clients, their figures at a moment, and the protocol of their source."""
+"""Declares the figures that a status page shows: the kinds of clients, their figures at a moment, and the protocol of their source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ENDED", "SERIES", "Figures", "Kind", "Look", "Watched", "counts_of"]
 
 
 class Kind(StrEnum):
-    """The class of the client that a page belongs to."""
+    """The kind of the client to which a page belongs."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -31,9 +31,9 @@ SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are 
 
 @attrs.frozen
 class Figures:
-    """`status` and `stats` of a client, as its own methods return them; `stats` is empty if the client's thread does not respond.
+    """The results of a client's `status()` and `stats()`; `stats` is empty if the client's thread does not respond.
 
-    `users` are the producers and consumers of a `Client`: their kind, and the group of consumers.
+    `users` has the producers and consumers of a `Client`: their kinds, and the groups of consumers.
     """
 
     status: Mapping[str, Any]
@@ -55,22 +55,22 @@ class Look:
 
 
 class Watched(Protocol):
-    """A client, producer or consumer, as its page sees it."""
+    """A client, producer or consumer: the part that its page reads."""
 
     @property
     def kind(self) -> Kind:
-        """What is watched."""
+        """The kind of the client."""
 
     @property
     def client_id(self) -> str:
-        """The client's id."""
+        """The id of the client."""
 
     def figures(self) -> Figures:
-        """The figures now. May wait for the client's thread, for seconds if that is stuck."""
+        """The figures of this moment. Waits for the client's thread; if it is stuck, for seconds."""
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:
-    """The counts that rates are made of; None if the client's thread did not respond."""
+    """The counts from which rates are computed; None if the client's thread did not respond."""
     if not stats:
         return None
     if kind is Kind.PRODUCER:

@@ -23,13 +23,13 @@ from pykafka4.pages.watched import SERIES, Kind, Look, Watched, counts_of
 __all__ = ["Busy", "Watcher", "program"]
 
 SHARE: Final = 50  # a look of 50 ms, as with 10,000 partitions, is taken every 2.5 s: samples cost at most a fiftieth of a core
-WAIT_S: Final = 15.0  # for the look of another thread
+WAIT_S: Final = 15.0  # the longest wait for the look of another thread
 MOST_OUTAGES: Final = 100
 MOST_USERS: Final = 200
 
 
 class Busy(Exception):
-    """The look of another thread takes too long."""
+    """Raised if the look of another thread takes too long."""
 
 
 class Watcher:
@@ -49,7 +49,7 @@ class Watcher:
         self._since = wall_clock()
 
     def sample(self) -> str:
-        """Note rates and outages; returns the client's state."""
+        """Take a look, for rates and outages; returns the client's state."""
         with self._locked():
             return str(self._looks.get().status["state"])
 
@@ -58,7 +58,7 @@ class Watcher:
         return self._looks.pause_s(SHARE)
 
     def state(self) -> tuple[str, str]:
-        """The client's state, and the reason for it."""
+        """The state of the client, and the reason for it."""
         with self._locked():
             status = self._looks.get().status
         return str(status["state"]), str(status["reason"] or "")
@@ -118,7 +118,7 @@ class Watcher:
 
 
 class _Held:
-    """The lock of a Watcher, within WAIT_S."""
+    """A `with` block that holds the lock of a Watcher. Raises Busy if the lock is not free within WAIT_S."""
 
     def __init__(self, lock: Any) -> None:
         self._lock = lock
@@ -132,7 +132,7 @@ class _Held:
 
 
 def program() -> str:
-    """The name of this process's program, without its arguments, which may be secrets."""
+    """The name of this process's program, without its arguments, which may have secrets."""
     path = Path(sys.argv[0] if sys.argv else "")
     name = path.parent.name if path.name == "__main__.py" else path.name
     return "python" if name in ("", "-c", "-m") else name

@@ -1,6 +1,7 @@
-"""Metrics and traces for OpenTelemetry. Rule: off unless the application asks for them, and then nothing is counted per record for metrics.
+"""Shows clients to OpenTelemetry: metrics and traces. Invariant: an application that requests neither pays nothing; metrics cost nothing
+per record.
 
-Needs the extra `opentelemetry`: pip install 'pykafka4[opentelemetry]'. The names are OpenTelemetry's conventions for messaging, which are
+Needs the extra `opentelemetry`: pip install 'pykafka4[opentelemetry]'. Names follow OpenTelemetry's conventions for messaging, which are
 not stable yet (status: development).
 
 Modules:

@@ -1,7 +1,7 @@
-"""Shows clients to OpenTelemetry. Invariant: nothing is counted for it; a collection reads each client once.
+"""Shows the metrics of clients to OpenTelemetry. Invariant: nothing is counted for OpenTelemetry; a collection reads each client once.
 
-OpenTelemetry has no observable histogram, so a histogram `NAME` is two counters, `NAME.count` and `NAME.sum`. Of
-`messaging.client.operation.duration`, whose name is that of a histogram, there is none: `pykafka4.client.request.duration` has its values.
+OpenTelemetry has no observable histogram, so a histogram `NAME` becomes two counters, `NAME.count` and `NAME.sum`. The conventions define
+`messaging.client.operation.duration` as a histogram, so it has no counters here: `pykafka4.client.request.duration` has its values.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ELSEWHERE: Final = frozenset({"messaging.client.operation.duration"})
 def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, by: By = "topic", by_broker: bool = False) -> None:
     """Have the readers of `meter_provider` (default: the global one) collect the metrics of `clients` until these are closed.
 
-    `by` and `by_broker` are as in `metrics()`: they decide how many series there are. Instruments are made once for each provider. Raises
-    TypeError for something that is no client, ConfigError for another `by`.
+    `by` and `by_broker` are as in `metrics()`, and decide on the number of series. Instruments are made once for each provider. Raises
+    TypeError for an object that is no client, ConfigError for another `by`.
     """
     provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
     with _lock:
@@ -42,7 +42,7 @@ def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, 
 
 
 class Readings:
-    """The figures for one provider. A collection calls each instrument once: an instrument that comes again begins the next reading."""
+    """The figures for one provider. A collection calls each instrument once, so a second call of an instrument begins the next reading."""
 
     def __init__(self) -> None:
         self.clients = OpenClients()

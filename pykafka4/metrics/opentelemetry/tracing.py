@@ -1,9 +1,9 @@
-"""Traces records: a span for each sent record, one for each poll, and spans of the application for records that it processes.
+"""Traces records: makes a span for each sent record and for each poll, and spans for the processing of records.
 
-Invariant: a context that a record's headers already have is never changed; spans refer to it by links.
+Invariant: a context in a record's headers is never changed; spans refer to it by links.
 
-The option `hooks` of a client turns it on, so a client without it pays nothing. Source: OpenTelemetry semantic conventions 1.45, messaging
-spans; W3C Trace Context (headers `traceparent`, `tracestate`).
+The option `hooks` of a client turns tracing on, so a client without it pays nothing. Source: OpenTelemetry semantic conventions 1.45,
+messaging spans; W3C Trace Context (headers `traceparent`, `tracestate`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OFFSET: Final = "messaging.kafka.offset"
 TOMBSTONE: Final = "messaging.kafka.message.tombstone"
 COUNT: Final = "messaging.batch.message_count"
 PARENT: Final = "traceparent"
-MOST_LINKS: Final = 128  # of a span, by OpenTelemetry's default limits; further ones would be dropped by the SDK
+MOST_LINKS: Final = 128  # links of a span, by OpenTelemetry's default limits: the SDK would drop further ones
 W3C: Final = TraceContextTextMapPropagator()
 
 
@@ -52,22 +52,25 @@ class Received(Protocol):
 
 
 class _Failure(threading.local):
-    """The batch whose callbacks run on this thread: they and its `on_ack` follow each other, whatever other clients and threads do."""
+    """The failed batch whose callbacks run on this thread. Its callbacks and its `on_ack` follow each other on one thread.
+
+    The callbacks have the spans of records, and `on_ack` has the error code. With a partition the callbacks come first.
+    """
 
     def __init__(self) -> None:
-        self.spans: list[Span] = []  # of its failed records, until `on_ack` says why they failed
-        self.topic: str | None = None  # of a batch without a partition, whose `on_ack` came first
-        self.code = ""  # why it failed
+        self.spans: list[Span] = []  # the spans of failed records, until `on_ack` brings the error code
+        self.topic: str | None = None  # the topic of a batch without a partition, whose `on_ack` came first
+        self.code = ""  # the error code of that batch
 
 
 class Tracing(ProducerHooks, ConsumerHooks):
-    """Hooks that trace: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, also of `pykafka4.aio`, and `ShareConsumer`.
+    """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, also of `pykafka4.aio`, and `ShareConsumer`.
 
     One object may serve any number of clients. For any thread.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
-        """`tracer_provider`: default the global one."""
+        """`tracer_provider`: by default the global provider."""
         self._tracer = trace.get_tracer("pykafka4", tracer_provider=tracer_provider)
         self._failure = _Failure()
 
@@ -92,7 +95,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
         return attrs.evolve(record, headers=[*headers, *((name, value.encode()) for name, value in carrier.items())])
 
     def on_enqueue(self, delivery: Delivery) -> None:
-        """The span of the accepted record ends with its outcome."""
+        """Have the span of an accepted record end with its outcome."""
         span = _accepted()
         if span is None:
             return
@@ -106,12 +109,12 @@ class Tracing(ProducerHooks, ConsumerHooks):
             delivery.add_done_callback(partial(self._settled, span))
 
     def on_refuse(self, error: BaseException) -> None:
-        """The span of the record ends with the error of `send`."""
+        """End the span of a refused record, with the error of `send`."""
         if (span := _accepted()) is not None:
             _fail(span, type(error).__name__)
 
     def _settled(self, span: Span, delivery: Delivery) -> None:
-        if delivery.lost():  # it does not say why; `exception()` would count as if the application had seen the failure
+        if delivery.lost():  # without a reason: `exception()` has one, but would count as if the application had seen the failure
             failure = self._failure
             if delivery.partition is None and failure.topic == delivery.topic:
                 _fail(span, failure.code)
@@ -125,7 +128,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
             span.end()
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """A batch has its outcome, after the callbacks of its records; perhaps before them if these had no partition."""
+        """End the spans of a failed batch. The callbacks of its records came before, unless the batch had no partition."""
         failure = self._failure
         failure.topic = None
         if outcome.error is None:
@@ -139,7 +142,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     # ---- consumers
 
     def on_poll(self, polled: Polled) -> None:
-        """A span of the poll, which links to the contexts of its records: to the first 128 that have one."""
+        """Make a span of the poll, with links to the contexts of its records: to the first 128 that have one."""
         topics = {record.topic for record in polled.records}
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "poll", OPERATION_TYPE: "receive"}
         attributes |= {COUNT: len(polled.records), CLIENT_ID: polled.client_id}
@@ -159,9 +162,9 @@ class Tracing(ProducerHooks, ConsumerHooks):
 
     @contextmanager
     def processing(self, record: Received) -> Iterator[Span]:
-        """A `with` block in a span for the processing of `record`; spans begun in the block are its children.
+        """A `with` block in a span for the processing of `record`. Spans that begin in the block are children of this span.
 
-        It links to the record's context. An exception is recorded, and raised.
+        The span links to the context of the record. An exception of the block is recorded, and raised.
         """
         link = _link(record.headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "process", OPERATION_TYPE: "process"}
@@ -180,12 +183,12 @@ class Tracing(ProducerHooks, ConsumerHooks):
                 raise
 
 
-# The spans whose `send` has not returned, in this thread or task; several only if a serializer sends records itself.
+# The spans of records whose `send` has not returned, in this thread or task; several only if a serializer sends records itself.
 _sending: ContextVar[tuple[Span, ...]] = ContextVar("_sending", default=())
 
 
 def _accepted() -> Span | None:
-    """The span of the last `on_send`; None for a record that had none, such as a `ProducerRecord`."""
+    """Take the span of the last `on_send`; None for a record without that call, such as a `ProducerRecord`."""
     spans = _sending.get()
     if not spans:
         return None
