@@ -1,10 +1,10 @@
-"""Settings of the agent.
+"""Reads and checks the settings of the agent. Invariant: an error names the file, the line and the key; a value that exists is valid.
 
 Modules; each line imports only from lines below it:
     changes  the settings that differ between two files
-    file     reads the TOML file; errors name file, line and key
-    kafka    checks the producer's options in the file
-    lines    finds the line of a key
+    file     the TOML file: reads it, and reports all errors at once
+    kafka    checks of the producer's options in the file
+    lines    the line of a key in the file
     values   the settings as values
     fields   kinds of settings: conversions and checks
 """

@@ -1,4 +1,4 @@
-"""The settings that differ between two files, and whether a running agent can change them."""
+"""Finds the settings that differ between two files, and whether a running agent can change them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNSET = TopicSettings()  # a topic without a table
 
 @attrs.frozen
 class Change:
-    """A setting that differs. `live`: a running agent can change it."""
+    """A setting that differs between two files. `live`: a running agent can change it."""
 
     key: str
     live: bool
@@ -30,7 +30,7 @@ def changes(old: AgentSettings, new: AgentSettings) -> list[Change]:
 
 
 def with_live_changes(old: AgentSettings, new: AgentSettings) -> AgentSettings:
-    """`old` with those settings of `new` that a running agent can change."""
+    """The settings `old`, with the settings of `new` that a running agent can change."""
     settings: AgentSettings = _merged(old, new)
     return settings
 
@@ -42,19 +42,19 @@ def _changes(old: Any, new: Any, where: tuple[str, ...], live: bool) -> list[Cha
         unset = UNSET if where == ("topics",) else None
         rows = [(name, old.get(name, unset), new.get(name, unset), live) for name in sorted({*old, *new})]
         found = [change for name, before, after, each in rows for change in _changes(before, after, (*where, name), each)]
-        # A topic whose table sets nothing is a change, too: the patterns that match it count no more.
+        # A topic whose table sets nothing is a change, too: a topic of its own no longer has the settings of patterns that match its name.
         return found or [Change(dotted((*where, name)), False) for name in sorted({*old} ^ {*new})]
     if attrs.has(type(old)) and type(old) is type(new):
         found = []
         for name, field in attrs.fields_dict(type(old)).items():
-            place = where if name == "named" else (*where, name)  # topics are tables of [topics] themselves
+            place = where if name == "named" else (*where, name)  # in the file, named topics are tables of [topics] itself
             found += _changes(getattr(old, name), getattr(new, name), place, live or field.metadata.get(LIVE, False))
         return found
     return [Change(dotted(where), live)]
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """The value `old`; its live settings, and those of its tables, are as in `new`."""
+    """The value `old` with the live settings of `new`, also in its tables."""
     if (
         isinstance(old, Mapping)
         and isinstance(new, Mapping)

@@ -1,6 +1,6 @@
-"""Kinds of settings: each converts the value of the file, checks it, and describes itself for the guide's table.
+"""Defines the kinds of settings. Each kind converts and checks the value in the file, and describes itself for the table of the guide.
 
-Invariant: an error begins with the name of the setting, then names the value and what is allowed.
+Invariant: an error begins with the name of the setting, then names the value and the allowed values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LIVE: Final = "live"  # key of the metadata: whether a reload changes the settin
 SECTION: Final = "section"  # key of the metadata: the class of a setting that is a table
 SIZE: Final = re.compile(r"(\d[\d_]*)\s*(?:([kmg])(?:i?b)?|b)?", re.IGNORECASE)
 UNITS: Final = {"": 1, "k": KIB, "m": MIB, "g": 1024 * MIB}
-LONGEST_PATH: Final = 107  # bytes of a socket's path: `sun_path` of Linux has 108 with the end
+LONGEST_PATH: Final = 107  # bytes of a socket's path: `sun_path` of Linux has 108, with the final zero
 LONGEST_NAME: Final = 255
 LARGEST: Final = 2**50
 ALL: Final = "all"
@@ -51,7 +51,7 @@ ALL: Final = "all"
 def _field(
     default: Any, convert: Callable[[Any], Any], fits: Callable[[Any], bool], allowed: str, unit: str, span: str, doc: str, live: bool
 ) -> Any:
-    """A field whose converted value must fit; None fits if it is the default."""
+    """A field whose converted value must fit. None fits if it is the default."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not (value is None and attribute.default is None) and not fits(value):
@@ -62,7 +62,7 @@ def _field(
 
 
 def to_bytes(value: Any) -> Any:
-    """The number of bytes of `"128MiB"`, `"64k"` (1024 each) or an int; anything else unchanged, for the validator to reject."""
+    """The number of bytes in `"128MiB"`, `"64k"` (a k is 1,024) or an int. Returns any other value unchanged: the validator rejects it."""
     found = SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     return value if found is None else int(found[1]) * UNITS[(found[2] or "").lower()]
 
@@ -95,7 +95,7 @@ def number(default: Any, unit: str, doc: str, *, low: float = 0, high: float = M
 
 
 def switch(default: bool, doc: str, *, live: bool = False) -> Any:
-    """True or false."""
+    """A flag: true or false."""
     return _field(default, lambda v: v, lambda v: isinstance(v, bool), "true or false", "", "true, false", doc, live)
 
 
@@ -132,7 +132,7 @@ def _to_path(value: Any) -> Any:
 
 
 def folder_or_file(doc: str, *, live: bool = False) -> Any:
-    """An absolute path: the agent's working directory is that of whoever starts it."""
+    """An absolute path: the program that starts the agent chooses its working directory, so a relative path would mean many places."""
     allowed = 'an absolute path, such as "/var/lib/pykafka4"'
     return _field(attrs.NOTHING, _to_path, lambda v: isinstance(v, Path) and v.is_absolute(), allowed, "", "absolute path", doc, live)
 
@@ -154,7 +154,7 @@ def mode(doc: str) -> Any:
         digits = value.removeprefix("0o") if isinstance(value, str) else ""
         return int(digits, 8) if re.fullmatch("[0-7]{1,5}", digits) else value
 
-    # Without bits of execution, which mean nothing for a socket: `mode = 222` is 0o336, and so not taken for 0o222.
+    # Bits of execution mean nothing for a socket, and are refused: so `mode = 222`, which is 0o336, is not taken for 0o222.
     def fits(value: Any) -> bool:
         return type(value) is int and 0 <= value <= 0o777 and not value & 0o111
 
@@ -163,7 +163,7 @@ def mode(doc: str) -> Any:
 
 
 def of_producer(option: str, *, live: bool = False) -> Any:
-    """The producer's option of that name, with its checks; None: not set. Sizes may be text."""
+    """The producer's option with this name, with its checks; None: not set. Sizes may be text."""
     field = attrs.fields_dict(ProducerConfig)[option]
     inner: Any = field.converter or (lambda value: value)
     sized = field.metadata["unit"] == "bytes"
@@ -190,5 +190,5 @@ def section(kind: type, doc: str, *, default: Any = None, live: bool = False) ->
 
 
 def short(kind: type, value: object) -> object:
-    """A table of which only the path is given may be that path: `spool = "/var/spool/pykafka4"`."""
+    """The table for a `value` that may be the path alone: `spool = "/var/spool/pykafka4"` is short for a table with `path`."""
     return {"path": value} if isinstance(value, str) and "path" in attrs.fields_dict(kind) else value

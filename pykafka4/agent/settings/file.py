@@ -1,4 +1,4 @@
-"""Reads the agent's TOML file. Invariant: all errors are reported at once, each with file, line, key, value and what is allowed."""
+"""Reads the agent's TOML file. Invariant: all errors are reported at once, each with file, line, key, value and the allowed values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Where = tuple[str, ...]
 
 
 class SettingsError(ConfigError):
-    """The file has errors; `problems` are their lines."""
+    """Raised for a file with errors. `problems` has one line of text for each error."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -71,7 +71,7 @@ def _syntax_error(message: str, text: str, file: str) -> str:
 
 
 class _Reader:
-    """Makes values of tables, and keeps the problems."""
+    """Turns tables into values, and collects the problems of all tables."""
 
     def __init__(self, file: str, lines: Lines) -> None:
         self._file, self._lines = file, lines
@@ -79,11 +79,11 @@ class _Reader:
 
     @property
     def problems(self) -> list[str]:
-        """One line each, in the order of the file."""
+        """One line of text for each problem, in the order of the file."""
         return [f"{self._file}:{line}: {text}" if line else f"{self._file}: {text}" for line, text in sorted(self._found)]
 
     def section(self, kind: type[Any], table: object, where: Where, default: object = None) -> Any:
-        """The value of the class `kind`, or None if the table has problems. What the table lacks is as in `default`."""
+        """The value of the class `kind`; None if the table has problems. Settings that the table lacks are as in `default`."""
         table, before = short(kind, table), len(self._found)
         if not isinstance(table, Mapping):
             self._problem(where, f"{dotted(where)}={shown(table)}: must be a table")
@@ -142,7 +142,7 @@ class _Reader:
         return options
 
     def _add(self, kind: type[Any], where: Where, error: ConfigError) -> None:
-        """An error of the table `where`; it begins with the name of its key, unless it is one of the whole table."""
+        """Note an error of the table `where`. The text begins with the name of a key, unless the error concerns the whole table."""
         text = str(error)
         found = KEY.match(text)
         name = found[0] if found and found[0] in attrs.fields_dict(kind) else None
@@ -155,12 +155,12 @@ class _Reader:
 
 
 def dotted(where: Where) -> str:
-    """The keys as TOML writes them: `topics."my topic".linger_ms`."""
+    """The keys in the form of TOML: `topics."my topic".linger_ms`."""
     return ".".join(key if KEY.fullmatch(key) else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"' for key in where)
 
 
 def hint(key: str, kind: type[Any], where: Where) -> str:
-    """The nearest key that the table has; else the tables that have this one; else all keys of the table."""
+    """A hint for an unknown key: the nearest key of the table; without one, the tables with this key, or all keys of the table."""
     known = [name for name in attrs.fields_dict(kind) if name != "named"]
     plain = key.replace("-", "_").replace(".", "_").lower()
     near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
@@ -175,13 +175,13 @@ def hint(key: str, kind: type[Any], where: Where) -> str:
 
 
 def _quoted_topic(where: Where, value: object) -> str | None:
-    """The way out for `[topics.page.views]`: for TOML that is a table `views` in a topic `page`."""
+    """The way out for `[topics.page.views]`, which TOML reads as a table `views` in a topic `page`; None for another key."""
     if len(where) < 3 or where[0] != "topics" or not isinstance(value, Mapping):
         return None
     return f'a topic with dots is quoted: [topics."{".".join(where[1:])}"]'
 
 
 def sections(kind: type[Any] = AgentSettings, where: Where = (), default: object = None) -> list[tuple[Where, type[Any], object]]:
-    """Each table of the file: its keys, its class and its default; the file itself first."""
+    """The tables of the file, the file itself first: (keys, class, default)."""
     inner = [((*where, name), field) for name, field in attrs.fields_dict(kind).items() if SECTION in field.metadata]
     return [(where, kind, default)] + [each for path, field in inner for each in sections(field.metadata[SECTION], path, field.default)]

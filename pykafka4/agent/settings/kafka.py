@@ -1,4 +1,7 @@
-"""Checks the options of the producer in [kafka], under the producer's names or the dotted ones of other clients. No secret is shown."""
+"""Checks the options of the producer in [kafka], under the producer's names or the dotted names of other clients.
+
+Invariant: no error shows a secret.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from pykafka4.options.policies import SETTINGS
 
 __all__ = ["options_of"]
 
-# Options that have their place elsewhere in the file, or that the agent needs for itself.
+# Options that have their place elsewhere in the file, or that the agent sets itself: (option, reason and way out).
 ELSEWHERE: Final = {
     **{name: f"set it in [topics.default]: {name}" for name in SETTINGS},
     "topic_policies": 'set them in [topics."name"]',
@@ -34,14 +37,14 @@ ELSEWHERE: Final = {
     "key_serializer": "keys of messages are bytes",
     "value_serializer": "values of messages are bytes",
 }
-OF_THE_FILE: Final = ("spool", "discard_log")  # tables that may be written as a key, which belongs above the first table
+OF_THE_FILE: Final = ("spool", "discard_log")  # tables that may be a key; below [kafka], TOML takes such a key for an option of [kafka]
 MAPPING: Final = "the mapping: "
 
 Problem = tuple[tuple[str, ...], str]
 
 
 def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """The producer's options, and problems with the keys below [kafka] that they concern."""
+    """The producer's options, and the problems, each with its keys below [kafka]."""
     flat = dict(_flat(table))
     fields = attrs.fields_dict(ProducerConfig)
     own = {keys[0]: _sized(keys[0], value) for keys, value in flat.items() if len(keys) == 1 and "." not in keys[0]}
@@ -70,13 +73,13 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
 
 
 def _sized(name: str, value: Any) -> Any:
-    """A size may be text here, as in the other tables."""
+    """The value of an option, with a size as text turned into bytes, as in the other tables."""
     field = attrs.fields_dict(ProducerConfig).get(name)
     return to_bytes(value) if field is not None and field.metadata["unit"] == "bytes" else value
 
 
 def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Values with their keys: `bootstrap.servers = "x"` is a table in a table for TOML."""
+    """The values with their keys. TOML reads `bootstrap.servers = "x"` as a table in a table."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _flat(value, (*above, key))
@@ -85,7 +88,7 @@ def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tup
 
 
 def _problems_of(name: str, value: Any, fields: Mapping[str, attrs.Attribute[Any]]) -> list[Problem]:
-    """The problem of one option by itself."""
+    """The problem of one option, checked by itself; empty without one."""
     if name in OF_THE_FILE:
         return [((name,), f"kafka.{name}: [{name}] is a table of its own; as a key it stands before the first table")]
     try:

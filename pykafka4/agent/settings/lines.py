@@ -1,6 +1,6 @@
-"""Finds the line of a key in a TOML file, from the standard parser's own answers: it gives no positions.
+"""Finds the line of a key in a TOML file. The standard parser gives no positions, so this module parses beginnings of the file.
 
-Invariant: a key's line is the first one of the statement that defines it, also for dotted keys and inside of inline tables and arrays.
+Invariant: a key's line is the first line of the statement that defines it, also for dotted keys and inside inline tables and arrays.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ __all__ = ["Lines"]
 
 
 class Lines:
-    """The lines of a valid TOML text. Its prefixes that are valid end with a statement: half a statement is not valid."""
+    """The lines of a valid TOML text. A valid prefix of the text ends with a whole statement, as half a statement is invalid."""
 
     def __init__(self, text: str) -> None:
-        self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not splitlines: a comment may hold other characters that end lines for that
+        self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not `splitlines`, which also ends lines at other characters, as in a comment
 
     def find(self, keys: Sequence[str]) -> int | None:
-        """The line (from 1) of the statement or table header that defines `keys`; without such a key that of its nearest table."""
+        """The line (from 1) of the statement or table header that defines `keys`; for a missing key, the line of its nearest table."""
         for depth in range(len(keys), 0, -1):
             if (line := self._first(keys[:depth])) is not None:
                 return line
         return None
 
     def _first(self, keys: Sequence[str]) -> int | None:
-        """Halves the range of lines: a prefix that has the key is followed only by prefixes that have it."""
+        """The line that defines `keys`, found by bisection: each longer prefix has the keys that a prefix has. None for missing keys."""
         without, having = 0, len(self._lines)
         if not _has(self._parsed(having) or {}, keys):
             return None
@@ -38,7 +38,7 @@ class Lines:
             if end > without and table is not None and _has(table, keys):
                 having = end
             else:
-                without = middle  # no prefix from `end` to `middle` is valid, and that of `end` has no such key
+                without = middle  # the prefix up to `end` lacks the key, and no longer prefix up to `middle` is valid
         return self._statement(having)
 
     def _statement(self, end: int) -> int:

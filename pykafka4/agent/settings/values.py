@@ -1,4 +1,4 @@
-"""The settings as values, one class for each table of the TOML file. Invariant: a value that exists is valid."""
+"""Declares the settings as values, with one class for each table of the TOML file. Invariant: a value that exists is valid."""
 
 from __future__ import annotations
 
@@ -52,37 +52,37 @@ __all__ = [
 
 
 class Empty(StrEnum):
-    """What an empty key or value is written to Kafka as."""
+    """The form of an empty key or value in the record."""
 
     NULL = "null"
     EMPTY = "empty"
 
 
 class Batching(StrEnum):
-    """Which messages share the limits of a batch."""
+    """The messages that share the limits of a batch."""
 
-    COMBINED = "combined"  # those of all topics with this setting
-    PER_TOPIC = "per_topic"
+    COMBINED = "combined"  # the messages of all topics with this setting
+    PER_TOPIC = "per_topic"  # the messages of one topic
     OFF = "off"  # each message is sent at once
 
 
 class Offline(StrEnum):
-    """Where a message with a partition key goes while its partition has no leader."""
+    """The way of a message with a partition key while its partition has no leader."""
 
-    WAIT = "wait"  # it waits for the partition
-    NEXT = "next"  # to the next partition that has a leader
+    WAIT = "wait"  # the message waits for the partition
+    NEXT = "next"  # the message goes to the next partition that has a leader
 
 
 class Sync(StrEnum):
-    """When the spool's files are synced to the disk."""
+    """The times when the spool's files are synced to the disk."""
 
     ALWAYS = "always"  # after each write
     INTERVAL = "interval"  # every `sync_interval_ms`
-    NEVER = "never"  # when the operating system does it
+    NEVER = "never"  # whenever the operating system writes them
 
 
 class LogLevel(StrEnum):
-    """The least severe lines that the agent logs."""
+    """The severity from which on the agent logs lines."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -91,7 +91,7 @@ class LogLevel(StrEnum):
 
 
 def _check_loopback(host: str) -> None:
-    """The agent knows no passwords, so only programs of this machine may reach it."""
+    """Raise ConfigError for an address that other machines reach: the agent has no authentication."""
     if not is_loopback(host):
         raise ConfigError(f"host={host!r}: must be a loopback address, 127.0.0.0/8 or ::1: the agent has no authentication")
 
@@ -169,7 +169,7 @@ class ReportSettings:
     """Reports of discarded messages."""
 
     interval_s: float = number(600.0, "s", "Interval of reports.", low=1, high=86_400, whole=False)
-    prefix_size: int = size(256, "How much of a refused message a report keeps.", low=0, high=64 * KIB)
+    prefix_size: int = size(256, "Size of the beginning of a refused message that a report keeps.", low=0, high=64 * KIB)
 
 
 @attrs.frozen
@@ -179,7 +179,7 @@ class DiscardLogSettings:
     path: Path = folder_or_file("The file. It becomes `path.<milliseconds since 1970>` when it is full.")
     max_file_size: int = size(1 * MIB, "Largest size of a file.", low=4 * KIB)
     max_archive_size: int = size(32 * MIB, "Largest size of all full files together; the oldest are removed.", low=0)
-    max_prefix_size: int | None = size_or_all(2048, "How much of a key, and of a value, is written.")
+    max_prefix_size: int | None = size_or_all(2048, "Size of the beginning of a key, and of a value, that is written.")
 
 
 @attrs.frozen
@@ -192,7 +192,7 @@ class RateLimitSettings:
 
 @attrs.frozen
 class TopicSettings:
-    """Settings of topics. What `[topics."name"]` does not set is as in `[topics.default]`, and there as the producer's default."""
+    """Settings of topics. A setting that `[topics."name"]` lacks is as in `[topics.default]`, and there as the producer's default."""
 
     batching: Batching | None = word(
         None,
@@ -213,7 +213,7 @@ class TopicSettings:
 
 @attrs.frozen
 class TopicsSettings:
-    """What happens to the messages of a topic. Names may be patterns with *, ? and [ab], as in the producer's topic_policies."""
+    """The treatment of messages by topic. Names may be patterns with *, ? and [ab], as in the producer's topic_policies."""
 
     default: TopicSettings = section(
         TopicSettings, "Settings of topics without their own.", default=TopicSettings(batching=Batching.COMBINED, linger_ms=10_000)
@@ -240,13 +240,13 @@ class SpoolSettings:
 
 @attrs.frozen
 class ServiceSettings:
-    """The process."""
+    """The process of the agent."""
 
     shutdown_ms: int = number(
-        30_000, "ms", "At the end: how long what waits may be delivered. The rest is spooled, or discarded.", live=True
+        30_000, "ms", "Time for the delivery of waiting messages at the end. The rest is spooled, or discarded.", live=True
     )
     user: str | None = name("User that the process becomes once its sockets are open; it must be started as root.")
-    group: str | None = name("Group that it becomes. Not set: the user's own.")
+    group: str | None = name("Group that the process becomes. Not set: the group of `user`.")
     log_level: LogLevel = word(LogLevel.INFO, LogLevel, "Least severe lines that are logged, to standard error.", live=True)
 
     def __attrs_post_init__(self) -> None:
@@ -260,17 +260,17 @@ def _unless_disabled(value: Any) -> Any:
 
 @attrs.frozen
 class AgentSettings:
-    """The whole file."""
+    """The settings of the whole file."""
 
     inputs: InputSettings = section(InputSettings, "Sockets that take messages.", default=attrs.NOTHING)
     kafka: Mapping[str, Any] = attrs.field(
         default=attrs.NOTHING, repr=False, metadata={"doc": "Options of the producer, of which `bootstrap_servers` must be there."}
     )
-    topics: TopicsSettings = section(TopicsSettings, "What happens to the messages of a topic.", default=TopicsSettings())
+    topics: TopicsSettings = section(TopicsSettings, "The treatment of messages by topic.", default=TopicsSettings())
     http: HttpSettings | None = attrs.field(
         default=HttpSettings(), converter=_unless_disabled, metadata={"doc": "Pages, JSON and metrics.", SECTION: HttpSettings}
     )
     reports: ReportSettings = section(ReportSettings, "Reports of discarded messages.", default=ReportSettings())
     discard_log: DiscardLogSettings | None = section(DiscardLogSettings, "A file with a line for each discarded message.")
     spool: SpoolSettings | None = section(SpoolSettings, "A folder for messages that the cluster cannot take now.")
-    service: ServiceSettings = section(ServiceSettings, "The process.", default=ServiceSettings())
+    service: ServiceSettings = section(ServiceSettings, "The process of the agent.", default=ServiceSettings())
