@@ -1,1 +1,4 @@
-"""Benchmarks. Rule: contenders take turns in one run, each in a process of its own, and nothing counts that was not verified."""
+"""Measures the client beside its peers.
+
+Invariant: the contenders take turns in one run, each in its own process, and every result is verified.
+"""

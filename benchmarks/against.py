@@ -1,9 +1,9 @@
 """Compares this checkout's CPU per record with another commit's, in one interleaved run on the sink.
 
-`python -m benchmarks.against COMMIT` checks COMMIT out under build/, with a virtual environment of its own, builds the compiled core in
-both checkouts, and runs every case of both in turns. A round gives one ratio per case; their median counts, because the two runs of a round
-see the same machine. With `--peers` confluent-kafka has its turn, too, and the CPU per record is compared in relation to its own in the
-same round: the better of its configurations counts. Exits with 1 when a case takes more than 3 % more than before (`--limit`).
+`python -m benchmarks.against COMMIT` checks COMMIT out under build/, with its own virtual environment, builds the compiled core in both
+checkouts, and runs every case of both in turns. A round gives one ratio per case; their median counts, because the two runs of a round see
+the same machine. With `--peers` confluent-kafka has its turn, too, and each CPU per record is divided by confluent-kafka's of the same
+round: the better of its configurations counts. Exits with 1 if a case takes more than 3 % more than before (`--limit`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from benchmarks.plan import CONSUME, PRODUCE, Case, Entry
 from benchmarks.sink import BATCH, PARTITIONS, Sink
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT = 1.03  # the most that a case may take, in relation to before
+LIMIT = 1.03  # maximum ratio of a case's CPU to the CPU before
 
 
 def checkout(commit: str) -> Path:
-    """A clone at `commit` that is ready to run; made once."""
+    """A clone at `commit` that is ready to run; the first call makes it."""
     digest = subprocess.run(
         ["git", "rev-parse", f"{commit}^{{commit}}"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     ).stdout.strip()
@@ -44,7 +44,7 @@ def checkout(commit: str) -> Path:
 
 
 def build(place: Path, python: Path) -> None:
-    """Builds the compiled core in `place` from the sources there: a core of other sources cannot be imported, or is measured by mistake."""
+    """Build the compiled core in `place` from its sources: a core of other sources cannot be imported, or is measured by mistake."""
     command = [str(python), "setup.py", "build_ext", "--inplace"]
     environment = os.environ | {"PYKAFKA4_BUILD_EXTENSION": "yes"}
     subprocess.run(command, cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
@@ -78,16 +78,16 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """After in relation to before. Each may be divided by the same peer's CPU of the round: that changes nothing."""
+        """The median ratio of after to before. A division of both by the peer's CPU of the round would not change it."""
         return statistics.median(after / before for before, after in zip(self.before, self.after, strict=True))
 
     @property
     def met(self) -> bool:
-        """Whether it is within the limit."""
+        """Whether the ratio is within the limit."""
         return self.ratio <= self.limit
 
     def of_peer(self, ours: list[float]) -> float:
-        """Ours in relation to the peer's, round by round; the median."""
+        """The median of the ratios of ours to the peer's CPU, round by round."""
         return statistics.median(mine / its for mine, its in zip(ours, self.peer, strict=True))
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ WITH_PEER = f"{'peer':>10}{'before/peer':>13}{'after/peer':>13}"
 
 
 def one_round(result: Comparison, case: Case, runner: Runner, records: int, old: Path, *, peers: bool) -> None:
-    """Both commits, in an order that turns, and the peers."""
+    """Run both commits, in alternating order, and the peers."""
     ours = case.ours[0]
     pair = [(old, result.before), (None, result.after)]
     for place, figures in pair if len(result.before) % 2 else reversed(pair):
@@ -117,7 +117,7 @@ def is_known(old: Path, case: Case) -> bool:
 
 
 def compare(old: Path, rounds: int, records: int, chosen: str, limit: float = LIMIT, *, peers: bool = False) -> list[Comparison]:
-    """Every case whose title has `chosen` in it and that both commits have, for so many rounds; prints each row when it is complete."""
+    """Compare every case that both commits have and whose title contains `chosen`; print each row when it is complete."""
     groups: tuple[tuple[tuple[Case, ...], Runner], ...] = ((PRODUCE, produce), (CONSUME, consume))
     both = [(case, runner) for cases, runner in groups for case in cases if chosen in case.title and is_known(old, case)]
     results = [(Comparison(case.title, limit), case, runner) for case, runner in both]

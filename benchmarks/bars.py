@@ -1,4 +1,4 @@
-"""Bars. Rule: medians over all rounds are judged, and a figure whose conditions were not as they should be says so beside its verdict."""
+"""Judges figures by bars. Invariant: medians over all rounds are judged, and a figure under wrong conditions is marked as doubtful."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NAME, FIGURE = 62, 11  # columns
 
 @attrs.define
 class Row:
-    """One thing that was measured, of both clients where both can do it.
+    """One measured figure, of both clients if both can do the work.
 
-    `most`: the largest figure of ours that meets the bar. `times`: the largest multiple of the peer's figure that does. Without either the
-    row is reported and not judged.
+    `most`: the largest figure of ours that meets the bar. `times`: the largest multiple of the peer's figure that meets it. Without both
+    the row is reported and not judged.
     """
 
     name: str
@@ -28,18 +28,18 @@ class Row:
     doubts: dict[str, None] = attrs.field(factory=dict)
 
     def median(self, client: str) -> float | None:
-        """None if nothing was measured."""
+        """The median of a client's figures; None if nothing was measured."""
         return statistics.median(self.figures[client]) if self.figures[client] else None
 
     @property
     def ratio(self) -> float | None:
-        """Ours in relation to the peer's; None without both."""
+        """The ratio of our median to the peer's; None without both."""
         ours, theirs = self.median(OURS), self.median(PEER)
         return ours / theirs if ours is not None and theirs else None
 
     @property
     def met(self) -> bool | None:
-        """Whether every bar is met; None where there is none, or nothing to judge."""
+        """Whether every bar is met; None if there is no bar, or no figure."""
         ours = self.median(OURS)
         verdicts = [ours <= self.most] if self.most is not None and ours is not None else []
         if self.times is not None and self.ratio is not None:
@@ -48,13 +48,13 @@ class Row:
 
     @property
     def bar(self) -> str:
-        """The bars as the table shows them."""
+        """The bars, as text for the table."""
         told = [] if self.most is None else [f"{self.most:g}"]
         return ", ".join([*told, *([] if self.times is None else [f"{self.times:g} x its"])])
 
     @property
     def verdict(self) -> str:
-        """met, MISSED, or nothing; with what makes the figures doubtful."""
+        """met, MISSED, or nothing; with the reasons why the figures are doubtful."""
         judged = {True: "met", False: "MISSED", None: ""}[self.met]
         return judged + (f" (in doubt: {'; '.join(self.doubts)})" if self.doubts else "")
 
@@ -85,7 +85,7 @@ class Table:
         return [row.name for row in self.rows.values() if row.met is False]
 
     def show(self) -> None:
-        """Print all rows, and what is missed."""
+        """Print all rows, and the bars that are missed."""
         print(f"\n{'medians':{NAME}}{OURS:>{FIGURE}}{PEER:>{FIGURE}}{'ratio':>{FIGURE}}  {'bar':16}verdict")
         for row in self.rows.values():
             print(row)
@@ -93,7 +93,7 @@ class Table:
             print(f"MISSED: {'; '.join(self.missed)}" if self.missed else "every bar is met", flush=True)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """All figures, to be kept."""
+        """All figures, for a file."""
         return [
             {"name": row.name, "bar": row.bar, "met": row.met, "doubts": list(row.doubts), "figures": row.figures}
             for row in self.rows.values()

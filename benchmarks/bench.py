@@ -1,7 +1,7 @@
-"""Bench. Rule: contenders take turns round by round, medians are compared, and what was not verified does not count.
+"""Measures rate and CPU per record of all clients, and judges the ratios. Contenders take turns, medians are compared, counts are verified.
 
-`python -m benchmarks.bench` prints a table with the bars judged, writes build/bench.json, and exits with 1 when a bar is missed.
-CPU is the client process's user and system time per million records, start-up excluded; `app` is the part the application's threads used.
+`python -m benchmarks.bench` prints a table with verdicts, writes build/bench.json, and exits with 1 if a bar is missed. CPU is the user and
+system time of the client's process per million records, without start-up; `app` is the part of the application's threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Runner = Callable[[Entry], Figures]
 
 
 def rounds(case: Case, runner: Runner, count: int) -> dict[str, list[Figures]]:
-    """Every contender once a round."""
+    """Run every contender once in each round."""
     runs: dict[str, list[Figures]] = {entry.label: [] for entry in case.entries}
     for entry in in_turns(case.entries, count):
         runs[entry.label].append(runner(entry))
@@ -47,7 +47,7 @@ def medians(runs: list[Figures]) -> Figures:
 
 
 def summary(place: str, case: Case, runs: dict[str, list[Figures]]) -> Figures:
-    """Medians of every contender, and ours in relation to the best peer."""
+    """The medians of every contender, and the ratios of ours to the best peer."""
     rows = {label: medians(figures) for label, figures in runs.items()}
     peers = [rows[entry.label] for entry in case.peers]
     least, most = min(row["cpu"] for row in peers), max(row["rate"] for row in peers)
@@ -83,7 +83,7 @@ def places(wanted: Sequence[str], scale: float) -> Iterator[list[Place]]:
 
 
 def cases(place: Place, chosen: str) -> Iterator[tuple[Case, Runner]]:
-    """On the real cluster the brokers are most of the time; there the judged cases are enough, and no rate is judged."""
+    """The cases for a place. On the real cluster brokers take most of the time, so there only judged cases run, and no rate is judged."""
     for group, runner in ((PRODUCE, place.produce), (CONSUME, place.consume)):
         for case in group:
             if chosen in case.title and (place.name == "sink" or case.bar is not None):
@@ -91,7 +91,7 @@ def cases(place: Place, chosen: str) -> Iterator[tuple[Case, Runner]]:
 
 
 def judged(place: Place, case: Case) -> Case:
-    """`case` with the bars that count in this place."""
+    """`case`, with the bars that count in this place."""
     if place.name == "sink" or case.bar is None:
         return case
     return attrs.evolve(case, bar=None if case.rate else place.bar or case.bar, rate=None)
@@ -109,7 +109,7 @@ def conditions() -> Figures:
 
 
 def check_bytes(place: Place, chosen: str) -> None:
-    """Before anything is timed: the sink checks the CRC of every batch each kind of producer writes."""
+    """Let the sink check the CRC of every batch that each kind of producer writes, before anything is timed."""
     if place.name == "sink" and not chosen.startswith("consume"):
         careful = SinkPlace(60_000, "verify")
         for entry in {entry.label: entry for case in PRODUCE if chosen in case.title for entry in case.entries}.values():

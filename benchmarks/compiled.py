@@ -1,4 +1,4 @@
-"""Compiles the C programs of the benchmarks, once for each version of their source."""
+"""Builds the C programs of the benchmarks, each once for each version of its source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ BUILD = Path(__file__).parent.parent / "build"
 
 
 def compiled(source: Path) -> Path:
-    """The program of a C file; its name carries a digest of the source. SystemExit with a hint if there is no compiler."""
+    """The path of the program of a C file, which is compiled if necessary. SystemExit with a hint if there is no compiler.
+
+    The program's name has a digest of the source, so that a changed source makes another program.
+    """
     path = BUILD / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if not path.exists():
         compiler = shutil.which("gcc") or shutil.which("cc")

@@ -1,7 +1,7 @@
-"""Contender. Rule: one measured run per process: `python -m benchmarks.contender SPEC` prints one line of JSON, or fails.
+"""Runs one contender in its own process: `python -m benchmarks.contender SPEC` prints one line of JSON, or fails.
 
-The client is imported here and nowhere else in the harness, so that no contender shares memory, threads or warm caches with another.
-`benchmarks.against` runs this module in a checkout of an older commit, so its name and `Spec` stay.
+No other module of the harness imports a client, so that no contender shares memory, threads or warm caches with another.
+`benchmarks.against` runs this module in a checkout of an older commit, so its name and `Spec` must not change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ TIMEOUT = 600.0
 
 
 def run(spec: Spec, checkout: Path | None = None) -> dict[str, Any]:
-    """The figures of one run in a fresh process; `checkout`: another one, with a virtual environment of its own, whose code runs.
+    """The figures of one run in a fresh process; with `checkout` the code of another checkout runs, in its virtual environment.
 
-    The run fails where the compiled core cannot be imported: the plain core is measured only if PYKAFKA4_IMPL=python asks for it.
+    The run fails if the compiled core cannot be imported: the plain core is measured only with PYKAFKA4_IMPL=python.
     """
     python = sys.executable if checkout is None else str(checkout / ".venv" / "bin" / "python")
     command = [python, "-m", "benchmarks.contender", json.dumps(attrs.asdict(spec))]
     environment = {"PYKAFKA4_IMPL": "compiled", **os.environ}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False, cwd=checkout, env=environment)
     if done.returncode != 0:
-        raise SystemExit(f"{spec.client} {spec.case} failed; its words are above")
+        raise SystemExit(f"{spec.client} {spec.case} failed; its output is above")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 

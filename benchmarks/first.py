@@ -1,9 +1,9 @@
-"""Compares with confluent-kafka, on a real cluster, what does not grow with records: the first record of a fresh process, of 2,000 assigned
-partitions and of 1,000 subscribed topics, and what many idle partitions and members cost.
+"""Compares costs that do not grow with records, with confluent-kafka on a real cluster: the first record of a fresh process, of 2,000
+assigned partitions and of 1,000 subscribed topics, and the cost of many idle partitions and members.
 
-`python -m benchmarks.first` runs both clients in turns, each in a process of its own, and prints medians and their ratio: the first record
-may come no later than confluent-kafka's, and idling may cost no more than it does. "Idle" is the CPU time of the whole process as a share
-of a core, with one poll a second.
+`python -m benchmarks.first` runs both clients in turns, each in its own process, and prints medians and their ratio: the first record may
+come no later than confluent-kafka's, and idling may cost no more. "Idle" is the CPU time of the whole process as a share of a core, with
+one poll a second.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ SCRIPT = Path(__file__).with_name("first_client.py")
 FEW, MANY, TOPICS = "bench-few", "bench-many", "bench-topic"
 LONGEST = 180.0
 AT_ONCE = 250  # topics in one request
-NO_LATER = 1.0  # times what confluent-kafka takes
+NO_LATER = 1.0  # maximum ratio to confluent-kafka's time or cost
 # An installed package has its byte code beside it, whatever this checkout's environment says about writing it.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(SCRIPT.parent.parent / "build" / "bytecode")}
 
 
 class Run:
-    """A client in a process of its own."""
+    """A client in its own process."""
 
     def __init__(self, client: str, case: str, bootstrap: str, topic: str, count: int) -> None:
         self.began = time.time()
@@ -47,13 +47,13 @@ class Run:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit("a client ended early; its words are above")
+            raise SystemExit("a client ended early; its output is above")
         event: dict[str, Any] = json.loads(line)
         event["at"] -= self.began
         return event
 
     def idle(self, seconds: float) -> float:
-        """Its share of a core while it is idle for so long."""
+        """The client's share of a core while it is idle for `seconds`."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{seconds}\n")
         before, after = self.event(), self.event()
@@ -68,8 +68,8 @@ class Run:
 
 
 def fresh(table: Table, bootstrap: str, rounds: int) -> None:
-    """The first acknowledgement, and the first record read, by a process that has just begun."""
-    for client, case in itertools.product(CLIENTS, ("produce", "consume")):  # byte code and the system's caches are there afterwards
+    """Measure the first acknowledgement, and the first record read, of a process that has just begun."""
+    for client, case in itertools.product(CLIENTS, ("produce", "consume")):  # fills the byte code and the system's caches
         run = Run(client, case, bootstrap, FEW, 1)
         run.event()
         run.end()
@@ -84,7 +84,7 @@ def fresh(table: Table, bootstrap: str, rounds: int) -> None:
 
 
 def assigned(table: Table, bootstrap: str, partitions: int, rounds: int, seconds: float) -> None:
-    """All partitions of a large topic, one record in each."""
+    """Measure a consumer of all partitions of a large topic, with one record in each."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             run = Run(client, "consume", bootstrap, MANY, partitions)
@@ -98,7 +98,7 @@ def assigned(table: Table, bootstrap: str, partitions: int, rounds: int, seconds
 
 
 def create(cluster: Cluster, topics: int) -> None:
-    """Topics of one partition, many in a request; returns when the last of them has a leader."""
+    """Create topics of one partition, many in a request, and wait until the last of them has a leader."""
     names = [f"{TOPICS}-{number}" for number in range(topics)]
 
     def judge(response: Any, again: bool) -> None:
@@ -112,8 +112,8 @@ def create(cluster: Cluster, topics: int) -> None:
 
 
 def subscribed(table: Table, bootstrap: str, topics: int, rounds: int) -> None:
-    """The only member of a new group subscribes to many topics, with one record in each; the time includes joining."""
-    run = Run(PEER, "subscribe", bootstrap, f"{TOPICS}-{{}}", topics)  # the first group has brokers create the topic of offsets
+    """Measure the only member of a new group that subscribes to many topics, with one record in each; the time includes the join."""
+    run = Run(PEER, "subscribe", bootstrap, f"{TOPICS}-{{}}", topics)  # with the first group, brokers create the topic of offsets
     run.event()
     run.end()
     for number in range(rounds):
@@ -127,7 +127,7 @@ def subscribed(table: Table, bootstrap: str, topics: int, rounds: int) -> None:
 
 
 def members(table: Table, bootstrap: str, count: int, rounds: int, seconds: float, settle: float) -> None:
-    """Idle members of a group; they share the few partitions of a small topic."""
+    """Measure idle members of a group, which share the few partitions of a small topic."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             run = Run(client, "members", bootstrap, FEW, count)

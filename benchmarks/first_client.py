@@ -1,8 +1,8 @@
-"""One client in a process of its own, for `benchmarks.first`: `first_client.py CLIENT CASE BOOTSTRAP TOPIC COUNT`. COUNT is that of
-partitions, of topics, or of members.
+"""Runs one client in its own process, for `benchmarks.first`: `first_client.py CLIENT CASE BOOTSTRAP TOPIC COUNT`. COUNT is the number of
+partitions, topics or members.
 
-Imports nothing but the client and what measures it, as the time of its imports is a part of what is measured. Prints one line of JSON per
-event: seconds since the epoch, and the CPU seconds used so far. The idle cases then obey: a number of seconds to be idle for, on a line.
+The module imports only the client and a few standard modules, as the time of the imports is measured, too. It prints one line of JSON per
+event: seconds since the epoch, and the CPU seconds used so far. The idle cases then read lines with numbers of seconds to be idle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 WAIT = 60.0
-Poll = Callable[[float], int]  # waits up to so many seconds; the number of records that came
+Poll = Callable[[float], int]  # waits up to so many seconds; returns the number of records
 
 
 def report(**more: Any) -> None:
@@ -54,7 +54,7 @@ def assigned(client: str, bootstrap: str, topic: str, partitions: int) -> Poll:
 
 
 def subscribed(client: str, bootstrap: str, topic: str, topics: int) -> Poll:
-    """The topics are named `topic` with a number in it; the member is alone in a group of its own."""
+    """A consumer alone in its group, subscribed to topics whose names are `topic` with a number in it."""
     names, group = [topic.format(number) for number in range(topics)], f"{client}-{os.getpid()}"
     if client == "pykafka4":
         from pykafka4 import Consumer
@@ -71,7 +71,7 @@ def subscribed(client: str, bootstrap: str, topic: str, topics: int) -> Poll:
 
 
 def members(client: str, bootstrap: str, topic: str, count: int) -> Poll:
-    """`count` members of one group in this process, polled in turn."""
+    """`count` members of one group in this process; `poll` polls one after the other."""
     clients: list[Any]
     if client == "pykafka4":
         from pykafka4 import Consumer
@@ -96,7 +96,7 @@ def members(client: str, bootstrap: str, topic: str, count: int) -> Poll:
 
 
 def idle(poll: Poll) -> None:
-    """Obey until standard input ends."""
+    """For each line of standard input, be idle for that number of seconds; report before and after."""
     for line in sys.stdin:
         report()
         end = time.monotonic() + float(line)

@@ -1,10 +1,10 @@
-"""Measures what clients with nothing to do cost, with brokers and without, and over TLS beside plaintext.
+"""Measures the cost of idle clients, with brokers and without, and over TLS beside plaintext.
 
-`python -m benchmarks.idle` measures the CPU time of one producer and one consumer in a process of their own: connected, a member of a
-group, polling; then with every broker killed. It is stated as a multiple of what a thread costs at the same time that wakes up WAKES times
-a second for a little Python: on a shared machine the same wake-up costs two or three times as much from one hour to the next. The bars are
-in BARS. Over TLS and over plaintext are measured in turns, each in a process and with a cluster of its own; TLS may cost what plaintext
-does, and NOISE more, an allowance for what the machine does meanwhile.
+`python -m benchmarks.idle` measures the CPU time of one producer and one consumer in their own process: connected, a member of a group,
+polling; then with every broker killed. The figure is a multiple of the cost of a thread that at the same time wakes up WAKES times a second
+for a little Python: on a shared machine the same wake-up costs two or three times as much from one hour to the next. The bars are in BARS.
+TLS and plaintext are measured in turns, each with its own process and cluster. TLS may cost as much as plaintext, plus NOISE for other work
+of the machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ START, SETTLE = 60.0, 3.0
 
 
 class Idler:
-    """The process that idles; it starts with one record sent and read, so that everything is connected."""
+    """The process that idles. It first sends one record and reads it, so that everything is connected."""
 
     def __init__(self, options: dict[str, Any], topic: str) -> None:
         command = [sys.executable, "-m", "benchmarks.idle", "--idler", json.dumps(options), topic]
@@ -51,7 +51,7 @@ class Idler:
             stream.close()
 
     def share(self, seconds: float) -> float:
-        """What it costs during that time, as a multiple of the reference."""
+        """The cost of the process during `seconds`, as a multiple of the reference."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{seconds}\n")
         return float(self.answer())
@@ -60,13 +60,16 @@ class Idler:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError("the idle process ended; what it said is above")
+            raise RuntimeError("the idle process ended; its output is above")
         return line
 
 
 def measure(cluster: Cluster, topic: str, seconds: float, rounds: int = 1) -> dict[str, float]:
-    """The share connected, and with every broker killed; the brokers are left down. `rounds`: how often a share over its bar is measured
-    at most. The smallest counts: what else the machine does only adds to a share, a client that costs too much does so in every round."""
+    """The share connected, and the share with every broker killed; the brokers stay down.
+
+    A share over its bar is measured up to `rounds` times, and the smallest counts: other work of the machine only adds to a share, and a
+    client that costs too much does so in every round.
+    """
     with Idler(cluster.client, topic) as idler:
         connected = quietest(idler, seconds, BARS["connected"], rounds)
         for node in cluster.nodes:
@@ -75,7 +78,7 @@ def measure(cluster: Cluster, topic: str, seconds: float, rounds: int = 1) -> di
 
 
 def compare(seconds: float, rounds: int) -> tuple[float, float]:
-    """The shares connected over TLS and over plaintext, the medians of as many rounds."""
+    """The shares connected over TLS and over plaintext: medians over `rounds`."""
     with LocalCluster(security=Security("SSL")) as secured, LocalCluster() as plain, contextlib.ExitStack() as stack:
         for cluster in (secured, plain):
             cluster.create_topic(TOPIC, 6, 3)
@@ -86,7 +89,7 @@ def compare(seconds: float, rounds: int) -> tuple[float, float]:
 
 
 def quietest(idler: Idler, seconds: float, bar: float, rounds: int) -> float:
-    """The smallest share of up to `rounds` measurements, which end with the first one below `bar`."""
+    """The smallest share of up to `rounds` measurements; the first share below `bar` is the last measurement."""
     least = idler.share(seconds)
     for _ in range(rounds - 1):
         if least <= bar:
@@ -112,7 +115,7 @@ def reference(seconds: float) -> float:
 
 
 def idle(options: dict[str, Any], topic: str) -> None:
-    """In the process of its own: obey until standard input ends."""
+    """Run the idle process: for each line of standard input, a number of seconds, print the share."""
     from pykafka4 import Consumer, Producer
 
     producer = Producer(**options)

@@ -1,18 +1,18 @@
-"""Measures what a sick partition costs the others: no leader and a full queue, or a broker that answers 500 ms late.
+"""Measures the loss of healthy partitions through a sick one: it has no leader and a full queue, or its broker answers 500 ms late.
 
 `python -m benchmarks.isolation` sends to the six partitions of a topic of a fake cluster (`sink.c`), which costs less than the client, so
-that what is measured is the client. A round takes each case in each trouble between two calm runs, each in a fresh process with a fresh
-sink, first at full speed and then at half of it. Counted is what the sink took. The two calm runs say how much is noise.
+that the client is measured. A round has each case in each trouble between two calm runs, each in a fresh process with a fresh sink, first
+at full speed and then at half speed. The records that the sink has taken count. The difference of the two calm runs is the noise.
 
-The cases are those of applications: one thread for each partition under `block`; under `raise` and `drop` one thread for all, which sends
-to the partitions in turns. The sick partition gets its turns like every other one, and nothing else sends to it: its queue is full
-because of these records, and it is these that wait, are refused or dropped. (One thread for all under `block` would have to wait.) And one
-thread that names no partition: all of its records count, wherever they go.
+The cases are usual in applications: one thread for each partition under `block`; under `raise` and `drop` one thread for all, which sends
+to the partitions in turns. The sick partition gets its turns like every other one, and no other thread sends to it: its queue is full of
+these records, and these records wait, are refused or dropped. (One thread for all under `block` would have to wait.) And one thread that
+names no partition: all its records count, wherever they go.
 
-The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. It is judged at half of the full speed, as an
-application does something else, too: there each thread has its own pace, so that no partition gains from time that another one does not
-use. At full speed nothing is free: the time of a refused record is taken from the others, and that of a thread that waits is given to
-them. These rows are reported; and what is lost per second of the client's CPU, in which other work on the machine hardly counts.
+The bar: in the median over the rounds, the other partitions lose at most 10 % of their rate. It is judged at half speed, as an application
+does other work, too: there each thread has its own pace, so that no partition gains from time that another one does not use. At full speed
+no time is free: a refused record takes time from the other partitions, and a thread that waits gives them time. These rows are only
+reported, as is the loss per second of the client's CPU, on which other work of the machine has hardly an effect.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ CALM, OFFLINE, LATE = "calm", "one partition offline", "one broker 500 ms late"
 LATE_MS = 500
 TOPIC = "bench"
 SICK = 0  # the partition that is sick
-LOST = 0.1  # most that the others may lose of their rate
-HALF = 0.5  # of full speed: where the bar is judged
+LOST = 0.1  # maximum loss of the other partitions, as a share of their rate
+HALF = 0.5  # share of full speed at which the bar is judged
 VALUE = bytes(100)
 START, FULL, SETTLE = 60.0, 60.0, 2.0  # seconds
-UNCHANGED = 0.3  # seconds without a record more in a queue that is full
-PAUSE, BURST = 0.002, 0.2  # seconds between two bursts, and of the longest one
+UNCHANGED = 0.3  # seconds without another record, after which a queue counts as full
+PAUSE, BURST = 0.002, 0.2  # seconds between two bursts, and seconds of records in the longest burst
 
 Partition = int | None  # None: the producer chooses
 
 
 @attrs.frozen
 class Case:
-    """How an application sends. `named`: it names the partition of each record."""
+    """A way in which an application sends. `named`: it names the partition of each record."""
 
     policy: str
     named: bool = True
 
     @property
     def title(self) -> str:
-        """For the table."""
+        """The title in the table."""
         return self.policy if self.named else f"{self.policy}, unkeyed"
 
     @property
     def threads(self) -> list[list[Partition]]:
-        """What each thread sends to, in turns."""
+        """The partitions to which each thread sends, in turns."""
         if not self.named:
             return [[None] * PARTITIONS]
         return [[partition] for partition in range(PARTITIONS)] if self.policy == "block" else [list(range(PARTITIONS))]
 
     def counted(self, trouble: str) -> list[int]:
-        """The partitions whose records count: those that are not sick, with a late broker those of the others."""
+        """The partitions whose records count: the healthy ones, with a late broker the partitions of other brokers."""
         if not self.named:
             return list(range(PARTITIONS))
         if trouble == OFFLINE:
@@ -83,7 +83,7 @@ CASES = (Case("block"), Case("raise"), Case("drop"), Case("block", named=False),
 
 @attrs.frozen
 class Run:
-    """One process: what it does, and against which sink."""
+    """The work of one process: a case, a trouble, and the sink."""
 
     case: Case
     trouble: str
@@ -91,13 +91,13 @@ class Run:
     rate: float = 0.0  # records a second; 0: as fast as possible
 
     def options(self) -> dict[str, Any]:
-        """Nothing expires during a run."""
+        """The producer's options, with which nothing expires during a run."""
         waits = {"max_block_ms": 600_000} if self.case.policy == "block" else {}
         return {"bootstrap_servers": self.bootstrap, "on_full": self.case.policy, "delivery_timeout_ms": 600_000, **waits}
 
 
 def send_to(producer: Producer, partitions: Sequence[Partition], rate: float) -> None:
-    """Send to them in turns, for ever; a record that is refused is passed over."""
+    """Send to the partitions in turns, forever; a refused record is passed over."""
     send = producer.send
     if rate:
         pace(producer, partitions, rate)
@@ -109,7 +109,7 @@ def send_to(producer: Producer, partitions: Sequence[Partition], rate: float) ->
 
 
 def pace(producer: Producer, partitions: Sequence[Partition], rate: float) -> None:
-    """The same at `rate`, in bursts; what could not be sent in time is not made up for beyond a burst."""
+    """Do the work of `send_to` at `rate`, in bursts. After a delay at most one burst of late records is sent."""
     send, done, began = producer.send, 0.0, time.monotonic()
     while True:
         due = (time.monotonic() - began) * rate
@@ -125,13 +125,13 @@ def pace(producer: Producer, partitions: Sequence[Partition], rate: float) -> No
 
 
 def queued(producer: Producer) -> int:
-    """How many records wait for the sick partition."""
+    """The number of records that wait for the sick partition."""
     row = producer.status()["partitions"].get(f"{TOPIC}-{SICK}")
     return 0 if row is None else int(row["queued"])
 
 
 def wait_full(producer: Producer) -> None:
-    """Return when the queue of the sick partition takes no more."""
+    """Wait until the queue of the sick partition takes no more records."""
     before, deadline = 0, time.monotonic() + FULL
     while time.monotonic() < deadline:
         time.sleep(UNCHANGED)
@@ -143,7 +143,7 @@ def wait_full(producer: Producer) -> None:
 
 
 def fill(producer: Producer) -> None:
-    """Send to the sick partition until its queue is full; with `block`, wait for room then. No one else names it in such a case."""
+    """Send to the sick partition until its queue is full; with `block`, wait for room then. In such a case no other thread names it."""
     before = -1
     while queued(producer) != before:
         before = queued(producer)
@@ -155,7 +155,7 @@ def fill(producer: Producer) -> None:
 
 
 def begin(producer: Producer, run: Run) -> None:
-    """Start the threads; return when everything is as it is to be measured."""
+    """Start the threads, and wait until the measurement may begin."""
     for partition in range(PARTITIONS):
         if run.trouble != OFFLINE or partition != SICK:
             producer.send(TOPIC, VALUE, partition=partition).result(START)
@@ -171,7 +171,7 @@ def begin(producer: Producer, run: Run) -> None:
 
 
 def client(run: Run) -> None:
-    """The process: it writes "ready" when it can be measured, and sends until it is killed."""
+    """Run the client's process: it prints "ready" when the measurement may begin, and sends until it is killed."""
     begin(Producer(**run.options()), run)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -179,7 +179,7 @@ def client(run: Run) -> None:
 
 @attrs.frozen
 class Took:
-    """What the sink took of a run, in records a second by partition, and how many seconds of CPU the client used a second."""
+    """The records a second that the sink has taken in a run, by partition, and the CPU seconds of the client a second."""
 
     rates: dict[int, float]
     cpu: float
@@ -200,7 +200,7 @@ def cpu_of(process: int) -> float:
 
 
 def measure(case: Case, trouble: str, seconds: float, rate: float) -> Took:
-    """One process, from when it is ready on."""
+    """Measure one process, from its "ready" on."""
     late = (leader(TOPIC, SICK), LATE_MS) if trouble == LATE else (0, 0)
     with Sink(late=late, offline=SICK if trouble == OFFLINE else -1) as sink:
         told = json.dumps(attrs.asdict(Run(case, trouble, sink.bootstrap, rate)))
@@ -209,7 +209,7 @@ def measure(case: Case, trouble: str, seconds: float, rate: float) -> Took:
             assert process.stdout is not None
             try:
                 if process.stdout.readline() != "ready\n":
-                    raise RuntimeError("the client did not start; what it said is above")
+                    raise RuntimeError("the client did not start; its output is above")
                 began, used, before = time.monotonic(), cpu_of(process.pid), sink.ends(TOPIC)
                 time.sleep(seconds)
                 after, used, passed = sink.ends(TOPIC), cpu_of(process.pid) - used, time.monotonic() - began
@@ -219,7 +219,7 @@ def measure(case: Case, trouble: str, seconds: float, rate: float) -> Took:
 
 
 def compare(table: Table, case: Case, seconds: float, rate: float = 0.0) -> float:
-    """One round of a case. Returns how many records a second were sent in the calm runs."""
+    """Run one round of a case; return the records a second of the calm runs."""
     calm, offline, again, late, last = (measure(case, trouble, seconds, rate) for trouble in (CALM, OFFLINE, CALM, LATE, CALM))
     for trouble, run, beside in ((OFFLINE, offline, (calm, again)), (LATE, late, (again, last))):
         partitions = case.counted(trouble)
@@ -228,7 +228,7 @@ def compare(table: Table, case: Case, seconds: float, rate: float = 0.0) -> floa
         share, noise = run.of(partitions) / usual, abs(rates[0] - rates[1]) / usual
         share_cpu = run.per_cpu(partitions) / usual_cpu
         title = f"{case.title}, {trouble}, {'half' if rate else 'full'} speed"
-        # The table judges figures that should be small: what is lost.
+        # The table judges figures that should be small: so the loss.
         table.note(f"{title}: lost", OURS, 1 - share, most=LOST if rate else None)
         table.note(f"{title}: lost per CPU", OURS, 1 - share_cpu)
         table.note(f"{title}: noise", OURS, noise)

@@ -1,4 +1,4 @@
-"""Meter. Rule: CPU first. What a client costs is its process's user and system time between start and stop; start-up is not in it."""
+"""Measures the cost of a client: the user and system time of its process between start and stop, without start-up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import attrs
 
 @attrs.frozen
 class Spec:
-    """What one contender is to do."""
+    """The work of one contender."""
 
     client: str
     case: str
@@ -26,7 +26,7 @@ class Spec:
 
     @property
     def offset_sum(self) -> int:
-        """The sum of all offsets of the log: a consumer that read each record once has it too."""
+        """The sum of all offsets of the log: a consumer that has read each record once has the same sum."""
         return sum(end * (end - 1) // 2 for end in self.ends.values())
 
 
@@ -36,21 +36,21 @@ def cpu() -> float:
 
 
 def loop_cpu() -> float:
-    """CPU seconds of the loop thread of the one client of ours in this process."""
+    """CPU seconds of the loop thread of the only pykafka4 client in this process."""
     thread = next(t for t in threading.enumerate() if t.name == "pykafka4-loop")
     assert thread.ident is not None
     return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory, after the C library has given back what is free."""
+    """Bytes of this process in memory, after the C library has given back its free memory."""
     ctypes.CDLL(None).malloc_trim(0)
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 @attrs.define
 class Meter:
-    """`start()`, work, `stop(records)`. Threads of the application add their own CPU time to `application`."""
+    """Measures the work between `start()` and `stop(records)`. Other threads of the application add their CPU time to `application`."""
 
     records: int = 0
     seconds: float = 0.0
@@ -63,7 +63,7 @@ class Meter:
         self._began = (time.perf_counter(), cpu(), time.thread_time())
 
     def stop(self, records: int) -> None:
-        """The calling thread counts as an application thread."""
+        """End the measurement. The calling thread counts as a thread of the application."""
         began, used, mine = self._began
         self.seconds, self.cpu = time.perf_counter() - began, cpu() - used
         self.application += time.thread_time() - mine

@@ -1,9 +1,8 @@
-"""Measures what metrics cost: CPU of the process per record, with a scrape each second and without, in turns.
+"""Measures the cost of metrics: CPU of the process per record, with a scrape each second and without, in turns.
 
 `python -m benchmarks.metrics` starts a broker; `--bootstrap` names a cluster instead. A producer and a consumer of the same topic run in
-the process, as fast as they can. The scrape is that of prometheus_client, as text. On a machine that others use, turns differ by more than
-scrapes cost. So what decides is the CPU of a scrape while nothing else runs in the process, all threads included: as a share of a second
-of one processor it may be BAR.
+the process, as fast as they can. prometheus_client does the scrape, as text. On a shared machine turns differ by more than scrapes cost. So
+the bar is on the CPU of a scrape, of all threads, while nothing else runs in the process: at most BAR of a second of one processor.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from integration.local.cluster import LocalCluster
 from pykafka4 import AdminClient, Consumer, Producer
 from pykafka4.metrics.prometheus import ClientCollector
 
-BAR = 0.01  # of the CPU of a program that is busy all the time
+BAR = 0.01  # maximum share of a processor, with a scrape each second
 TURNS, SECONDS, EVERY_S = 20, 2.0, 1.0
 VALUE, BURST = b"x" * 100, 500
-ALONE = 200  # scrapes
+ALONE = 200  # number of scrapes that `alone` measures
 
 
 class Scraper:
@@ -51,7 +50,7 @@ class Scraper:
 
 
 def turn(producer: Producer, consumer: Consumer[bytes, bytes], topic: str) -> float:
-    """Send and read for SECONDS; the CPU of the process per record, in microseconds."""
+    """Send and read for SECONDS; return the CPU of the process per record, in microseconds."""
     cpu, until, count = time.process_time(), time.monotonic() + SECONDS, 0
     while time.monotonic() < until:
         for _ in range(BURST):
@@ -62,7 +61,7 @@ def turn(producer: Producer, consumer: Consumer[bytes, bytes], topic: str) -> fl
 
 
 def alone(registry: CollectorRegistry) -> float:
-    """Seconds of CPU of the process for a scrape."""
+    """CPU seconds of the process for one scrape."""
     began = time.process_time()
     for _ in range(ALONE):
         generate_latest(registry)
@@ -70,7 +69,7 @@ def alone(registry: CollectorRegistry) -> float:
 
 
 def measure(bootstrap: str) -> tuple[list[float], list[float], float]:
-    """Microseconds of CPU per record without scrapes and with them, by turns; seconds of CPU of a scrape."""
+    """(CPU microseconds per record without scrapes, with scrapes, both by turns; CPU seconds of a scrape)."""
     topic, registry, shown = f"bench-metrics-{uuid.uuid4().hex[:8]}", CollectorRegistry(), ClientCollector()
     registry.register(shown)
     with AdminClient(bootstrap_servers=bootstrap) as admin:

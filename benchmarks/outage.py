@@ -1,8 +1,8 @@
-"""Measures what a client costs while thousands of partitions have no leader and the rest of the cluster is healthy.
+"""Measures the cost of a client while thousands of partitions have no leader and the rest of the cluster is healthy.
 
 `python -m benchmarks.outage` runs a model cluster of four brokers in this process. The fourth leads all partitions of some topics and is
-stopped: each partition then has a record waiting in a producer, or is assigned to a consumer. The client is a process of its own. Measured
-are the CPU time of its loop thread as a share of a core, and how many connections it opened; the bars are in BARS.
+stopped: each partition then has a record that waits in a producer, or is assigned to a consumer. The client has its own process. The
+figures are the CPU time of its loop thread as a share of a core, and the number of connections that it opened; the bars are in BARS.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def names(topics: int) -> list[str]:
 
 
 class Work:
-    """The client, in the process of its own."""
+    """The client, in its own process."""
 
     def __init__(self, role: str, bootstrap: str, topics: int, partitions: int) -> None:
         self.attempts = 0
@@ -58,7 +58,7 @@ class Work:
                 self.producer.send(tp.topic, b"x", partition=tp.partition)
 
     def spend(self, seconds: float) -> tuple[float, float]:
-        """Let time pass; the loop's share of a core, and the connections it tried to open a second."""
+        """Let time pass; return the loop's share of a core, and the connections that it tried to open a second."""
         began, used, attempts = time.monotonic(), loop_cpu(), self.attempts
         while (left := began + seconds - time.monotonic()) > 0:
             if self.consumer is not None:
@@ -80,7 +80,7 @@ class Work:
 
 
 def work(role: str, bootstrap: str, topics: int, partitions: int) -> None:
-    """Obey until standard input ends: a number of seconds to measure, "send", or "wait" for what was sent."""
+    """Run the client's process. A line of standard input is a number of seconds to measure, "send", or "wait" for the sent records."""
     client = Work(role, bootstrap, topics, partitions)
     print("ready", flush=True)
     for line in sys.stdin:
@@ -97,7 +97,7 @@ def work(role: str, bootstrap: str, topics: int, partitions: int) -> None:
 
 
 def measure(role: str, topics: int, partitions: int, seconds: float, settle: float) -> dict[str, float]:
-    """What one role costs in one outage, and how long what waited takes once the broker is back."""
+    """The cost of one role in one outage, and the seconds until waiting records are sent once the broker is back."""
     with ModelServer(brokers=LOST) as server:
         for name in names(topics):
             server.create_topic(name, partitions, leaders=[LOST] * partitions, replicas=1)
@@ -114,7 +114,7 @@ def measure(role: str, topics: int, partitions: int, seconds: float, settle: flo
                 return stdout.readline().strip()
 
             try:
-                assert stdout.readline() == "ready\n", "the client did not start; what it said is above"
+                assert stdout.readline() == "ready\n", "the client did not start; its output is above"
                 server.do(lambda cluster: cluster.stop_broker(LOST))
                 ask("send")
                 ask(str(settle))

@@ -1,7 +1,7 @@
-"""Places. Rule: a place checks what a producer claims against what the cluster holds, whichever client it was.
+"""Runs contenders on the sink or on a real cluster. Invariant: the cluster has as many records as the producer claims, whatever the client.
 
-The sink takes the brokers' cost out of the picture; the real cluster puts it back in, on the same cores. Over TLS, both clients have the
-same options, and the same cipher as long as both agree with the brokers on TLS 1.3.
+The sink takes almost no CPU, so only the client counts; the real cluster's brokers use the same cores. Over TLS both clients have the same
+options, and the same cipher as long as both agree with the brokers on TLS 1.3.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from integration.security.options import for_librdkafka
 
 
 class Place(Protocol):
-    """Somewhere to produce to and to consume from. `bar`: for the judged cases, if it is not theirs."""
+    """A cluster to produce to and to consume from. `bar`: the bar of judged cases in this place, if it is not their own."""
 
     name: str
     bar: float | None
@@ -43,7 +43,7 @@ def verify(entry: Entry, expected: int, found: int) -> None:
 
 
 class SinkPlace:
-    """The sink in a process of its own, a fresh one for each run."""
+    """The sink in its own process, a fresh one for each run."""
 
     name = "sink"
     bar: float | None = None
@@ -66,7 +66,7 @@ class SinkPlace:
 
 
 class ClusterPlace:
-    """Three real brokers, perhaps over TLS; every produce run gets a topic of its own, every consume run reads the same one."""
+    """Three real brokers, perhaps over TLS. Every produce run has its own topic; all consume runs read the same topic."""
 
     counter = itertools.count(1)
     configs = {"file.delete.delay.ms": "1000", "min.insync.replicas": "2"}
@@ -77,7 +77,7 @@ class ClusterPlace:
         self.ends: dict[int, int] = {}
 
     def spec(self, entry: Entry, topic: str, records: int, ends: dict[int, int]) -> Spec:
-        """With the options of TLS, if the brokers demand it."""
+        """The work of a contender, with the options of TLS if the brokers demand it."""
         options = self.cluster.client_security()
         secured = for_librdkafka(options) if entry.client == "confluent" else options
         return spec(attrs.evolve(entry, options=entry.options | secured), self.cluster.bootstrap, topic, records, ends)
@@ -104,7 +104,7 @@ class ClusterPlace:
         return contender.run(self.spec(entry, "bench-log", sum(self.ends.values()), self.ends))
 
     def fill(self) -> None:
-        """The log to read, written by confluent-kafka: neither contender reads what only itself understands."""
+        """Fill the log to read by confluent-kafka, whatever client reads: so no client reads a log that only it understands."""
         self.cluster.create_topic("bench-log", PARTITIONS, 3, self.configs)
         contender.run(self.spec(Entry("confluent", "produce"), "bench-log", 2 * self.records, {}))
         self.ends = self.filled("bench-log")

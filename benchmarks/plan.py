@@ -1,4 +1,4 @@
-"""Plan. Rule: a case names its peers and ours; the peers' best is what ours is measured against, for CPU and for rate apart."""
+"""Lists the cases of `benchmarks.bench`. Ours is compared with the best peer, separately for CPU and for rate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def in_turns(contenders: Sequence[T], rounds: int) -> Iterator[T]:
-    """Each once a round; the order turns, so that no one always runs in another's wake."""
+    """Each contender once a round, in rotating order, so that no contender always runs right after the same other one."""
     for number in range(rounds):
         first = number % len(contenders)
         yield from contenders[first:]
@@ -21,7 +21,7 @@ def in_turns(contenders: Sequence[T], rounds: int) -> Iterator[T]:
 
 @attrs.frozen
 class Entry:
-    """One contender in a case. `headers`: how many headers each record has that it reads."""
+    """One contender in a case. `headers`: the number of headers of each record that it reads."""
 
     client: str
     case: str
@@ -36,9 +36,10 @@ class Entry:
 
 @attrs.frozen
 class Case:
-    """`bar`: the most CPU per record that ours may use, as a part of the best peer's; None: reported, not judged.
+    """A case: its contenders and bars.
 
-    `rate`: the least rate, as a multiple of the best peer's. A case with such a bar is judged on the sink only.
+    `bar`: the maximum CPU per record of ours, as a part of the best peer's; None: reported, not judged. `rate`: the minimum rate, as a
+    multiple of the best peer's; a case with this bar is judged on the sink only.
     """
 
     title: str
@@ -53,7 +54,7 @@ class Case:
 
 
 def produce(title: str, case: str, bar: float | None = None, ours: str = "") -> Case:
-    """confluent-kafka with its default batch.size and with 256 KB: which one is better depends on the place."""
+    """A case with two peers, confluent-kafka with its default batch.size and with 256 KB: the better one depends on the place."""
     peers = (Entry("confluent", case), Entry("confluent", case, {"batch.size": 262_144}))
     return Case(title, peers, (Entry("pykafka4", ours or case),), bar)
 

@@ -1,7 +1,7 @@
-"""What `send_many`, an ignored Delivery and a full buffer cost a caller. Rule: the cases run in turns, and ratios of medians are reported.
+"""Measures the cost of `send_many`, of an ignored Delivery and of a full buffer, for the caller. Cases take turns; medians are compared.
 
-`python -m benchmarks.sending` runs the accumulator by itself: no loop, no broker, so that only the caller's part is measured. It fails if
-a Delivery costs more than it may.
+`python -m benchmarks.sending` runs the accumulator alone, without loop and broker, so that only the caller's part is measured. It fails if
+a Delivery costs more than MOST_NS.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pykafka4.wire.records.hot import Accumulator, Batch
 
 RECORDS: Final = 20_000
 ROUNDS: Final = 31
-MOST_NS: Final = 10.0  # that a Delivery may cost which is made and dropped
+MOST_NS: Final = 10.0  # maximum cost of a Delivery that is made and dropped
 SMALL, LARGE = b"v" * 100, b"v" * 1_000
 
 
@@ -26,7 +26,7 @@ def _full(*_: object) -> float:
 
 
 def accumulator(memory: int, **more: Any) -> Accumulator:
-    """One that knows topic `t`, of one partition."""
+    """An accumulator that knows the topic `t`, of one partition."""
     made = Accumulator(
         batch_size=min(memory // 4, 256 * 1024),
         buffer_memory=memory,
@@ -45,7 +45,7 @@ def accumulator(memory: int, **more: Any) -> Accumulator:
 
 
 def full(**more: Any) -> Accumulator:
-    """One without room."""
+    """An accumulator without room."""
     made = accumulator(64 * 1024, **more)
     for _ in range(1_000):
         try:
@@ -99,7 +99,7 @@ def handle(batch: Batch = sealed()) -> None:  # noqa: B008
 
 
 def call(batch: Batch = sealed()) -> None:  # noqa: B008
-    nothing = batch.compress  # of a batch that is ready: returns at once
+    nothing = batch.compress  # the batch is ready, so the call returns at once
     for _ in range(RECORDS):
         nothing()
 
@@ -108,7 +108,7 @@ CASES: Final[tuple[Callable[[], None], ...]] = (ignored, kept, many, dropped, re
 
 
 def main() -> int:
-    """Print nanoseconds of CPU per record, and what follows from them; returns 1 if a bar is missed."""
+    """Print nanoseconds of CPU per record and their ratios; return 1 if a bar is missed."""
     found: dict[str, list[float]] = {case.__name__: [] for case in CASES}
     for _ in range(ROUNDS):
         for case in CASES:

@@ -1,6 +1,6 @@
-"""Sink. Rule: the C sink is compiled on demand and dies with the process that started it.
+"""Runs the sink, a fake cluster in C (`sink.c`), which is compiled on demand. Invariant: it ends with the process that started it.
 
-`produced()` asks it, through the one request written out below, how many records it has acknowledged: no client counts its own.
+`ends` asks the sink for the number of records, by a request that is written out below: so no client counts its own records.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LATEST = -1
 
 
 class Sink:
-    """A fake cluster. `served`: records per partition to consume, each with `headers` headers; 0: what is produced is counted.
+    """A fake cluster. `served`: records per partition to consume, each with `headers` headers; 0: produced records are counted.
 
-    Any name is that of a topic of so many `partitions`; one that begins with "leaderless" has no leaders. `late`: a broker, from 1 on, and
-    how many milliseconds after it arrived it reads what comes. `offline`: a partition that has no leader, in every topic; -1: none.
+    Every name is a topic with `partitions` partitions; topics whose names begin with "leaderless" have no leaders. `late`: a broker (from 1
+    on), and the milliseconds by which it reads requests late. `offline`: a partition that has no leader, in every topic; -1: none.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Sink:
         assert self.process.stdout is not None
         self.ports = [int(port) for port in self.process.stdout.readline().split()]
         if not self.ports:
-            raise RuntimeError("the sink did not start; what it said is above")
+            raise RuntimeError("the sink did not start; its output is above")
         self.bootstrap = f"127.0.0.1:{self.ports[0]}"
 
     def __enter__(self) -> Sink:
@@ -56,12 +56,12 @@ class Sink:
         self.process.stdout.close()
 
     def ends(self, topic: str) -> dict[int, int]:
-        """The end of each partition: what was served, or acknowledged in the partitions of this number of all topics."""
+        """The end of each partition: of the served records, or of the records acknowledged in all topics under this partition number."""
         return list_ends(self.ports[0], topic, self.partitions)
 
 
 def leader(topic: str, partition: int, brokers: int = BROKERS) -> int:
-    """The broker that leads a partition, from 1 on: they are dealt round, from a broker on that the topic's name says."""
+    """The broker (from 1 on) that leads a partition. Leaders are assigned round-robin, from a broker that the topic's name determines."""
     first = 0
     for byte in topic.encode():
         first = (first * 31 + byte) & 0xFFFFFFFF
@@ -69,7 +69,7 @@ def leader(topic: str, partition: int, brokers: int = BROKERS) -> int:
 
 
 def list_ends(port: int, topic: str, partitions: int) -> dict[int, int]:
-    """ListOffsets v1, which the sink's brokers all answer alike."""
+    """The end offsets of a topic by ListOffsets v1, which all brokers of the sink answer in the same way."""
     name = topic.encode()
     wanted = b"".join(struct.pack(">iq", partition, LATEST) for partition in range(partitions))
     body = struct.pack(">hhih", 2, 1, 1, -1) + struct.pack(">iih", -1, 1, len(name)) + name + struct.pack(">i", partitions) + wanted

@@ -63,7 +63,7 @@ class AgentProcess:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("the agent has ended; what it said is above")
+            raise RuntimeError("the agent has ended; its output is above")
         return Counts(**json.loads(line))
 
     def settled(self) -> Counts:

@@ -82,7 +82,7 @@ class Group:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            raise SystemExit("members ended early; their words are above")
+            raise SystemExit("members ended early; their output is above")
         return line
 
 

@@ -74,7 +74,7 @@ class Process:
             self._process.stdin.write(json.dumps([name, *arguments]) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
-            raise Failed(f"{self.name} ended before {name!r}; its words are above") from error
+            raise Failed(f"{self.name} ended before {name!r}; its output is above") from error
 
     def answer(self, longest: float = LONGEST) -> Any:
         """The answer to the order that was begun."""
@@ -84,7 +84,7 @@ class Process:
             raise Failed(f"{self.name} did not answer within {longest:g} s")
         line = self._process.stdout.readline()
         if not line:
-            raise Failed(f"{self.name} ended; its words are above")
+            raise Failed(f"{self.name} ended; its output is above")
         return json.loads(line)
 
     def ask(self, name: str, *arguments: Any) -> Any:

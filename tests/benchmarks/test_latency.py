@@ -179,7 +179,7 @@ class Nowhere:
 
 def test_a_contender_that_fails_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     unknown = Contender("unknown")
-    with pytest.raises(SystemExit, match=r"nowhere, waiting: unknown failed: .*ended; its words are above"):
+    with pytest.raises(SystemExit, match=r"nowhere, waiting: unknown failed: .*ended; its output is above"):
         once(case(), unknown, Nowhere())
     assert "KeyError: 'unknown'" in capfd.readouterr().err
 

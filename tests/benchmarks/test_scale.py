@@ -53,7 +53,7 @@ def test_a_process_answers_ends_with_its_owner_and_fails_loudly() -> None:
         with pytest.raises(Failed, match=r"did not answer within 0\.1 s"):
             process.answer(0.1)
     with Process(__name__) as process:
-        with pytest.raises(Failed, match="ended; its words are above"):
+        with pytest.raises(Failed, match="ended; its output is above"):
             process.ask("unknown")
         with pytest.raises(Failed, match="ended"):
             process.ask("add", 1, 1)
