@@ -1,4 +1,4 @@
-"""pykafka4: a Kafka client. Rule: everything public is named here, and importing the package costs nothing until a name is used.
+"""Names everything public of pykafka4, a Kafka client. Invariant: an import of the package costs nothing until a name is used.
 
 Modules; each line imports only from lines below it:
     __main__        `python -m pykafka4`
@@ -6,13 +6,13 @@ Modules; each line imports only from lines below it:
     agent/          the daemon that takes messages of local programs
     aio/            producer and consumer for asyncio
     cli/            the command line
-    diagnosis/      why nothing flows, seen from outside
+    diagnosis/      the search for the reason why no records flow, from outside
     tables/         `table`: a compacted topic as a mapping
     bounded/        `read`: the records between two places of logs, and the end
     share/          ShareConsumer: records of share groups
     messages        Kafka's requests and responses, for `Client.request`
     spark/          writes rows of Spark to Kafka
-    admin/          AdminClient: looks at a cluster and changes it
+    admin/          AdminClient, which reads and changes a cluster
     consumer/       Consumer, on the application's threads; handlers and streams of records
     producer/       Producer, on the application's threads
     client/         Client: the runtime that producers and consumers share, and its status
@@ -237,7 +237,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names.spli
 __all__ = sorted([*_HOME, "__version__"])
 
 
-if not TYPE_CHECKING:  # type checkers would take every misspelt name for one that this function knows
+if not TYPE_CHECKING:  # type checkers would believe that this function knows every misspelt name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
@@ -245,7 +245,7 @@ if not TYPE_CHECKING:  # type checkers would take every misspelt name for one th
                 raise AttributeError(f"module 'pykafka4' has no {name!r} before that is imported: import pykafka4.{name}")
             from pykafka4.other_clients.tables import CLASSES
 
-            if name in CLASSES:  # an ImportError, because `from pykafka4 import …` replaces the text of an AttributeError
+            if name in CLASSES:  # raise an ImportError, because `from pykafka4 import …` replaces the text of an AttributeError
                 raise ImportError(f"pykafka4 has no {name!r}; use {CLASSES[name]}", name="pykafka4")
             raise AttributeError(f"module 'pykafka4' has no {name!r}")
         value = getattr(import_module(_HOME[name]), name)

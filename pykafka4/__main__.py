@@ -1,8 +1,8 @@
-"""`python -m pykafka4`. Rule: without the packages of the command line it says how to install them; the client does not need them.
+"""Runs the command line (`python -m pykafka4`), or names the packages to install for it. The client does not need these packages, and the
+commands `agent`, `demo` and `send` do not either.
 
-`agent`, `demo` and `send` need none of them.
-Ctrl-C ends it without a traceback at any time, also while its modules are imported. SIGTERM and SIGHUP do the same: a consumer leaves its
-group, and a topic of `bench` is deleted.
+Invariant: Ctrl-C ends the program without a traceback at any time, also while its modules are imported. SIGTERM and SIGHUP do the same: a
+consumer leaves its group, and a topic of `bench` is deleted.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ WITHOUT_PACKAGES = {  # commands with a parser of their own
     "demo": "pykafka4.testing.demo",
     "send": "pykafka4.agent.sending",
 }
-INTERRUPTED = 130  # as shells report it
-YOUNG_OBJECTS = 20_000  # between two collections of cyclic garbage; Python has 700
+INTERRUPTED = 130  # the exit code that shells give a program that Ctrl-C has ended
+YOUNG_OBJECTS = 20_000  # new objects between two collections of cyclic garbage; Python's default is 700
 
 
 def main() -> int:
@@ -57,16 +57,16 @@ def _run() -> int:
     from pykafka4.cli.main import run
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a name that it cannot write ends no table
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error has it: a name that cannot be written must not end a table
     return run(sys.argv[1:])
 
 
 def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
-    """The exit code of a command with a parser of its own."""
+    """Run a command with a parser of its own, and return the exit code."""
     try:
         try:
             code = program(sys.argv[2:])
-        except SystemExit as ended:  # of --help, and of wrong options
+        except SystemExit as ended:  # after --help, and after wrong options
             code = int(ended.code or 0)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -80,10 +80,11 @@ def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
 
 
 def _collect_less() -> None:
-    """Imports make tens of thousands of objects that stay. Looking at them again and again took a quarter of the CPU of a short command.
+    """Have Python search for cyclic garbage less often, and not at all at the end of the process.
 
-    Records are no part of cyclic garbage, so collections that are further apart cost no memory for them. At the end of the process,
-    when `freeze` hides all objects from the last collections, the system frees them at once.
+    Imports make tens of thousands of objects that stay. The repeated search among them took a quarter of the CPU of a short command.
+    Records are no part of cyclic garbage, so rarer searches cost no memory for them. At the end, `freeze` hides all objects from the last
+    collections, and the system frees them at once.
     """
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     atexit.register(gc.freeze)

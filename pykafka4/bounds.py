@@ -1,7 +1,8 @@
-"""Bounds. Rule: the two ends of a bounded read become one offset range per partition, fixed before the first record is read.
+"""Computes one offset range per partition from the two ends of a bounded read. Invariant: the ranges are fixed before the first record is
+read.
 
-`as_bound` parses `start` and `until`. `Bounds.timestamps` names the ListOffsets look-ups that a partition needs, `Bounds.span` computes its
-range from their results. No I/O: `read`, `read_arrow` and `Client.splits` do the look-ups.
+`as_bound` parses `start` and `until`. `Bounds.timestamps` has the ListOffsets look-ups that a partition needs, `Bounds.span` computes the
+partition's range from their results. This module does no I/O: `read`, `read_arrow` and `Client.splits` do the look-ups.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from pykafka4.records import TopicPartition
 __all__ = ["EARLIEST", "LATEST", "BoundSpec", "Bounds", "Selection", "Span", "as_bound", "as_bounds", "as_selection", "now_ms"]
 
 BoundSpec: TypeAlias = "str | int | datetime | timedelta | Mapping[int, int] | Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]"
-LATEST: Final = -1  # the timestamps of ListOffsets for the ends of a log
+LATEST: Final = -1  # LATEST and EARLIEST: the timestamps in ListOffsets for the ends of a log
 EARLIEST: Final = -2
 WORDS: Final = {"earliest": EARLIEST, "latest": LATEST, "now": LATEST}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS: Final = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 DURATION: Final = re.compile(r"-((?:\d+(?:ms|[wdhms]))+)")
 PART: Final = re.compile(r"(\d+)(ms|[wdhms])")
-LEAST_MS: Final = 10_000_000_000  # April 1970; a smaller number is an offset, or a time in seconds
+LEAST_MS: Final = 10_000_000_000  # April 1970; a smaller number is a mistake: an offset, or a time in seconds
 FORMS: Final = (
     '"earliest", "latest" or "now", a datetime with a time zone, milliseconds since 1970, '
     'a duration before now ("-1h", "-7d", a timedelta), or a mapping of partitions to offsets'
 )
-Selection: TypeAlias = "dict[str, tuple[int, ...] | None]"  # the partitions to read of each topic; None: all that it has
+Selection: TypeAlias = "dict[str, tuple[int, ...] | None]"  # topic -> its partitions to read; None: all its partitions
 
 
 @attrs.frozen
@@ -59,7 +60,7 @@ class Bound:
     offsets: Mapping[TopicPartition, int] | None = None
 
     def offset(self, tp: TopicPartition, found: Mapping[int, int | None]) -> int:
-        """The offset in `tp`, from look-up results by timestamp. Raises ConfigError for an offset beyond the end of the log."""
+        """Return the offset in `tp`, from look-up results by timestamp. Raises ConfigError for an offset beyond the end of the log."""
         end = found[LATEST]
         assert end is not None
         if self.offsets is None:
@@ -89,7 +90,7 @@ class Bounds:
         return {EARLIEST, LATEST, *(end.timestamp for end in (self.start, self.until) if end.offsets is None)}
 
     def span(self, tp: TopicPartition, found: Mapping[int, int | None]) -> Span:
-        """The range of `tp`. `found` has the offset for each of `timestamps`, None for a time after the last record.
+        """Return the range of `tp`. `found` has the offset for each of `timestamps`, None for a time after the last record.
 
         Raises ConfigError for an offset beyond the end of the log. `start` may lie before `earliest`: these records were deleted.
         """
@@ -99,8 +100,12 @@ class Bounds:
 
 
 def as_selection(topics: object, partitions: object) -> Selection:
-    """The topics and partitions of a read: a name or a list of names, and (topic, partition) pairs, or numbers if there is one topic."""
-    if isinstance(topics, Mapping):  # its values would be ignored
+    """Return the topics and partitions of a read.
+
+    `topics` is a name or a list of names; `partitions` has (topic, partition) pairs, or numbers if there is one topic; None: all. Raises
+    ConfigError or TypeError for other arguments.
+    """
+    if isinstance(topics, Mapping):  # refused, because the mapping's values would be ignored
         raise TypeError(f"topics={shown(topics)}: takes names; partitions=[(topic, partition), …] chooses partitions")
     if isinstance(topics, (bytes, TopicPartition)) or not isinstance(topics, (str, Iterable)):
         raise TypeError(f"topics={shown(topics)}: takes the name of a topic, or a list of names")
@@ -136,17 +141,17 @@ def _partition(item: object, names: Collection[str], what: str) -> TopicPartitio
 
 
 def now_ms() -> int:
-    """The time from which durations count back, in milliseconds since 1970."""
+    """Return the time from which durations count back, in milliseconds since 1970."""
     return int(time.time() * 1000)
 
 
 def as_bounds(start: object, until: object, topics: Collection[str], now_ms: int) -> Bounds:
-    """Both ends; durations count back from `now_ms`, a time in milliseconds since 1970."""
+    """Return both ends of a read. Durations count back from `now_ms`, a time in milliseconds since 1970."""
     return Bounds(as_bound("start", start, topics, now_ms), as_bound("until", until, topics, now_ms))
 
 
 def as_bound(name: str, value: object, topics: Collection[str], now_ms: int) -> Bound:
-    """The end that `value` means. Raises ConfigError or TypeError with the accepted forms."""
+    """Return the end of a read that `value` means. Raises ConfigError or TypeError with the accepted forms."""
     if isinstance(value, str):
         return Bound(name, _of_text(name, value, now_ms))
     if isinstance(value, datetime):

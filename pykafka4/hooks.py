@@ -1,6 +1,7 @@
-"""Hooks of producers and consumers. Rule: a hook learns of records, and may change one before it is sent; it loses and delays no other.
+"""Declares the hooks of producers and consumers, and checks the option `hooks`. Invariant: a hook may change its record before `send`
+accepts it, and loses or delays no other record.
 
-An object in the option `hooks` has any of the methods of `ProducerHooks` or `ConsumerHooks`; deriving from these is not required. An
+An object in the option `hooks` has any of the methods of `ProducerHooks` or `ConsumerHooks`; it need not derive from these classes. An
 exception in a hook is logged once per hook and method, and otherwise ignored.
 """
 
@@ -31,7 +32,7 @@ __all__ = [
 
 @attrs.frozen
 class OutgoingRecord:
-    """The arguments of a `send`, before serialization. `attrs.evolve(record, value=…)` makes a changed one."""
+    """The arguments of a `send`, before serialization. `attrs.evolve(record, value=…)` makes a changed record."""
 
     topic: str
     value: Any = None
@@ -43,9 +44,9 @@ class OutgoingRecord:
 
 @attrs.frozen
 class SealedBatch:
-    """A batch that takes no more records. `size` is in bytes, header included; compressed if it was compressed already.
+    """A batch that takes no more records. `size` is in bytes, header included; after compression if the batch is compressed already.
 
-    `partition` is None if it gets one when it is sent (`partitioner="late"`).
+    `partition` is None if the batch gets its partition when it is sent (`partitioner="late"`).
     """
 
     topic: str
@@ -56,7 +57,7 @@ class SealedBatch:
 
 @attrs.frozen
 class RequestSent:
-    """A Produce request on its way to the broker `node`. A batch that is resent is in several requests."""
+    """A Produce request on its way to the broker `node`. A batch that is resent is part of several requests."""
 
     node: int
     batches: int
@@ -66,12 +67,12 @@ class RequestSent:
 
 @attrs.frozen
 class BatchOutcome:
-    """What became of the records of a batch: of all of them the same.
+    """The outcome of a batch, which all its records share.
 
-    `partition` is None for records that failed before they had one. `base_offset` is the offset of the first record (-1: it failed, or the
-    broker did not report it), those of the others follow. `error` is None if the batch was acknowledged; its `written` says whether the
-    records may be in the log. `first_ms` and `last_ms` are the lowest and the highest timestamp of the records, `maybe_repeated` is as in
-    `RecordMetadata`.
+    `partition` is None for records that failed before they had one. `base_offset` is the offset of the first record (-1: the batch failed,
+    or the broker did not report the offset); the other records have the offsets after it. `error` is None if the batch was acknowledged;
+    `error.written` says whether the records may be in the log. `first_ms` and `last_ms` are the lowest and the highest timestamp of the
+    records, `maybe_repeated` is as in `RecordMetadata`.
     """
 
     topic: str
@@ -90,7 +91,7 @@ class BatchOutcome:
         return range(self.base_offset, self.base_offset + self.records) if self.base_offset >= 0 else range(0)
 
     def lost(self) -> list[ProducerRecord]:
-        """The records, if they failed; decoded when this is called."""
+        """Return the records if they failed, else an empty list. Each call decodes them."""
         return self._batch.lost() if self._batch is not None else []
 
 
@@ -98,7 +99,7 @@ class BatchOutcome:
 class Polled:
     """The records of a poll that is about to return them.
 
-    `seconds` is how long the poll has taken, `group` is None for a consumer without one.
+    `seconds` is the duration of the poll; `group` is None for a consumer without a group.
     """
 
     records: Sequence[Any]  # Record or ShareRecord; the list belongs to the application
@@ -110,43 +111,46 @@ class Polled:
 class ProducerHooks:
     """All methods that a hook of producers may have; these do nothing.
 
-    `on_send`, `on_enqueue` and `on_refuse` run on the thread that sends, `on_close` on the one that closes. The others run on the callback
-    executor, in order.
+    `on_send`, `on_enqueue` and `on_refuse` run on the thread that sends, `on_close` on the thread that closes. The others run on the
+    callback executor, in order.
     """
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
-        """`send` was called. Returns the record to send instead, None for this one. With several hooks, each gets what the one before
-        returned.
+        """Called by `send`. Returns the record to send instead; None: send `record`. Each of several hooks gets the result of the hook
+        before it.
         """
 
     def on_enqueue(self, delivery: Any) -> None:
-        """A record was accepted; `delivery` is what `send` returns."""
+        """Called when `send` has accepted a record; `send` returns this `delivery`."""
 
     def on_refuse(self, error: BaseException) -> None:
-        """`send` raises `error`, after `on_send`: each `on_send` is followed by `on_enqueue` or by this, in the same thread or task."""
+        """Called when `send` raises `error`. After each `on_send`, `on_enqueue` or `on_refuse` follows, in the same thread or task."""
 
     def on_batch_sealed(self, batch: SealedBatch) -> None:
-        """A batch takes no more records. While 10,000 events wait for slow hooks, later ones are left out, and their number is logged."""
+        """Called when a batch takes no more records. While 10,000 events wait for slow hooks, later events are left out, and counted in
+        the log.
+        """
 
     def on_request(self, request: RequestSent) -> None:
-        """A request was sent. Events may be left out, as in `on_batch_sealed`."""
+        """Called after a request was sent. Events may be left out, as in `on_batch_sealed`."""
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """A batch has its outcome: exactly once for each, after the callbacks of its records; perhaps before them if `partition` is None.
+        """Called exactly once for each batch, with its outcome, after the callbacks of its records; perhaps before them if `partition` is
+        None.
 
-        Its memory is not free before this returns, so that slow hooks slow down `send` instead of using more memory; `flush` and `close`
-        wait for it.
+        The batch's memory is not free before this returns, so that slow hooks slow `send` down instead of using more memory; `flush` and
+        `close` wait for the return.
         """
 
     def on_close(self) -> None:
-        """The producer was closed; every record has its outcome."""
+        """Called after the producer was closed; every record has its outcome."""
 
 
 class ConsumerHooks:
     """The method that a hook of consumers and share consumers may have; this one does nothing."""
 
     def on_poll(self, polled: Polled) -> None:
-        """A poll, or the next list of a loop, has records; not called without any. Runs on the thread that polls, before it gets them."""
+        """Called when a poll, or the next list of a loop, has records, on the thread that polls, before it gets them."""
 
 
 ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
@@ -155,13 +159,16 @@ IDLE: Final = {getattr(kind, name) for kind, names in ((ProducerHooks, METHODS),
 
 
 def methods(hook: object, name: str) -> list[Any]:
-    """The method `name` of `hook`, unless it has none, or only the one that does nothing."""
+    """Return a list with the method `name` of `hook`; empty if `hook` has no such method, or the inherited one that does nothing."""
     method = getattr(hook, name, None)
     return [] if method is None or getattr(method, "__func__", None) in IDLE else [method]
 
 
 def _parse(names: tuple[str, ...], given: Any) -> tuple[Any, ...]:
-    """The option `hooks` as a tuple. Raises ConfigError for an object without any method of a hook, TypeError for a coroutine function."""
+    """Return the option `hooks` as a tuple.
+
+    Raises ConfigError for an object without any method of a hook, TypeError for a coroutine function.
+    """
     if given is None:
         return ()
     several = isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and not _is_hook(given, names)  # a hook may be iterable
@@ -184,9 +191,9 @@ def _is_hook(hook: object, names: tuple[str, ...]) -> bool:
 
 
 def _check(hook: object, name: str, method: object) -> None:
-    """Raises ConfigError or TypeError if calling `method` would not run it."""
+    """Raise ConfigError or TypeError if a call of `method` would not run it."""
     if not callable(method):
         raise ConfigError(f"hooks: {name} of {shown(hook)} is no method but of type {type(method).__name__}")
-    flags = getattr(getattr(method, "__code__", None), "co_flags", 0)  # of a bound method, too, and of AsyncMock
+    flags = getattr(getattr(method, "__code__", None), "co_flags", 0)  # a bound method and an AsyncMock have them, too
     if iscoroutinefunction(method) or iscoroutinefunction(type(method).__call__) or (isinstance(flags, int) and flags & ASYNC):
         raise TypeError(f"hooks: {name} of {shown(hook)} is a coroutine function: hooks are called, nobody awaits them")

@@ -1,14 +1,15 @@
-"""Loggers of this package. Rule: no logging code of the application (handler, filter, record factory) runs on the loop thread.
+"""Logs for all modules of this package. Invariant: no logging code of the application (handler, filter, record factory) runs on the loop
+thread.
 
-Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. The few that concern the whole process are listed in
-`tests/source/test_log_lines.py`, which checks every call. Before there is a client, `config` and `wire.records.hot` use `logging` directly.
+Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. `tests/source/test_log_lines.py` checks every call, and
+lists the few messages about the whole process. Before there is a client, `config` and `wire.records.hot` use `logging` directly.
 
-Each record has fields beside its text, as attributes (what `extra=` sets): the client's id, from the beginning of the message, and what a
-call names: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists them all.
+Each record has fields beside its text, as attributes (like `extra=` of `logging`): the client's id, from the beginning of the message, and
+the keywords of the call: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists all fields.
 
-A logging handler may block (a pipe, a slow disk), and one that produces to Kafka may wait for the loop itself. So `divert` is called first:
-`net.logs` installs it, and hands what the loop thread logs to a separate thread. On other threads a record is handled at once, as usual.
-Level checks take no lock; those of `logging` wait while another thread configures it.
+A logging handler may block (a pipe, a slow disk), and a handler that produces to Kafka may wait for the loop itself. So `divert` is called
+first: `net.logs` installs it, and passes the entries of the loop thread to a separate thread. On other threads a record is handled at once,
+as usual. Level checks take no lock; the checks of `logging` wait while another thread configures it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ OF_CLIENT: Final = "%s: "  # begins the message of each line about a client
 
 
 class Subject(str):
-    """Begins log lines, as `pykafka4: group billing`. Has the fields that it stands for."""
+    """The beginning of log lines, such as `pykafka4: group billing`, with the fields that it stands for."""
 
     __slots__ = ("fields",)
     fields: Mapping[str, object]
 
     @classmethod
     def of(cls, client_id: str, text: str, **fields: object) -> Subject:
-        """The subject `text` of this client, with these fields in addition to the client's id."""
+        """Return the subject `text` of this client, with these fields in addition to the client's id."""
         subject = cls(f"{client_id}: {text}")
         subject.fields = {"client_id": client_id, **fields}
         return subject
@@ -54,12 +55,12 @@ class Entry(NamedTuple):
     fields: Mapping[str, object] = {}
 
     def record(self) -> logging.LogRecord:
-        """The LogRecord; its factory may be the application's."""
+        """Make the LogRecord. Its factory may be code of the application."""
         error = self.error
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         name, where = self.logger.name, (self.path, self.line)
         record = self.logger.makeRecord(name, self.level, *where, self.message, self.args, exc_info, self.function)
-        record.__dict__.update(self.fields)  # as `extra` does, which raises if the application's factory has set one of them
+        record.__dict__.update(self.fields)  # not with `extra`, which raises if the application's factory has set one of them
         return record
 
 
@@ -68,12 +69,12 @@ _divert: list[Divert] = []  # at most one
 
 
 def set_divert(divert: Divert) -> None:
-    """Call `divert(entry)` first; it returns True if it has taken the entry."""
+    """Have `divert(entry)` called before an entry is handled. It returns True if it has taken the entry."""
     _divert[:] = [divert]
 
 
 class Log:
-    """The logger methods that this package uses. `fields` are for programs; None: it is not known. `tp` means topic and partition."""
+    """The logger methods that this package uses. `fields` are for programs; None leaves a field out. `tp` sets topic and partition."""
 
     __slots__ = ("_logger",)
 
@@ -81,19 +82,19 @@ class Log:
         self._logger = logger
 
     def info(self, message: str, *args: object, **fields: object) -> None:
-        """Normal changes: a broker connected, a group has a new generation."""
+        """Log a normal change: a broker is connected, a group has a new generation."""
         self._log(logging.INFO, message, args, None, fields)
 
     def warning(self, message: str, *args: object, **fields: object) -> None:
-        """Something to look at."""
+        """Log a fact that an operator should look at."""
         self._log(logging.WARNING, message, args, None, fields)
 
     def exception(self, message: str, *args: object, **fields: object) -> None:
-        """An error, with the traceback of the current exception."""
+        """Log an error, with the traceback of the current exception."""
         self._log(logging.ERROR, message, args, sys.exc_info()[1], fields)
 
     def critical(self, message: str, *args: object, exc_info: BaseException | None = None, **fields: object) -> None:
-        """Something has ended."""
+        """Log the end of a client, or of a part of it, after an internal error."""
         self._log(logging.CRITICAL, message, args, exc_info, fields)
 
     def _log(self, level: int, message: str, args: tuple[object, ...], error: BaseException | None, fields: dict[str, Any]) -> None:
@@ -119,5 +120,5 @@ def _fields(message: str, args: tuple[object, ...], given: dict[str, Any]) -> di
 
 
 def get_log(name: str) -> Log:
-    """The log of `name`; handlers and levels are those of `logging.getLogger(name)`."""
+    """Return the log of `name`, with the handlers and levels of `logging.getLogger(name)`."""
     return Log(logging.getLogger(name))

@@ -1,4 +1,4 @@
-"""Kafka's requests and responses, for `Client.request`. Rule: fields, versions and defaults are those of Kafka's own message definitions.
+"""Has Kafka's requests and responses, for `Client.request`. Fields, versions and defaults come from Kafka's own message definitions.
 
 `client.request(ANY, MetadataRequest(topics=None))`. Fields are keywords; the parts of a message are nested classes, such as
 `MetadataRequest.Topic(name="orders")`. The reference has a table of all requests.

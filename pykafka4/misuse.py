@@ -1,4 +1,4 @@
-"""Misuse. Rule: a wrong call fails at once, with a message that names the argument and the correct use."""
+"""Checks arguments of public calls. Invariant: a wrong call raises at once, and the message names the argument and the correct use."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ __all__ = [
     "topic_partition",
 ]
 
-API_SECONDS = 60.0  # calls without a timeout of their own
+API_SECONDS = 60.0  # time-out of calls for which the application gives none
 MOST_PARTITION = 2**31 - 1
-MOST_METADATA = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
+MOST_METADATA = 4_096  # bytes; the default limit of brokers (offset.metadata.max.bytes)
 LONGEST_ID = 32_767  # bytes
 LONGEST_TOPIC = 249  # characters
 LEGAL_TOPIC = re.compile(rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC}}}")  # org.apache.kafka.common.internals.Topic
 
 
 def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
-    """`value`, a non-negative integer, as a plain int; otherwise a TypeError or ConfigError naming `what`."""
+    """Return `value`, a non-negative integer, as a plain int. Raises TypeError or ConfigError, which name `what`, for other values."""
     if type(value) is int and 0 <= value <= highest:
         return value
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
@@ -52,36 +52,39 @@ def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
 
 
 def is_legal_topic(topic: str) -> bool:
-    """Whether Kafka allows the name."""
+    """Whether Kafka allows the name `topic`."""
     return LEGAL_TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 def check_topic(topic: object) -> str:
-    """`topic` as a plain str if Kafka allows the name; otherwise ConfigError (TypeError if it is not a str)."""
+    """Return `topic` as a plain str. Raises ConfigError if Kafka does not allow the name, TypeError if it is no str."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__} ({shown(topic)})")
-    topic = str.__str__(topic)  # the value of a subclass, such as an enum, whatever its own methods return
+    topic = str.__str__(topic)  # the value of a subclass, such as an enum, whose own `__str__` may return another text
     if not is_legal_topic(topic):
         raise ConfigError(f"topic {topic!r}: a name has 1 to 249 of the characters a-z A-Z 0-9 . _ - (and is not '.' or '..')")
     return topic
 
 
 def check_group(group: object) -> str:
-    """A group's id, as a plain str: any text up to the longest that a request can carry. The empty one is that of some old clients."""
+    """Return a group's id as a plain str: any text up to the longest that a request can carry. Some old clients have an empty id.
+
+    Raises TypeError if `group` is no str, ConfigError if no request can carry it.
+    """
     if not isinstance(group, str):
         raise TypeError(f"a group id must be a str, not {shown(group)}")
-    text = str.__str__(group)  # the value of a subclass, whatever its own methods return
+    text = str.__str__(group)  # the value of a subclass, whose own `__str__` may return another text
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise ConfigError(f"group id {shown(text)}: cannot be encoded as UTF-8, so no group has it") from None
-    if size > LONGEST_ID:  # here, because a request about many groups would fail for all
+    if size > LONGEST_ID:  # checked here, because a request about many groups would fail for all of them
         raise ConfigError(f"group id {shown(text)}: has {size:,} bytes as UTF-8; the longest that a request can carry has {LONGEST_ID:,}")
     return text
 
 
 def check_group_to_set(group: object) -> str:
-    """The id of a group whose offsets are to be set."""
+    """Return the id of a group whose offsets are to be set, which must not be empty."""
     name = check_group(group)
     if not name:
         raise ConfigError("a group id must not be empty: no consumer can join that group")
@@ -89,20 +92,21 @@ def check_group_to_set(group: object) -> str:
 
 
 def topic_partition(value: object) -> TopicPartition:
-    """A TopicPartition from itself or from a (topic, partition) pair; otherwise an error naming what is wrong."""
+    """Return a TopicPartition or a (topic, partition) pair as a TopicPartition. Raises TypeError or ConfigError for other values."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
     topic, partition = tuple.__iter__(value)
     topic = check_topic(topic)
-    if type(partition) is not int or not 0 <= partition <= MOST_PARTITION:  # here, so that the text of an error is built only for an error
+    # Checked here, not only in `check_count`: a call may name thousands of partitions, and each `check_count` costs a text for an error.
+    if type(partition) is not int or not 0 <= partition <= MOST_PARTITION:
         partition = check_count(partition, f"the partition of topic {topic!r}", MOST_PARTITION)
     elif type(value) is TopicPartition and topic is value.topic:
-        return value  # a call may name thousands
+        return value  # no copy, as a call may name thousands
     return TopicPartition(topic, partition)
 
 
 def as_offset(tp: object, place: object) -> OffsetAndMetadata:
-    """The offset to commit: that of the next record to read."""
+    """Return `place`, the offset of the next record to read, as an OffsetAndMetadata. Raises TypeError or ConfigError for wrong values."""
     if not isinstance(place, OffsetAndMetadata):
         return OffsetAndMetadata(check_count(place, f"the offset of {tp}"))
     epoch = place.leader_epoch
@@ -123,14 +127,14 @@ def _is_utf8(text: str) -> bool:
 
 
 def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets to commit, by partition."""
+    """Return the offsets to commit, by partition. Raises TypeError or ConfigError for wrong values."""
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets must map partitions to offsets, not {offsets!r}")
     return {(tp := topic_partition(item)): as_offset(tp, offsets[item]) for item in offsets}
 
 
 def check_timeout(timeout: object) -> float | None:
-    """`timeout`, a non-negative number of seconds, as a float; None for None. Otherwise ConfigError naming the value."""
+    """Return `timeout`, a non-negative number of seconds; None for None. Raises ConfigError, which names the value, for other values."""
     if timeout is None:
         return None
     if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # the fast path of every poll
@@ -141,13 +145,14 @@ def check_timeout(timeout: object) -> float | None:
 
 
 def api_timeout(timeout: object) -> float:
-    """`timeout`, checked, of a call that never waits without limit; for None API_SECONDS."""
+    """Return the checked `timeout` of a call that never waits without a limit; API_SECONDS for None."""
     limit = check_timeout(timeout)
     return API_SECONDS if limit is None else limit
 
 
 def refuse_keywords(method: str, given: Mapping[str, object]) -> NoReturn:
-    """`Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`."""
+    """Raise TypeError for a keyword that the method does not have: `Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`.
+    """
     name = next(iter(given))
     instead = KEYWORDS.get(name)
     raise TypeError(f"{method}() has no argument {name!r}" + (f"; use {instead}" if instead else ""))
@@ -166,7 +171,7 @@ def explain_send(error: TypeError) -> None:
 
 
 class NameOfPeers:
-    """A field of other clients' records. Reading it raises AttributeError with a hint."""
+    """A field that records of other clients have. A read raises AttributeError with a hint."""
 
     __slots__ = ("_text",)
 
@@ -178,7 +183,7 @@ class NameOfPeers:
 
 
 def refuse_pickling(owner: str) -> NoReturn:
-    """Clients hold threads and sockets: say what to pickle instead."""
+    """Raise TypeError for an attempt to pickle a client, which holds a thread and sockets; the message names the way out."""
     raise TypeError(
         f"{with_article(owner)} cannot be pickled: it holds a thread and sockets. Pass its options (a plain dict) and create the {owner} "
         "where it is used; in Spark, pykafka4.spark.partition_writer(config, …) does that"

@@ -1,6 +1,6 @@
-"""Partitioners. Rule: a named partitioner is one row of `NAMED`: how keys are hashed, which keys count as none, where the others go.
+"""Lists the named partitioners. Each is one row of `NAMED`: the hash of keys, the keys that count as null, the spread of the other records.
 
-The option `partitioner` is one of these names or a callable. `wire.records` carries them out, in the compiled core and in plain Python.
+The option `partitioner` is one of these names or a callable. `wire.records` computes partitions, in the compiled core and in plain Python.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import attrs
 
 __all__ = ["DEFAULT", "NAMED", "Hash", "PartitionFunction", "Partitioner", "Spread", "Wraps", "partitioner"]
 
-# Called with topic, key, all partitions of the topic, and those with a leader (all, if none is known to have one); returns the partition.
+# Called with topic, key, all partitions of the topic, and the partitions with a leader (all partitions, if none is known to have a leader).
+# Returns the partition.
 PartitionFunction: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[int]], int]
 
-ANY_KEY: Final = -1  # the least size of a key that is hashed: a null key is hashed as an empty one
+# Values of `Partitioner.least_key`.
+ANY_KEY: Final = -1  # every key is hashed: a null key as an empty one
 NOT_NULL: Final = 0
 NOT_EMPTY: Final = 1
 
 
 class Hash(IntEnum):
-    """How the partition of a record is computed from its key."""
+    """The function that computes the partition of a record from its key."""
 
     NONE = 0  # keys are ignored
     MURMUR2 = 1
@@ -31,31 +33,31 @@ class Hash(IntEnum):
 
 
 class Spread(IntEnum):
-    """Where records go whose key does not choose the partition."""
+    """The choice of a partition for records whose key does not choose it."""
 
-    STICKY = 0  # to one partition until it has had a batch, then to another one
-    ROUND_ROBIN = 1  # each to the next partition
+    STICKY = 0  # records go to one partition until it has had a batch, then to another one
+    ROUND_ROBIN = 1  # each record goes to the next partition
     LATE = 2  # a batch gets its partition when a request with it is built
 
 
 class Wraps(IntEnum):
-    """What the argument `partition` of `send` means."""
+    """The meaning of the argument `partition` of `send`."""
 
     NONE = 0  # a partition, which must exist
-    WAIT = 1  # a number modulo all partitions
-    NEXT = 2  # the same; while that partition has no leader, the next one that has
+    WAIT = 1  # a number, which is taken modulo the number of partitions
+    NEXT = 2  # the same; while this partition has no leader, the next partition with a leader
 
 
 @attrs.frozen
 class Partitioner:
-    """How records without an explicit partition get one."""
+    """The rule by which records get their partition."""
 
     hash: Hash = Hash.MURMUR2
-    least_key: int = NOT_NULL  # keys of at least that many bytes are hashed; a null key has -1
+    least_key: int = NOT_NULL  # keys of at least so many bytes are hashed; a null key has -1
     spread: Spread = Spread.STICKY
     wraps: Wraps = Wraps.NONE
-    adaptive: bool = True  # sticky: a partition with much unsent data is chosen less often
-    function: PartitionFunction | None = None  # chooses instead
+    adaptive: bool = True  # for STICKY: a partition with much unsent data is chosen less often
+    function: PartitionFunction | None = None  # the application's callable, in place of the other fields
 
 
 DEFAULT: Final = "murmur2"
@@ -78,7 +80,7 @@ NAMED: Final = {
 
 
 def partitioner(chosen: str | PartitionFunction, ignore_keys: bool, adaptive: bool) -> Partitioner:
-    """What the options `partitioner`, `partitioner_ignore_keys` and `partitioner_adaptive_partitioning_enable` mean together."""
+    """Return the rule for the options `partitioner`, `partitioner_ignore_keys` and `partitioner_adaptive_partitioning_enable`."""
     if not isinstance(chosen, str):
         return Partitioner(function=chosen)
     named = attrs.evolve(NAMED[chosen], adaptive=adaptive)

@@ -1,4 +1,5 @@
-"""Public value types. Rule: plain immutable data without behaviour; imports nothing of this package."""
+"""Declares the public value types. Invariant: they are plain immutable data without behaviour; this module imports nothing of the package.
+"""
 
 from __future__ import annotations
 
@@ -72,12 +73,12 @@ class SubscriptionPattern:
 
 @attrs.frozen
 class RecordMetadata:
-    """Where an acknowledged record was written.
+    """The place of an acknowledged record in the log.
 
-    `offset` is -1 if the broker did not report it (acks=0, or a duplicate of a batch whose offset it no longer knows);
-    `timestamp_ms` is the broker's append time for topics with `message.timestamp.type=LogAppendTime`, otherwise the record's own;
-    sizes are bytes as serialized, -1 for null. `maybe_repeated`: an earlier attempt may have written the record, too, so it may be in the
-    log twice; always False with idempotence.
+    `offset` is -1 if the broker did not report it (acks=0, or a duplicate of a batch whose offset the broker no longer knows).
+    `timestamp_ms` is the broker's append time for topics with `message.timestamp.type=LogAppendTime`, otherwise the record's own. Sizes are
+    in bytes after serialization, -1 for null. `maybe_repeated` is True if an earlier attempt may have written the record, too, so that the
+    record may be in the log twice; with idempotence it is always False.
     """
 
     topic: str
@@ -91,9 +92,9 @@ class RecordMetadata:
 
 @attrs.frozen
 class ProducerRecord:
-    """A record passed to `send`, serialized; returned when it could not be delivered.
+    """A serialized record of a `send` that could not be delivered.
 
-    `partition` is None if none was chosen yet; `written` says whether it may be in the log.
+    `partition` is None if no partition was chosen yet; `written` says whether the record may be in the log.
     """
 
     topic: str
@@ -107,7 +108,7 @@ class ProducerRecord:
 
 @attrs.frozen
 class OffsetAndMetadata:
-    """A committed position: the offset of the next record to read, the leader epoch of the last one, and free text."""
+    """A committed position: the offset of the next record to read, the leader epoch of the record before it, and free text."""
 
     offset: int
     leader_epoch: int = -1
@@ -116,7 +117,8 @@ class OffsetAndMetadata:
 
 @attrs.frozen
 class ConsumerGroupMetadata:
-    """A member of a group, as a coordinator identifies it: `Consumer.group_metadata()`, for `send_offsets_to_transaction` (KIP-447).
+    """The identity of a group's member for its coordinator. `Consumer.group_metadata()` returns it, for `send_offsets_to_transaction`
+    (KIP-447).
 
     `generation_id` is -1 and `member_id` empty for a consumer that has not subscribed: then the coordinator checks only the group.
     """
@@ -129,12 +131,13 @@ class ConsumerGroupMetadata:
 
 @attrs.frozen
 class MemberDescription:
-    """A member of a group, as its coordinator describes it.
+    """A coordinator's description of a group's member.
 
-    `host` is the address from which it is connected. `partitions` are those that it has; `target`, in a group of type `consumer`, those
-    that the coordinator wants it to have, otherwise None. `epoch` is the member epoch in such a group and in one of type `share`, otherwise
-    -1. `is_readable` is False if its assignment is in a format of its own, so that its partitions are not known.
-    `can_rewind`: whether it is a classic consumer that carries out `Consumer.rewind_group`; None while the group rebalances.
+    `host` is the address from which the member is connected. `partitions` has its current partitions; `target`, in a group of type
+    `consumer`, the partitions that the coordinator wants it to have, otherwise None. `epoch` is the member epoch in a group of type
+    `consumer` or `share`, otherwise -1. `is_readable` is False if the member's assignment is in a format of its own, so that its partitions
+    are unknown. `can_rewind` says whether the member is a classic consumer that carries out `Consumer.rewind_group`; None while the group
+    rebalances.
     """
 
     member_id: str

@@ -1,8 +1,9 @@
-"""Serializers and deserializers. Rule: an object that one of them does not take is refused by name; nothing is converted silently.
+"""Has the named serializers and deserializers. Invariant: none converts an object silently; for an object that a serializer does not take,
+the error names the serializer.
 
 A serializer is called with the topic and a key or value that is not None (None stays a null), on the thread that sends, and returns bytes,
 str (sent as UTF-8) or None. A deserializer is called with the topic and the bytes of a key or value that is not null (a null stays None),
-on the thread that polls, and returns any object. `options/serializers.py` reads the options that name them.
+on the thread that polls, and returns any object. `options/serializers.py` parses the options that name them.
 """
 
 from __future__ import annotations
@@ -38,21 +39,21 @@ Deserializers: TypeAlias = str | Deserializer[Any] | Mapping[str, str | Deserial
 
 
 def bytes_serializer(topic: str, value: Any) -> bytes:
-    """Bytes as they are (bytes, bytearray, memoryview). Raises TypeError for anything else, also for str."""
+    """Return bytes as they are (from bytes, bytearray or memoryview). Raises TypeError for any other object, also for str."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise TypeError(f"{topic}: the serializer 'bytes' takes bytes, not {type(value).__name__}; encode it first, or use 'str' or 'json'")
 
 
 def str_serializer(topic: str, value: Any) -> bytes:
-    """A str as UTF-8, as Java's StringSerializer does. Raises TypeError for anything else, UnicodeEncodeError for lone surrogates."""
+    """Encode a str as UTF-8, as Java's StringSerializer does. Raises TypeError for others, UnicodeEncodeError for lone surrogates."""
     if isinstance(value, str):
         return str.encode(value)
     raise TypeError(f"{topic}: the serializer 'str' takes str, not {type(value).__name__}; pass str(…) of it, or use 'bytes' or 'json'")
 
 
 def json_serializer(topic: str, value: Any) -> bytes:
-    """Compact JSON in UTF-8. Raises TypeError for objects that JSON does not have, ValueError for NaN, infinity and circular references."""
+    """Encode compact JSON in UTF-8. Raises TypeError for objects that JSON lacks, ValueError for NaN, infinity and circular references."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
@@ -64,17 +65,17 @@ NAMED: Final[dict[str, Serializer]] = {"bytes": bytes_serializer, "json": json_s
 
 
 def bytes_deserializer(topic: str, data: bytes) -> bytes:
-    """The bytes as they are."""
+    """Return the bytes as they are."""
     return data
 
 
 def str_deserializer(topic: str, data: bytes) -> str:
-    """UTF-8 as a str. Raises UnicodeDecodeError for other bytes."""
+    """Decode UTF-8 to a str. Raises UnicodeDecodeError for other bytes."""
     return data.decode()
 
 
 def json_deserializer(topic: str, data: bytes) -> Any:
-    """JSON in UTF-8, UTF-16 or UTF-32, as `json.loads` reads it. Raises ValueError for other bytes."""
+    """Decode JSON in UTF-8, UTF-16 or UTF-32 with `json.loads`. Raises ValueError for other bytes."""
     return json.loads(data)
 
 

@@ -1,6 +1,6 @@
-"""Splits of a bounded read. Invariant: the splits of a read have each of its offsets exactly once, and no split is empty.
+"""Divides a bounded read into splits. Invariant: each offset of the read is in exactly one split, and no split is empty.
 
-Pure functions: `Client.splits` looks up the offsets and sizes.
+This module has only pure functions: `Client.splits` looks up the offsets and sizes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Split", "divide"]
 
 @attrs.frozen
 class Split:
-    """A part of a bounded read: an offset range in each of some partitions. It pickles, so it goes to another process or machine.
+    """A part of a bounded read: an offset range in each of some partitions. A split can be pickled, for another process or machine.
 
     `ranges` maps partitions to their `Span`s: `start`, `until` (not included). `bytes` is the estimated size in the log, 0 if the client
     may not ask for sizes. `number` counts the splits of one call from 0.
@@ -28,7 +28,7 @@ class Split:
     bytes: int = 0
 
     def __len__(self) -> int:
-        """The number of offsets. Compacted logs have fewer records."""
+        """The number of offsets; compacted logs have fewer records."""
         return sum(span.until - span.start for span in self.ranges.values())
 
     def __str__(self) -> str:
@@ -37,15 +37,15 @@ class Split:
 
 
 def divide(spans: Mapping[TopicPartition, Span], sizes: Mapping[TopicPartition, float], n: int) -> list[Split]:
-    """At most `n` splits of about equal weight: the ranges stand in one line, which is cut into `n` parts.
+    """Return at most `n` splits of about equal weight: the ranges, one behind the other, are cut into `n` parts.
 
-    `sizes` has the bytes of one offset of each partition; without them all offsets weigh the same.
+    `sizes` has the bytes per offset of each partition; if it is empty, all offsets weigh the same.
     """
     whole = {tp: span for tp, span in sorted(spans.items()) if not span.is_empty}
     weights = {tp: sizes[tp] if sizes else 1.0 for tp in whole}
     total = sum(weights[tp] * (span.until - span.start) for tp, span in whole.items())
     parts: list[dict[TopicPartition, Span]] = [{} for _ in range(n)]
-    before = 0.0  # the weight of the line up to a partition
+    before = 0.0  # the weight of all ranges before this partition's
     for tp, span in whole.items():
         weight = weights[tp]
         for number, piece in _pieces(span, weight, before, total / n, n):
@@ -56,7 +56,7 @@ def divide(spans: Mapping[TopicPartition, Span], sizes: Mapping[TopicPartition, 
 
 
 def _pieces(span: Span, weight: float, before: float, share: float, n: int) -> Iterator[tuple[int, Span]]:
-    """(number of the part, what it gets of `span`), where `before` is the weight in front of it, and `share` that of a part."""
+    """Yield (number of the part, its piece of `span`). `before` is the weight of the ranges before `span`, `share` the weight of a part."""
     at, number = span.start, min(int(before / share), n - 1)
     while at < span.until:
         end = span.until if number == n - 1 else span.start + round((share * (number + 1) - before) / weight)

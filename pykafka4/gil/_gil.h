@@ -1,8 +1,8 @@
-/* What `_gil.pyx` needs of the system. Rule: all of it runs without the GIL, and nothing here needs it. */
+/* Atomic flags, waits and clocks of the system, for `_gil.pyx`. Invariant: no function here needs the GIL. */
 #pragma once
 #include <stdint.h>
 
-#ifdef _WIN32 /* not tested there: nobody gives way, and `Lock` is not used */
+#ifdef _WIN32 /* not tested there: no thread gives way, and `Lock` is not used */
 static int load(int *flag) { return *flag; }
 static void add(int *flag, int n) {}
 static int exchange(int *flag, int value) { int was = *flag; *flag = value; return was; }
@@ -19,7 +19,7 @@ static void sleep_us(int64_t us) {}
 #include <pthread.h>
 #include <time.h>
 
-#define LONGEST_NS 1000000 /* that a thread waits for another to take the GIL */
+#define LONGEST_NS 1000000 /* longest wait of a thread for another one to take the GIL */
 
 static int load(int *flag) { return __atomic_load_n(flag, __ATOMIC_SEQ_CST); }
 static void add(int *flag, int n) { __atomic_add_fetch(flag, n, __ATOMIC_SEQ_CST); }
@@ -36,7 +36,7 @@ static void sleep_us(int64_t us) {
     nanosleep(&t, NULL);
 }
 
-/* ---- until another thread has taken the GIL */
+/* ---- the wait until another thread has taken the GIL */
 
 static pthread_mutex_t taken_lock;
 static pthread_cond_t taken;
@@ -72,7 +72,8 @@ static void taken_wait(int *flag) {
     pthread_mutex_unlock(&taken_lock);
 }
 
-/* The threads in `taken_wait` look at the flag, which was changed before: one that has not slept yet sees that under the lock. */
+/* Have the threads in `taken_wait` look at the flag, which was changed before this call. No wake-up is lost: a waiter reads the flag under
+   the lock, so it reads the new value, or already sleeps and gets the broadcast. */
 static void taken_tell(void) {
     pthread_mutex_lock(&taken_lock);
     if (taken_waiting) pthread_cond_broadcast(&taken);
@@ -81,7 +82,7 @@ static void taken_tell(void) {
 
 /* ---- for portable loops */
 
-/* At most `seconds`, rounded up to milliseconds; a signal may end it early. */
+/* Wait until `fd` is readable, at most `seconds`, rounded up to milliseconds; a signal may end the wait early. */
 static void wait_readable(int fd, double seconds) {
     struct pollfd one = {fd, POLLIN, 0};
     double ms = seconds * 1000;
@@ -103,7 +104,7 @@ struct futex_limit { long seconds, nanoseconds; };
 struct futex_limit { int64_t seconds, nanoseconds; };
 #endif
 
-/* Sleep while *word is `value`, up to `seconds` (negative: no limit). It may end early: at a signal, after an hour, and for no reason. */
+/* Sleep while *word is `value`, up to `seconds` (negative: no limit). May end early: at a signal, after an hour, or without a reason. */
 static void wait_while(int *word, int value, double seconds) {
     struct futex_limit limit = {3600, 0};
     if (seconds < 3600) {

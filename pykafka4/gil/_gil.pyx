@@ -1,17 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
-"""The flag behind `pykafka4.gil`. Rule: no thread waits longer than a millisecond for another to take the GIL.
+"""Implements the flag behind `pykafka4.gil`. Invariant: no thread waits longer than a millisecond for another one to take the GIL.
 
-A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers it (`got`); a loop lowers it at the end of its turn. Threads of the
-application that see it raised release the GIL in between (`give_way`), until it is lowered.
+A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers the flag (`got`); a loop lowers it at the end of its turn.
+Threads of the application that see the flag raised release the GIL in between (`give_way`), until the flag is lowered.
 
-Every hand-over costs a thread that computes two thread switches. So each one is to be followed by 400 µs in which nobody raises the flag
-(`pause`), and a loop does more at once afterwards. Up to four may come in a row, as that is what a batch needs: to send it, to read the answer, and
-to run its callbacks; the time for them follows then. Nobody pauses for a thread that has begun to wait in a `Lock` meanwhile: it does not
-compute, and whoever it waits for would only be late.
+Every hand-over costs a thread that computes two thread switches. So 400 µs in which no thread raises the flag (`pause`) follow each
+hand-over, and afterwards a loop does more work at once. Up to four hand-overs may come in a row, as a batch needs as many: to send it, to
+read the response, and to run its callbacks; the time for all of them follows then. No thread pauses for one that has begun to wait in a
+`Lock` meanwhile: a waiting thread does not compute, and the thread for which it waits would only be late.
 
-If other threads compute, too, one of them may take the GIL instead, for 5 ms, and then the next. A thread that notices this (it has the GIL
-back late) twice in a row ends giving way for 100 ms: it would hand its share of the processor to threads that never give way. Once may be
-the system's doing, which took the processor from the thread that asked.
+If other threads compute, too, one of them may take the GIL instead, for 5 ms, and then the next one. A thread that gave way notices this,
+because it has the GIL back late. If this happens twice in a row, no thread gives way for 100 ms: threads that give way would hand their
+share of the processor to threads that never do. A single time may have another reason: the system took the processor from the thread that
+asked.
 """
 
 cimport cython
@@ -37,18 +38,18 @@ cdef extern from "_gil.h" nogil:
     void sleep_us(int64_t)
 
 cdef enum:
-    PACE_US = 400                  # for a thread that computes, after each time that it gave way
+    PACE_US = 400                  # time for a thread that computes, after each time that it gave way
     BURST = 4                      # hand-overs that may come in a row
-    IN_VAIN_US = 3000              # a thread that gave way and has the GIL back later than this gave it to other threads
-    SLICE_S = 1                    # of a wait in a lock
-    UNHEARD_US = 100000            # for this long nobody gives way then
+    IN_VAIN_US = 3000              # a thread that has the GIL back later than this gave way in vain: other threads had the GIL
+    SLICE_S = 1                    # longest part of a wait in a lock
+    UNHEARD_US = 100000            # for so long no thread gives way, after two times in vain
 
 cdef int wanted = 0
 cdef int64_t paced_until = 0    # the end of the time for a thread that gave way; PACE_US more for each hand-over
 cdef unsigned long given_by = 0 # the last thread that gave way
-cdef int64_t got_us = 0         # when a thread that asked took the GIL last, or no longer asked for it
+cdef int64_t got_us = 0         # the last time at which a thread that asked took the GIL, or stopped asking
 cdef int64_t unheard_until = 0
-cdef bint in_vain = False       # whether a thread gave way in vain last time
+cdef bint in_vain = False       # whether the last thread that gave way did so in vain
 
 taken_init()
 
@@ -73,7 +74,7 @@ cdef int give_way() except -1:
 
 
 cdef int step_aside() except -1:
-    """As `give_way`, for threads of the client: it asks for the GIL afterwards, and is not one that computes for the application."""
+    """Give way as `give_way` does, then ask for the GIL again. For threads of the client, which do not compute for the application."""
     with nogil:
         taken_wait(&wanted)
         ask()
@@ -82,7 +83,7 @@ cdef int step_aside() except -1:
 
 
 cdef bint pause() noexcept nogil:
-    """Sleep until the flag may be raised. Returns whether that took time."""
+    """Sleep until the flag may be raised. Returns whether the thread slept."""
     cdef int64_t left = paced_until - (BURST - 1) * PACE_US - monotonic_us()
     if left <= 0:
         return False
@@ -91,18 +92,19 @@ cdef bint pause() noexcept nogil:
 
 
 cdef void ask() noexcept nogil:
-    """The calling thread takes the GIL in a moment."""
+    """Raise the flag, as the calling thread takes the GIL in a moment."""
     add(&wanted, 1)
 
 
 cdef void taken() noexcept:
-    """The calling thread has the GIL that it asked for, and wants it back whenever it releases it, until `got`."""
+    """Note that the calling thread has the GIL that it asked for. The flag stays raised until `got`: each time that the thread releases the
+    GIL, it wants the GIL back."""
     global got_us
     got_us = monotonic_us()
 
 
 cdef void got() noexcept:
-    """The calling thread no longer asks: it has the GIL, and if others get it, it waits for its turn."""
+    """Lower the flag. The calling thread has the GIL, and if it releases the GIL, it waits for its turn."""
     global got_us
     got_us = monotonic_us()
     add(&wanted, -1)
@@ -127,27 +129,28 @@ def is_raised() -> bool:
 
 
 def wait(int fd, double timeout) -> None:
-    """Wait without the GIL until `fd` is readable, up to `timeout` seconds, then ask for it. `done` ends this. For portable loops."""
+    """Wait without the GIL until `fd` is readable, up to `timeout` seconds, then raise the flag. `done` lowers it. For portable loops."""
     with nogil:
         wait_readable(fd, timeout)
         ask()
 
 
 def done() -> None:
-    """The loop that called `wait` sleeps again, or ends."""
-    got()                          # only now: it may have released the GIL and taken it many times since
+    """Lower the flag, as the loop that called `wait` sleeps again, or ends."""
+    got()                          # not earlier: the loop may have released the GIL and taken it many times since `wait`
 
 
 @cython.final
 cdef class Lock:
-    """As `threading.Lock`, except that a thread that has waited asks for the GIL when it wakes up. Linux only."""
+    """A lock like `threading.Lock`, in which a thread that has waited asks for the GIL when it wakes up. Linux only."""
 
     cdef int held, sleepers
 
     def acquire(self, bint blocking=True, double timeout=-1.0) -> bool:
-        """Whether the lock was acquired; `timeout` in seconds, negative for no limit. Raises what a signal handler raises meanwhile.
+        """Acquire the lock, and return whether it was acquired. `timeout` in seconds, negative for no limit.
 
-        It sleeps for a second at most: a signal that comes between the check and the sleep is handled after it.
+        An exception of a signal handler is raised here. Each sleep takes a second at most: Python handles a signal that comes between the
+        check and the sleep only after the sleep.
         """
         global paced_until
         cdef int64_t end = 0
@@ -158,7 +161,7 @@ cdef class Lock:
         if not blocking or timeout == 0:
             return False
         if given_by == PyThread_get_thread_ident():
-            paced_until = 0        # it computes no more
+            paced_until = 0        # this thread computes no more, so no thread need pause for it
         if timeout > 0:
             end = monotonic_us() + <int64_t>(min(timeout, 1e12) * 1e6)
         while True:
@@ -166,6 +169,8 @@ cdef class Lock:
                 left = min(SLICE_S, (end - monotonic_us()) / 1e6)
                 if left <= 0:
                     return False
+            # Counted under the GIL, before the sleep: a `release` after this line finds a sleeper and wakes it, and after an earlier
+            # `release` the system call finds `held` changed and does not sleep.
             self.sleepers += 1
             with nogil:
                 wait_while(&self.held, 1, left)
@@ -181,19 +186,19 @@ cdef class Lock:
             PyErr_CheckSignals()
 
     def release(self) -> None:
-        """RuntimeError if nobody holds it."""
+        """Release the lock. Raises RuntimeError if no thread holds it."""
         if not exchange(&self.held, 0):
             raise RuntimeError("release unlocked lock")
         if self.sleepers:
             wake_one(&self.held)
 
     def locked(self) -> bool:
-        """Whether somebody holds it."""
+        """Whether a thread holds the lock."""
         return load(&self.held) != 0
 
 
 def _after_fork() -> None:
-    """The threads that asked, and those that gave way, exist in the parent only."""
+    """Lower the flag in the child: the threads that asked, and the threads that gave way, exist in the parent only."""
     global wanted
     wanted = 0
     taken_init()

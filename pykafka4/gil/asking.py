@@ -1,6 +1,7 @@
-"""Waits that end with a request for the GIL. Rule: without the compiled flag they are those of the standard library.
+"""Waits on locks and selectors, and ends each wait with a request for the GIL. Without the compiled flag, these are the waits of the
+standard library.
 
-`Lock` is for any thread of the client or the application, `Turn` for a portable loop. The compiled pump asks by itself.
+`Lock` is for any thread of the client or the application, `Turn` for a portable loop. The compiled pump asks for the GIL by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pykafka4.native import allocate_lock, monotonic
 
 __all__ = ["Lock", "Turn"]
 
-SLICE_S: Final = 1.0  # of a wait: a signal that arrives just before the system call is handled after it
+SLICE_S: Final = 1.0  # longest part of a wait: Python handles a signal that comes just before the system call only after the call
 
 
 class PlainLock:
@@ -26,7 +27,7 @@ class PlainLock:
         self.locked, self.release = self._lock.locked, self._lock.release
 
     def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
-        """As a lock of `threading`."""
+        """Acquire the lock, as `threading.Lock.acquire` does."""
         until = monotonic() + timeout if timeout >= 0 else float("inf")
         while not self._lock.acquire(False):
             left = until - monotonic() if blocking else 0.0
@@ -41,7 +42,7 @@ Lock: Any = compiled.Lock if compiled is not None and sys.platform == "linux" el
 
 
 class Turn:
-    """A portable loop's flag. It is up from the end of each wait until the next: also system calls that do not wait release the GIL."""
+    """The flag of a portable loop, raised from the end of one wait to the next: system calls that do not wait release the GIL, too."""
 
     __slots__ = ("_up",)
 
@@ -49,7 +50,7 @@ class Turn:
         self._up = False
 
     def wait(self, selector: Any, timeout: float) -> float:
-        """Wait until `selector` has something, up to `timeout` seconds. Returns the timeout for its `select`."""
+        """Wait until `selector` has events, up to `timeout` seconds. Returns the timeout for its `select`."""
         if compiled is None or not hasattr(selector, "fileno"):
             return timeout
         self.end()
