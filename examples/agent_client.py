@@ -1,4 +1,4 @@
-"""Agent client. Rule: a message that the agent's socket took is the agent's; a missing agent does not stop the application.
+"""Hand messages over to the agent of this machine. The agent delivers each accepted message; a missing agent does not stop the application.
 
 pykafka4 agent --config examples/agent.toml      # in another terminal
 python examples/agent_client.py --socket-path /run/pykafka4/agent.sock --topic clicks --count 1000
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--max-block-ms", type=float, default=1000, help="how long a message may wait while the agent is behind or away")
     options = parser.parse_args()
 
-    # A datagram socket has room for few messages. An application that would rather lose some than wait sets max_block_ms to 0.
+    # A datagram socket has room for few messages. An application that prefers to lose messages instead of a wait sets max_block_ms to 0.
     with Client(options.socket_path, max_block_ms=options.max_block_ms) as agent:
         for number in range(options.count):
             user = number % 10

@@ -1,9 +1,9 @@
-"""Print the records of a topic, each at most once: what was polled is committed before it is used.
+"""Print the records of a topic, each at most once: the offsets of polled records are committed before the records are printed.
 
     python examples/at_most_once.py --bootstrap-servers localhost:9092 --topic greetings
 
-Kill it at any time and start it again: no record is printed twice, and those that were polled and not printed yet are skipped. That suits
-what must not be repeated and may be missed, such as a notification. Ctrl-C ends it.
+Kill the program at any time and start it again: no record is printed twice, and records that were polled and not printed are skipped. This
+suits actions that must not be repeated and may be missed, such as a notification. Ctrl-C ends the program.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
             for records in consumer.batches(timeout=1.0):
                 try:
                     consumer.commit()
-                except KafkaError as error:  # it may be stored or not: whoever reads these records next may or may not print them
+                except KafkaError as error:  # the offsets may be stored or not: the next reader may print these records, so skip them
                     print(f"skipped {len(records)} records: {error}", flush=True)
                     continue
                 for record in records:

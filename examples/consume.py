@@ -1,4 +1,4 @@
-"""Print the records of a topic. A record is finished, and can be committed, when the next one is asked for.
+"""Print the records of a topic. A record is finished, and its offset can be committed, when the loop requests the next record.
 
     python examples/consume.py --bootstrap-servers localhost:9092 --topic greetings --group readers
 
@@ -28,10 +28,10 @@ def main() -> None:
             for number, record in enumerate(consumer, 1):
                 print(record.partition, record.offset, record.key, record.value, record.headers, flush=True)
                 if number == options.count:
-                    consumer.commit({(record.topic, record.partition): record.offset + 1})  # `break` does not finish it
+                    consumer.commit({(record.topic, record.partition): record.offset + 1})  # `break` does not finish the record
                     break
         except KeyboardInterrupt:
-            pass  # leaving the block commits what was finished and leaves the group
+            pass  # the end of the block commits the offsets of finished records, and leaves the group
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python examples/consume_asyncio.py --bootstrap-servers localhost:9092 --topic greetings --to loud-greetings --group loud
 
 Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start goes on where this one stopped.
-The results are delivered before the records that they were made of are committed, so a crash repeats some results and loses none.
+The results are delivered before the offsets of their records are committed, so a crash repeats some results and loses none.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pykafka4 import Record, TopicPartition, aio
 
 
 class Listener:
-    """Methods of a listener are coroutines or plain functions."""
+    """A rebalance listener. Its methods may be coroutines or plain functions."""
 
     async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         print("reads", *sorted(f"{tp.topic}-{tp.partition}" for tp in partitions), flush=True)
 
 
 async def handle(record: Record) -> bytes:
-    """Stands for a call of a service or database."""
+    """Make the result of a record. Stands for a call of a service or database."""
     await asyncio.sleep(0)
     return (record.value or b"").upper()
 

@@ -1,9 +1,9 @@
-"""Copy a topic in upper case, exactly once: what is written and how far was read are committed in the same transaction.
+"""Copy a topic in upper case, exactly once: one transaction commits the written records and the offsets of the read ones.
 
     python examples/exactly_once.py --bootstrap-servers localhost:9092 --topic greetings --to shouts --id shouter-1
 
-Kill it at any time and start it again with the same --id: readers with isolation_level="read_committed" see each record once. Each
-program that runs at the same time needs its own --id. Ctrl-C ends it.
+Kill the program at any time and start it again with the same --id: readers with isolation_level="read_committed" see each record once.
+Programs that run at the same time need different values of --id. Ctrl-C ends the program.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def main() -> None:
         Producer.from_properties(options.config, **where, transactional_id=options.id) as producer,
         Consumer.from_properties(options.config, **where, **reads, group_id=options.group) as consumer,
     ):
-        producer.init_transactions()  # ends what a killed predecessor has left open
+        producer.init_transactions()  # aborts a transaction that a killed predecessor has left open
         consumer.subscribe([options.topic])
         try:
             for records in consumer.batches(timeout=1.0):
                 if records:
-                    with producer.transaction(consumer):  # an exception in here aborts it, and the consumer goes back
+                    with producer.transaction(consumer):  # an exception in the block aborts the transaction, and the consumer reads again
                         for record in records:
                             producer.send(options.to, (record.value or b"").upper(), key=record.key)
                     print(f"committed {len(records)} records", flush=True)

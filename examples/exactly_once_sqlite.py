@@ -2,8 +2,8 @@
 
     python examples/exactly_once_sqlite.py --bootstrap-servers localhost:9092 --topic greetings --database greetings.db
 
-Kill it at any time and start it again: the database says where to go on, and the group's committed offsets do not matter. Start it several
-times with the same database: the group shares out the partitions. Ctrl-C ends it.
+Kill the program at any time and start it again: it goes on at the offsets in the database, and the group's committed offsets do not matter.
+Start it several times with the same database: the members of the group share the partitions. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CREATE TABLE IF NOT EXISTS offsets (topic TEXT, partition INTEGER, next INTEGER,
 
 
 class Stored:
-    """Rows and offsets, which are always of the same moment."""
+    """The tables of rows and offsets. One transaction changes both, so they always fit together."""
 
     def __init__(self, database: sqlite3.Connection, consumer: Consumer) -> None:
         self._database, self._consumer = database, consumer
         database.executescript(TABLES)
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Go on where the database says."""
+        """Go on at the offsets in the database."""
         for tp in partitions:
             if (offset := self._next(tp)) is not None:
                 self._consumer.seek(tp, offset)
@@ -37,7 +37,7 @@ class Stored:
         return None if found is None else int(found[0])
 
     def add(self, records: list[Record]) -> None:
-        """Store them, unless another process has stored some of them: then this one has lost the partition, and does not know it yet."""
+        """Store the records that no other process has stored: this one may have lost a partition, and not know it yet."""
         with self._database:  # commits, or rolls back after an exception
             self._database.execute("BEGIN IMMEDIATE")
             for record in records:

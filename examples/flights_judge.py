@@ -1,4 +1,4 @@
-"""Judge. Rule: what is right is worked out from the data set alone, and compared with what the brokers hold and the readers saw."""
+"""Checks the flights in the log and at the readers. Invariant: the expected flights come from the data set alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Flight = dict[str, Any]
 
 
 class Logged(Protocol):
-    """A record of the log, as the cluster's own reader returns it."""
+    """A record of the log, as `Cluster.log` returns it."""
 
     @property
     def offset(self) -> int: ...
@@ -33,7 +33,7 @@ Log = Mapping[int, Sequence[Logged]]
 
 @attrs.frozen
 class Check:
-    """One promise, and whether it was kept."""
+    """A promise, whether it was kept, and the finding as text."""
 
     promise: str
     kept: bool
@@ -41,7 +41,7 @@ class Check:
 
 
 def flights(path: Path) -> list[Flight]:
-    """The flights as their JSON must read: numbered, without the missing values."""
+    """The flights as the JSON of their records must have them: with numbers, without missing values."""
     with path.open(newline="") as file:
         return [{**flight(line), "number": number} for number, line in enumerate(csv.DictReader(file))]
 
@@ -51,14 +51,14 @@ def flight(line: Mapping[str, str]) -> Flight:
 
 
 def check_data(expected: Sequence[Flight], rows: int) -> Check:
-    """What the log is compared with is the data set: as many flights as asked for, and of all of them the known number have no key."""
+    """Check the data set itself: it has `rows` flights, and if these are all, the known number of flights without a key."""
     nulls = sum("tailnum" not in flight for flight in expected)
     whole = len(expected) == rows and (rows != ROWS or nulls == NULLS)
     return Check("the data set is complete", whole, f"{len(expected):,} of {rows:,} flights, {nulls:,} without a tail number")
 
 
 def check_log(log: Log, expected: Sequence[Flight]) -> list[Check]:
-    """Every flight once, unchanged, in input order within its key."""
+    """Check that the log has each flight once, unchanged, in input order within its key."""
     found = {partition: [(record.key, json.loads(record.value or b"null")) for record in records] for partition, records in log.items()}
     times = Counter(number_of(value) for records in found.values() for _, value in records)
     lost = [number for number in range(len(expected)) if number not in times]
@@ -89,12 +89,12 @@ def scattered(found: Mapping[int, Sequence[tuple[bytes | None, Any]]]) -> list[s
 
 
 def shown(what: str, found: Sequence[object]) -> str:
-    """How many, and the first few."""
+    """The number of findings, and the first three."""
     return f"{len(found)} {what}" + (f", such as {', '.join(map(str, found[:3]))}" if found else "")
 
 
 def number_of(value: Any) -> int | None:
-    """The number of a flight, None for what is none."""
+    """The number of a flight; None for a value that is no flight."""
     number = value.get("number") if isinstance(value, dict) else None
     return number if isinstance(number, int) else None
 
@@ -108,7 +108,7 @@ def same(key: bytes | None, value: Any, expected: Sequence[Flight]) -> bool:
 
 
 def out_of_order(records: Iterable[tuple[bytes | None, Any]]) -> list[int]:
-    """The numbers that follow a higher one of their key in one partition, and keys are in one partition but for the null key."""
+    """The numbers that follow a higher number of the same key, within one partition. Only the null key is in several partitions."""
     last: dict[bytes | None, int] = {}
     wrong = []
     for key, value in records:
@@ -120,7 +120,7 @@ def out_of_order(records: Iterable[tuple[bytes | None, Any]]) -> list[int]:
 
 
 def check_group(seen: Sequence[Sequence[Read]], log: Log) -> list[Check]:
-    """The group read every offset, and read the bytes that are in the log; an offset read again is counted, not held against it."""
+    """Check that the group has read each offset, with the bytes of the log, in order. An offset that was read again breaks no promise."""
     truth = {(partition, r.offset): checksum(r.key, r.value) for partition, records in log.items() for r in records}
     handed = {(read.partition, read.offset) for reads in seen for read in reads}
     missed = sum(place not in handed for place in truth)
@@ -135,7 +135,7 @@ def check_group(seen: Sequence[Sequence[Read]], log: Log) -> list[Check]:
 
 
 def overtaken(reads: Iterable[Read]) -> list[Read]:
-    """What a member saw for the first time after a higher offset of the same partition."""
+    """The records that a member read for the first time after a higher offset of the same partition."""
     highest: dict[int, int] = {}
     before: set[tuple[int, int]] = set()
     wrong = []
@@ -149,6 +149,6 @@ def overtaken(reads: Iterable[Read]) -> list[Read]:
 
 
 def rereads(seen: Iterable[Iterable[Read]]) -> int:
-    """How often the group was handed an offset that it had been handed before."""
+    """The number of times that the group got an offset again."""
     places = [(read.partition, read.offset) for reads in seen for read in reads]
     return len(places) - len(set(places))

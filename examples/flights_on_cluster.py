@@ -1,7 +1,7 @@
-"""The flights on a standalone Spark cluster, written exactly once: one of the two executors is killed midway.
+"""Writes the flights exactly once on a standalone Spark cluster, while one of two executors is killed.
 
-Three brokers, a master and two workers of Spark start on this machine. After a third of the rows, SIGKILL ends an executor with the tasks
-that it runs. Spark starts another and repeats these tasks. In the end a reader of committed records finds every flight once, in order.
+Three brokers, a master and two workers of Spark start on this machine. After a third of the rows, SIGKILL ends an executor with its tasks.
+Spark starts another executor, and repeats these tasks. At the end a reader of committed records finds each flight once, in order.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from integration.spark.cluster import Executor, StandaloneSpark  # noqa: E402
 from integration.waiting import until  # noqa: E402
 
 TOPIC, PARTITIONS = "flights", 6
-UNHURRIED = 10.0  # seconds for the first third, so that the moment of the kill can be met
-WAIT = 400.0  # seconds: Spark's start and the first third, on a machine busy with other things
+UNHURRIED = 10.0  # seconds for the first third of the rows, so that the script can meet the moment of the kill
+WAIT = 400.0  # seconds for Spark's start and the first third, on a machine busy with other things
 ONCE = {"delivery": "exactly_once", "idempotencyKey": "flights"}
 
 
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def run(cluster: Cluster, spark: StandaloneSpark, rows: int, folder: Path) -> list[Check]:
-    """The job with its fault; returns the checks."""
+    """Run the job, with the kill of an executor; returns the checks."""
     begun, board, csv = time.monotonic(), job.Board(folder), job.extract(folder, rows)
     cluster.create_topic(TOPIC, PARTITIONS, 3)
     board.set_pace(rows / 3 / UNHURRIED / len(spark.hosts))
@@ -71,7 +71,7 @@ def run(cluster: Cluster, spark: StandaloneSpark, rows: int, folder: Path) -> li
 
 
 def kill(cluster: Cluster, spark: StandaloneSpark, rows: int, board: job.Board) -> Executor:
-    """Kill an executor when a third of the rows are written; whatever comes of it, the job must not be left waiting."""
+    """Kill an executor when a third of the rows are written. Afterwards, also after an error, the job goes on at full speed."""
     try:
         until(lambda: written(cluster) >= rows / 3, WAIT, "a third of the rows")
         victim, *others = spark.executors()
@@ -85,7 +85,7 @@ def kill(cluster: Cluster, spark: StandaloneSpark, rows: int, board: job.Board) 
 
 
 def written(cluster: Cluster) -> int:
-    """Rows in the log, committed or not."""
+    """The number of rows in the log, committed or not."""
     return sum(end for _, end in cluster.offsets(TOPIC).values())
 
 

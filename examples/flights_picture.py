@@ -1,4 +1,4 @@
-"""Picture. Rule: what was sampled during the run is drawn as it was, and what happened to the broker is marked."""
+"""Draws the samples of a run as curves, and marks the events of the outage."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import attrs
 
-MARGIN = 2.0  # seconds of nothing at both ends of the picture
-SMOOTH = 1.0  # seconds: a rate is that of the last second
+MARGIN = 2.0  # seconds without records at both ends of the picture
+SMOOTH = 1.0  # seconds over which a rate is a mean
 OURS, READ, WAITING = "#1f77b4", "#2ca02c", "#ff7f0e"
 
 
 @attrs.frozen
 class Sample:
-    """Where things stood, so many seconds after the start of the script."""
+    """The numbers of records at one time, in seconds after the start of the script."""
 
     seconds: float
     acked: int
@@ -25,7 +25,7 @@ class Sample:
 
 
 def rates(samples: Sequence[Sample], name: str) -> list[float]:
-    """Of each sample: what came in a second, taken over the last `SMOOTH` seconds."""
+    """The rate at each sample: the mean of the last `SMOOTH` seconds."""
     found, first = list[float](), 0
     for last, sample in enumerate(samples):
         while first + 1 < last and samples[first + 1].seconds <= sample.seconds - SMOOTH:
@@ -36,13 +36,13 @@ def rates(samples: Sequence[Sample], name: str) -> list[float]:
 
 
 def shown(samples: Sequence[Sample]) -> tuple[float, float]:
-    """The seconds from shortly before the first record to shortly after the last."""
+    """The shown range in seconds: from shortly before the first record to shortly after the last."""
     moving = [b.seconds for a, b in itertools.pairwise(samples) if (a.acked, a.read) != (b.acked, b.read)]
     return moving[0] - MARGIN, moving[-1] + MARGIN
 
 
 def draw(samples: Sequence[Sample], events: Mapping[str, float], path: Path) -> str | None:
-    """Draw the run into a PNG file; why not, where that is impossible."""
+    """Draw the run into a PNG file; returns the reason if that is impossible."""
     try:
         import matplotlib
     except ImportError:
@@ -74,7 +74,7 @@ def draw(samples: Sequence[Sample], events: Mapping[str, float], path: Path) -> 
 
 
 def mark(above: Any, below: Any, events: Mapping[str, float]) -> None:
-    """A line and its name for each event; the time between the first and the last is shaded."""
+    """Draw a line with a name for each event, and shade the time between the first and the last."""
     for number, (name, seconds) in enumerate(events.items()):
         for axes in (above, below):
             axes.axvline(seconds, color="crimson" if number == 0 else "dimgray", linestyle="--", linewidth=1.0)

@@ -1,10 +1,10 @@
-"""Flights. Rule: PySpark produces, a broker dies on the way, a group of three reads, and every flight is accounted for.
+"""Writes flights with PySpark while a broker is killed, reads them with a group of three, and checks that each flight is there once.
 
     python examples/flights_pipeline.py [--rows 60000] [--cluster local|docker|vagrant] [--master local[2]] [--picture flights.png]
 
-Starts three Kafka brokers of its own. Spark writes with `format("pykafka4")`. The broker that leads most partitions is killed (SIGKILL)
-when a third of the rows are acknowledged and restarted before two thirds are: where the machine is too fast or too slow for that, the input
-is paced. Draws what happened, and ends with 0 when every check holds.
+The script starts three Kafka brokers of its own. Spark writes with `format("pykafka4")`. The script kills the broker that leads most
+partitions (SIGKILL) when a third of the rows are acknowledged, and restarts it before two thirds are. It paces the input, so that this is
+possible on fast and on slow machines. It draws a picture of the run, and exits with 0 if each check holds.
 """
 
 from __future__ import annotations
@@ -42,21 +42,22 @@ from pykafka4 import KafkaError  # noqa: E402
 
 TOPIC, GROUP, PARTITIONS, MEMBERS = "flights", "flights-readers", 6, 3
 
-UNHURRIED = 10.0  # seconds for the first third, so that the moment of the kill can be met
-MANY = 5 * PARTITIONS  # records in flight at the kill: some for every partition
-OUTAGE = 30.0  # seconds for what is left of the second third, so that the broker can be back before it is over
-GATHER, HOLD = 0.4, 0.6  # of the rows: above it only a trickle is sent before all readers read, and while the broker is down
-TRICKLE = 1 / 5000  # of the rows in a second: in all the seconds that the outage may take not what is left to two thirds
-LOOK = 0.05  # seconds between two looks at how much was sent
-START = 400.0  # seconds that Spark and the first third may take together: on a machine busy with other things a JVM starts slowly
+UNHURRIED = 10.0  # seconds for the first third of the rows, so that the script can meet the moment of the kill
+MANY = 5 * PARTITIONS  # records in flight at the kill: some for each partition
+OUTAGE = 30.0  # seconds for the rest of the second third, so that the broker can be back before its end
+# Shares of the rows. Above GATHER only a trickle is sent until all readers read, and above HOLD until the broker is back.
+GATHER, HOLD = 0.4, 0.6
+TRICKLE = 1 / 5000  # share of the rows in a second: even the longest outage does not use up the rows from HOLD to two thirds
+LOOK = 0.05  # seconds between two looks at the number of sent rows
+START = 400.0  # seconds for Spark's start and the first third together: on a machine busy with other things a JVM starts slowly
 SAMPLE = 0.2  # seconds between two points of the picture
-PROGRESS = 2.0  # seconds between lines that show where things stand
-WAIT = 120.0  # seconds: the limit of every other wait
+PROGRESS = 2.0  # seconds between two lines that show the progress
+WAIT = 120.0  # seconds: the limit of each other wait
 
 
 @attrs.define(eq=False)
 class Run:
-    """One run: the cluster, the folder shared with the Spark workers and the readers, and where things stand."""
+    """One run: the cluster, the folder that Spark's workers and the readers share, and the progress."""
 
     cluster: Cluster
     rows: int
@@ -73,23 +74,23 @@ class Run:
 
     @property
     def files(self) -> list[Path]:
-        """What the readers write."""
+        """The files that the readers write."""
         return [self.folder / f"reader-{number}" for number in range(MEMBERS)]
 
     def acked(self) -> int:
-        """Rows acknowledged to the producers in the Spark workers."""
+        """The number of rows that brokers have acknowledged to the producers in Spark's workers."""
         return self.board.total("acked")
 
     def read(self) -> tuple[int, ...]:
-        """How many records each reader was handed."""
+        """The number of records that each reader has got."""
         return tuple(map(reader.count, self.files))
 
     def pace(self, rows_per_second: float) -> None:
-        """Of both tasks together."""
+        """Set the pace of both tasks together."""
         self.board.set_pace(rows_per_second / 2)
 
     def until(self, condition: Callable[[], float | bool | None], what: str, timeout: float = WAIT) -> float:
-        """Wait while the job runs; that it ends before the condition holds is an error."""
+        """Wait until `condition` holds. Raises RuntimeError if the job ends before that."""
 
         def holds() -> float | bool | None:
             if self.produced.is_set():
@@ -99,39 +100,40 @@ class Run:
         return until(holds, timeout, what)
 
     def sample(self) -> None:
-        """Note where things stand, for the picture."""
+        """Note the present numbers for the picture."""
         acked, accepted = self.acked(), self.board.total("accepted")
         self.samples.append(picture.Sample(time.monotonic() - self.started, acked, max(accepted - acked, 0), sum(self.read())))
 
     def say(self, event: str) -> None:
-        """Print where things stand; `event` is shown until the next one."""
+        """Print the progress with `event`, which further lines repeat until the next event."""
         self.event = event
         self.show()
 
     def show(self) -> None:
+        """Print a line with the progress."""
         elapsed = time.monotonic() - self.started
         print(f"{elapsed:6.1f} s  acknowledged {self.acked():>7,} of {self.rows:,}  read {sum(self.read()):>7,}  {self.event}", flush=True)
 
 
 @attrs.frozen
 class Outage:
-    """What the kill met, and what came of it. Seconds count from the kill, its own from the start; rows are acknowledged ones."""
+    """The figures of the outage. Seconds count from the kill, `killed` from the start of the script."""
 
     killed: float
     victim: int
-    led: int
-    at_kill: int
-    in_flight: int
-    resent: int
+    led: int  # partitions that the victim led
+    at_kill: int  # acknowledged rows
+    in_flight: int  # records at the kill
+    resent: int  # batches
     recovered: float
-    at_return: int
+    at_return: int  # acknowledged rows
     returned: float
-    read_at_kill: tuple[int, ...]  # by each reader
+    read_at_kill: tuple[int, ...]  # records of each reader
     read_at_return: tuple[int, ...]
 
 
 def outage(run: Run) -> Outage:
-    """Kill the broker that leads most partitions after a third of the rows; have it back before two thirds."""
+    """Kill the broker that leads most partitions after a third of the rows, and restart it before two thirds."""
     gather(run)
     leaders = {partition: run.cluster.leader(TOPIC, partition) for partition in range(PARTITIONS)}
     victim, led = Counter(leaders.values()).most_common(1)[0]
@@ -155,7 +157,7 @@ def outage(run: Run) -> Outage:
 
 
 def gather(run: Run) -> None:
-    """A third of the rows are acknowledged, and every reader reads."""
+    """Wait until a third of the rows are acknowledged, and each reader has read."""
     run.pace(run.rows / 3 / UNHURRIED)
     with held(run, GATHER):
         run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows to be acknowledged", START)
@@ -165,10 +167,10 @@ def gather(run: Run) -> None:
 
 @contextlib.contextmanager
 def held(run: Run, share: float) -> Iterator[None]:
-    """Inside the block nothing but a trickle is sent once `share` of the rows were, whatever the script waits for meanwhile.
+    """A block in which only a trickle is sent once `share` of the rows were sent, however long the script waits in the block.
 
-    What was sent counts, not what was acknowledged: while a partition has no leader its records wait, and then come all at once. A trickle
-    and not nothing, because new records are the sign that a partition works again.
+    Sent rows count, and not acknowledged ones: while a partition has no leader its records wait, and then are acknowledged all at once. The
+    trickle goes on, because new records are the sign that a partition works again.
     """
 
     def hold() -> None:
@@ -180,15 +182,15 @@ def held(run: Run, share: float) -> Iterator[None]:
 
 
 def strike(run: Run, victim: int) -> tuple[int, int]:
-    """Kill the broker while records are in flight to it; returns how many were in flight, and how many batches had been sent twice.
+    """Kill the broker while records are in flight to it; returns the numbers of these records, and of batches that were sent again before.
 
-    A record is acknowledged when all replicas have it: with one of the other brokers frozen for a moment, what is sent stays in flight,
-    written by the leader but not acknowledged. That is the hard case: sent again, such a record must not stand in the log twice.
+    A record is acknowledged when all replicas have it. While one of the other brokers is frozen, sent records stay in flight: the leader
+    has written them, and cannot acknowledge them. This is the hard case: when such a record is sent again, the log must not have it twice.
     """
     other = next(node for node in run.cluster.nodes if node != victim)
     run.cluster.freeze(other)
     try:
-        # Report the number that was waited for: if it were read again, it might have changed.
+        # The number that ended the wait is reported: a second look might find another number.
         in_flight = run.until(lambda: (now := run.board.total("in_flight")) >= MANY and now, f"{MANY} records in flight")
         resent = run.board.total("retries")
         run.cluster.kill(victim)
@@ -198,20 +200,20 @@ def strike(run: Run, victim: int) -> tuple[int, int]:
 
 
 def recover(run: Run, orphans: list[int]) -> None:
-    """Wait until every partition that lost its leader has taken new records."""
-    before = run.cluster.offsets(TOPIC)  # answered when all partitions have leaders again
+    """Wait until each partition that has lost its leader has new records."""
+    before = run.cluster.offsets(TOPIC)  # returns when all partitions have leaders again
     run.until(lambda: all(run.cluster.offsets(TOPIC)[p][1] > before[p][1] for p in orphans), "records in all partitions again")
 
 
 def back(run: Run, victim: int) -> bool:
-    """Whether the broker serves."""
+    """Whether the broker serves again."""
     with contextlib.suppress(OSError, KafkaError):
         return run.cluster.ready({victim})
     return False
 
 
 def unpaced_at_last(run: Run) -> Outage:
-    """The outage; whatever comes of it, the job must not be left waiting."""
+    """Run the outage. Afterwards, also after an error, the job goes on at full speed: it must not be left waiting."""
     try:
         return outage(run)
     finally:
@@ -219,7 +221,7 @@ def unpaced_at_last(run: Run) -> Outage:
 
 
 def produce(run: Run) -> float:
-    """The Spark job; returns its seconds."""
+    """Run the Spark job; returns its seconds."""
     spark = job.session(run.folder, run.master)
     try:
         csv = job.extract(run.folder, run.rows)
@@ -234,7 +236,7 @@ def produce(run: Run) -> float:
 
 @contextlib.contextmanager
 def readers(run: Run) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The three members of the group, from before the first record on."""
+    """A block with the three members of the group, which start before the first record."""
     script = [sys.executable, str(HERE / "flights_reader.py"), "--bootstrap-servers", run.cluster.bootstrap]
     script += ["--topic", TOPIC, "--group", GROUP, "--out"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])}
@@ -248,7 +250,7 @@ def readers(run: Run) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def dismiss(members: list[subprocess.Popen[bytes]]) -> Check:
-    """Ask the readers to leave the group, and see that they do."""
+    """Have the readers leave the group, and check that they do."""
     for member in members:
         assert member.stdin is not None
         member.stdin.close()
@@ -257,7 +259,7 @@ def dismiss(members: list[subprocess.Popen[bytes]]) -> Check:
 
 
 def ended(member: subprocess.Popen[bytes]) -> int:
-    """A reader's exit code; one that hangs is made to show its stacks."""
+    """The exit code of a reader. A reader that hangs gets SIGABRT, and shows its stacks."""
     try:
         return member.wait(timeout=30.0)
     except subprocess.TimeoutExpired:
@@ -267,7 +269,7 @@ def ended(member: subprocess.Popen[bytes]) -> int:
 
 @contextlib.contextmanager
 def repeated(seconds: float, act: Callable[[], None]) -> Iterator[None]:
-    """Inside the block `act` is called again and again, with pauses of so many seconds, in a thread of its own."""
+    """A block during which a thread of its own calls `act` again and again, with pauses of `seconds`."""
     done = threading.Event()
 
     def go_on() -> None:
@@ -284,12 +286,12 @@ def repeated(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 
 def caught_up(run: Run, end: int) -> bool:
-    """Whether the group was handed `end` different records; those handed out again do not count twice."""
+    """Whether the group has got `end` different records. A record that the group got twice counts once."""
     return sum(run.read()) >= end and len({(read.partition, read.offset) for path in run.files for read in reader.reads(path)}) >= end
 
 
 def check_outage(rows: int, found: Outage, read: Sequence[int]) -> list[Check]:
-    """`read`: how many records each reader was handed in all."""
+    """The checks of the outage. `read` has the number of records of each reader in all."""
     spans = list(zip(found.read_at_kill, found.read_at_return, read, strict=True))
     return [
         Check("the kill met records in flight", found.in_flight > 0 < found.resent, f"{found.in_flight:,} records, {found.resent} batches"),
@@ -304,7 +306,7 @@ def check_outage(rows: int, found: Outage, read: Sequence[int]) -> list[Check]:
 
 
 def run_all(run: Run, drawn: Path) -> tuple[list[Check], list[tuple[str, str]]]:
-    """The whole job; returns the checks and the figures, and draws the picture."""
+    """Run the job and the outage, and draw the picture; returns the checks and the figures."""
     run.pace(math.inf)
     run.cluster.create_topic(TOPIC, PARTITIONS, 3)
     with readers(run) as members, repeated(SAMPLE, run.sample), repeated(PROGRESS, run.show), ThreadPoolExecutor(1) as thread:
@@ -338,7 +340,7 @@ def run_all(run: Run, drawn: Path) -> tuple[list[Check], list[tuple[str, str]]]:
 
 
 def events(found: Outage) -> dict[str, float]:
-    """What the picture marks."""
+    """The events that the picture marks, in seconds after the start."""
     return {
         f"broker {found.victim} killed": found.killed,
         "all partitions take records": found.killed + found.recovered,
@@ -347,7 +349,7 @@ def events(found: Outage) -> dict[str, float]:
 
 
 def show(checks: list[Check], figures: list[tuple[str, str]]) -> None:
-    """The result, with rich where it is installed."""
+    """Print the result, as a table if rich is installed."""
     for check in checks:
         print(f"{'ok    ' if check.kept else 'FAILED'}  {check.promise}: {check.found}")
     try:

@@ -1,7 +1,7 @@
-"""Reader. Rule: one member of the group; what it was handed is written down before the next poll lets it be committed.
+"""Reads the flights as one member of the group. Invariant: a record is in the file before the next poll, after which it may be committed.
 
-Started three times by `flights_pipeline.py`. One line of fixed width per record: partition, offset, CRC-32 of key and value.
-Leaves the group when its standard input ends, so that it does not outlive the script either.
+`flights_pipeline.py` starts three readers. The file has one line of fixed width for each record: partition, offset, CRC-32 of key and
+value. A reader leaves the group when its standard input ends, so it does not outlive the script.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WIDTH = len(LINE.format(0, 0, 0))
 
 
 class Read(NamedTuple):
-    """A record as a reader saw it."""
+    """A record in the file of a reader."""
 
     partition: int
     offset: int
@@ -30,24 +30,24 @@ class Read(NamedTuple):
 
 
 def checksum(key: bytes | None, value: bytes | None) -> int:
-    """Of key and value; a null differs from an empty one."""
+    """The checksum of key and value. A null and an empty text have different checksums."""
     return zlib.crc32(value or b"", zlib.crc32(repr((key, value is None)).encode()))
 
 
 def reads(path: Path) -> list[Read]:
-    """The complete lines of a reader's file."""
+    """The records in the complete lines of a reader's file: the last line may be half written."""
     lines = path.read_text().splitlines() if path.exists() else []
     fields = [line.split() for line in lines if len(line) == WIDTH - 1]
     return [Read(int(partition), int(offset), int(crc, 16)) for partition, offset, crc in fields]
 
 
 def count(path: Path) -> int:
-    """How many records the file holds, without reading it."""
+    """The number of records in the file, from its size."""
     return path.stat().st_size // WIDTH if path.exists() else 0
 
 
 def follow(servers: str, topic: str, group: str, path: Path) -> None:
-    """Read until standard input ends. A Ctrl-C reaches this process too, but is the script's to handle."""
+    """Read until standard input ends. Ignores Ctrl-C, which reaches this process, too: the script ends its readers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Consumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest") as consumer, path.open("w") as out:
         consumer.subscribe([topic])
@@ -66,7 +66,7 @@ def main() -> int:
     for name in ("--bootstrap-servers", "--topic", "--group", "--out"):
         parser.add_argument(name, required=True)
     options = parser.parse_args()
-    faulthandler.enable()  # SIGABRT makes a reader that hangs tell where
+    faulthandler.enable()  # after SIGABRT a reader that hangs prints its stacks
     follow(options.bootstrap_servers, options.topic, options.group, Path(options.out))
     return 0
 

@@ -3,8 +3,8 @@
     python examples/leader_range.py --bootstrap-servers localhost:9092 --topic greetings --group readers
 
 `LeaderRangeAssignor` puts the partitions in the order of their leaders, and each member gets a range of that order. With as many members
-as brokers, each reads from one or two of them, where with `range` each may read from all. Start it several times: all members of the group
-have to list the assignor. When leaders change, nothing moves until the next rebalance.
+as brokers, each member reads from one or two brokers; with `range` each member may read from all brokers. Start the program several times.
+All members of the group have to list the assignor. After a change of leaders, partitions stay with their members until the next rebalance.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from pykafka4.assignors import GroupMember, Topics
 
 
 class LeaderRangeAssignor:
-    """Partitions clustered by leader. Rule: the numbers of partitions of members with the same topics differ by at most one."""
+    """Assigns partitions clustered by leader. Invariant: members with the same topics get equal numbers of partitions, give or take one."""
 
-    name = "leader-range"  # by which the members of the group agree on it
+    name = "leader-range"  # the name under which the members of the group agree on this assignor
     cooperative = False  # members release all their partitions before they join
 
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> dict[str, list[TopicPartition]]:
-        """Called by the leader of the group, with all members and the partitions of all their topics."""
+        """Assign the partitions. The leader of the group calls this with all members, and the partitions of all their topics."""
         result: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
         # The coordinator lists members in any order. Static members have an instance id, and keep their place when they restart.
         in_order = sorted(members, key=lambda member: (member.instance_id or "", member.member_id))
         for subscribers, names in _alike(in_order, topics).items():
             partitions = [partition for name in names for partition in topics[name]]
             partitions.sort(key=lambda p: (-1 if p.leader is None else p.leader, p.topic, p.partition))
-            # Those who have less so far come first, as the first ones get one partition more if some are left over.
+            # Members with fewer partitions come first, as the first ones get one partition more if the division leaves some over.
             takers = sorted(subscribers, key=lambda member_id: len(result[member_id]))
             each, extra = divmod(len(partitions), len(takers))
             start = 0
@@ -42,7 +42,7 @@ class LeaderRangeAssignor:
 
 
 def _alike(members: Sequence[GroupMember], topics: Topics) -> dict[tuple[str, ...], list[str]]:
-    """The topics that have the same subscribers, by these."""
+    """The topics by their subscribers: (ids of the members, names of their topics)."""
     found: dict[tuple[str, ...], list[str]] = {}
     for name in sorted(topics):
         found.setdefault(tuple(member.member_id for member in members if name in member.topics), []).append(name)
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 class Report:
-    """Prints what this consumer was assigned."""
+    """Prints the partitions that this consumer gets."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         print("assigned", *sorted(partitions), flush=True)

@@ -2,11 +2,11 @@
 
     python examples/mirror.py --from source:9092 --to copy:9092 --topics orders clicks
 
-Stop it with Ctrl-C, or kill it: the next start goes on. The guarantee is at-least-once. The source's group commits a batch only after the
-destination has acknowledged it, so nothing is lost, and after a kill the batches since the last commit are copied again. Within one run
-nothing is written twice, as the producer is idempotent. Partition, order, key, value, headers, timestamp and compression are kept;
-offsets are not.
-Run it as often as there are partitions: the processes share these.
+Stop the program with Ctrl-C, or kill it: the next start goes on. Delivery is at least once. The group commits the offsets of a batch only
+after the destination has acknowledged the batch, so no record is lost, and after a kill the batches since the last commit are copied again.
+Within one run no batch is written twice, as the producer is idempotent. A copy keeps partition, order, key, value, headers, timestamp and
+compression; offsets are new.
+Start up to as many processes as there are partitions: the processes share the partitions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from pykafka4 import Consumer, Producer, RawBatch
 
-BATCHES = 500  # copied between two commits
+BATCHES = 500  # batches that are copied between two commits
 PROGRESS_S = 1.0
 
 
@@ -48,17 +48,17 @@ def main() -> None:
         try:
             mirror(consumer, producer, options.suffix, until_end=options.until_end)
         except KeyboardInterrupt:
-            pass  # what was not committed is copied again by the next start
+            pass  # the next start copies the batches since the last commit again
 
 
 def mirror(consumer: Consumer, producer: Producer, suffix: str, *, until_end: bool) -> None:
-    """Copy until Ctrl-C, or until everything is copied."""
+    """Copy until Ctrl-C, or with `until_end` until all records are copied."""
     progress = Progress(consumer)
     while True:
         batches = consumer.poll_raw(timeout=1.0, max_batches=BATCHES)
         deliveries = [producer.send_raw(batch.topic + suffix, batch) for batch in batches]
         for delivery in deliveries:
-            delivery.result()  # raises what prevents the copy, and nothing of these batches is committed
+            delivery.result()  # raises the error of a failed batch before the commit, so the next start copies these batches again
         if batches:
             consumer.commit()
         progress.show(batches)
@@ -68,7 +68,7 @@ def mirror(consumer: Consumer, producer: Producer, suffix: str, *, until_end: bo
 
 
 class Progress:
-    """Shows every second how much was copied, and how much is left."""
+    """Shows every second the numbers of copied and of remaining records."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -76,7 +76,7 @@ class Progress:
         self._began = self._shown = time.monotonic()
 
     def left(self) -> int | None:
-        """Offsets that are not copied yet; None if that is not known."""
+        """The number of offsets that are not copied yet; None while it is unknown."""
         lags = [self._consumer.lag(tp) for tp in self._consumer.assignment()]
         return None if not lags or None in lags else sum(lag for lag in lags if lag is not None)
 

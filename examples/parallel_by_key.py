@@ -1,9 +1,9 @@
-"""Handle the records of a topic on several threads, in order per key. What cannot be handled goes to a dead-letter topic.
+"""Handle the records of a topic on several threads, in order per key. Records that cannot be handled go to a dead-letter topic.
 
     python examples/parallel_by_key.py --bootstrap-servers localhost:9092 --topic greetings --dead-letter greetings.dead
 
-Kill it at any time and start it again: it goes on with the first record that was not finished. Records behind that one may be handled
-again, so each line names where its record is in the topic. Ctrl-C ends it, after the handlers that run.
+Kill the program at any time and start it again: it goes on with the first unfinished record. Later records may be handled again, so each
+line names the partition and offset of its record. Ctrl-C ends the program, after the running handlers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykafka4 import Consumer, Producer, Record
 
 
 def handle(record: Record) -> None:
-    """What the application does with a record. An exception is tried again, and then makes the record a dead letter."""
+    """Handle one record. After an exception the record is handled again; after the last attempt it becomes a dead letter."""
     if record.value == b"":
         raise ValueError("a record without content")
     print(f"{record.key} {record.partition} {record.offset} {record.value}\n", end="", flush=True)  # one write: several threads print

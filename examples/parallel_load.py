@@ -1,11 +1,11 @@
-"""Load a topic into Parquet files with several processes; killed and started again, it goes on where it stopped.
+"""Load a topic into Parquet files with several processes. After a kill, the next start goes on where this one stopped.
 
     pip install pyarrow        # and rich, for a better progress bar
     python examples/parallel_load.py --bootstrap-servers localhost:9092 --topic orders --to /data/orders --processes 4
 
-The first start divides the records that the topic has now into splits, and writes that plan to the folder. A process reads one split into
-one file, which gets its name when it is complete. So after a kill the files that are there are whole, the others are made again, and each
-record is in exactly one file. Delete the folder, or choose another one, to load the topic as it is then.
+The first start divides the present records of the topic into splits, and writes that plan to the folder. A process reads one split into one
+file, which gets its name when it is complete. So after a kill the existing files are whole, the missing ones are made again, and each
+record is in exactly one file. To load newer records, delete the folder, or choose another one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from pykafka4 import Client, Split, read_arrow
 
 PLAN = "plan.pickle"
 SECONDS = 0.5  # between looks at the progress
-loaded: Synchronized[int]  # records, by all processes
+loaded: Synchronized[int]  # the number of records that all processes have loaded
 
 
 def load(work: tuple[Split, Path, Any, str]) -> None:
-    """Read one split into one file. Runs in a process of the pool."""
+    """Read one split into one file, in a process of the pool."""
     split, file, config, servers = work
     unfinished = file.with_suffix(".unfinished")
     with Client.from_properties(config, bootstrap_servers=servers) as client:
@@ -45,7 +45,7 @@ def load(work: tuple[Split, Path, Any, str]) -> None:
 
 
 def planned(folder: Path, topic: str, count: int, config: Any, servers: str) -> list[Split]:
-    """The splits of the first start: they must be the same after each kill."""
+    """The splits of the first start. Later starts read this plan: with new splits, finished files would overlap with other splits."""
     plan = folder / PLAN
     if not plan.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,13 +59,13 @@ def planned(folder: Path, topic: str, count: int, config: Any, servers: str) -> 
 
 
 def begin(counter: Synchronized[int]) -> None:
-    """The first thing that a process of the pool does."""
+    """Take the shared counter, as a process of the pool starts."""
     global loaded
     loaded = counter
 
 
 def show(total: int, counter: Synchronized[int], result: Any) -> None:
-    """A progress bar, until `result` is there."""
+    """Show a progress bar until `result` is ready."""
     try:
         from rich.console import Console
         from rich.progress import Progress

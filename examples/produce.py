@@ -1,4 +1,4 @@
-"""Produce. Rule: leaving the `with` block delivers everything or raises.
+"""Send records to a topic. The end of the `with` block delivers all records, or raises.
 
 python examples/produce.py --bootstrap-servers localhost:9092 --topic greetings --count 1000
 """

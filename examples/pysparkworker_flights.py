@@ -1,7 +1,7 @@
-"""Worker. Rule: a Python worker of Spark that writes down, while it works, what the producers in it have done.
+"""Runs a Python worker of Spark, and reports the numbers of its producers while it works.
 
-Spark starts this module instead of its own (`spark.python.worker.module`; it ignores names that do not begin with "pyspark"). The
-producers of `format("pykafka4")` live in such workers: their numbers are `worker_stats()`, and the folder of `FLIGHTS_BOARD` takes them to
+Spark starts this module instead of its own (`spark.python.worker.module`; Spark ignores names that do not begin with "pyspark"). The
+producers of `format("pykafka4")` live in such workers. `worker_stats()` has their numbers, and the folder of `FLIGHTS_BOARD` passes them to
 the script.
 """
 
@@ -19,7 +19,7 @@ ENDED = threading.Event()
 
 
 def main(infile: Any, outfile: Any) -> None:
-    """Do one task, as Spark's own module does it."""
+    """Do one task as Spark's own module does, with a thread that reports."""
     board = Board(Path(os.environ[BOARD]))
     if "reporter" not in {thread.name for thread in threading.enumerate()}:
         threading.Thread(target=report, args=(board,), name="reporter", daemon=True).start()

@@ -1,10 +1,11 @@
-"""Share the records of a topic with other processes: each record goes to one of them, and comes again if that one does not accept it.
+"""Share the records of a topic with other processes. Each record goes to one process, and is delivered again if that one does not accept
+it.
 
     python examples/share_group.py --bootstrap-servers localhost:9092 --topic jobs
 
-Start it as often as you like, also more often than the topic has partitions, and kill any of them: what it had in hand goes to the others
-when the locks end (30 s by default). A record that fails is released and delivered again, up to the group's limit. Needs Kafka 4.2.
-Ctrl-C ends it.
+Start as many processes as you like, also more than the topic has partitions, and kill any of them: its unaccepted records go to the others
+when their locks end (after 30 s by default). A record that fails is released and delivered again, up to the group's limit. Needs Kafka 4.2.
+Ctrl-C ends the program.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pykafka4 import RecordLockLost, ShareConsumer
 
 
 def work(value: bytes | None) -> None:
-    """What is to be done for a record."""
+    """Process the value of a record. Raises ValueError if the record cannot be processed."""
     if value is None:
         raise ValueError("nothing to do")
 
@@ -42,7 +43,7 @@ def main() -> None:
                 else:
                     print(record.partition, record.offset, record.value, flush=True)
                     consumer.accept(record)
-            except RecordLockLost as error:  # it took too long: another process gets the record
+            except RecordLockLost as error:  # the work took longer than the lock: another process gets the record
                 print(error, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Count the records of a topic by key, and write the counts to another topic: a batch job of Spark.
+"""Count the records of a topic by key, and write the counts to another topic, with a batch job of Spark.
 
     python examples/spark_batch.py --bootstrap-servers localhost:9092 --topic greetings --to counts
 

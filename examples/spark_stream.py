@@ -2,9 +2,9 @@
 
     python examples/spark_stream.py --bootstrap-servers localhost:9092 --topic greetings --to windows --checkpoint /data/windows
 
-Needs `pip install '.[spark]'` and a JDK 17. The query goes on where it was when it is killed and started again with the same checkpoint: a
-reader of `--to` with `isolation_level="read_committed"` finds each window of a key once. A window is finished when records that are
-`--late` seconds newer than its end were read.
+Needs `pip install '.[spark]'` and a JDK 17. After a kill, a start with the same checkpoint goes on where the query was: a reader of `--to`
+with `isolation_level="read_committed"` finds each window of a key once. A window is finished when the query has read records that are
+`--late` seconds newer than the end of the window.
 """
 
 from __future__ import annotations

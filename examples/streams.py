@@ -2,8 +2,8 @@
 
     python examples/streams.py --bootstrap-servers localhost:9092 --topic greetings --streams 3
 
-Each thread has state of its own, here a counter, that no other thread touches. Start it several times to share the partitions among
-processes. Kill it at any time: the next one goes on with the first record of each partition that was not finished. Ctrl-C ends it.
+Each thread has state of its own, here a counter, that no other thread touches. Start the program several times to share the partitions
+among processes. Kill it at any time: the next start goes on with the first unfinished record of each partition. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pykafka4 import Consumer, Stream
 
 
 def work(number: int, stream: Stream) -> None:
-    """What one thread does. A record is finished when the next one is asked for."""
+    """Read the records of a stream on one thread. A record is finished when the loop requests the next one."""
     seen = Counter[int]()
     for record in stream:
         seen[record.partition] += 1

@@ -2,7 +2,7 @@
 
     python examples/table.py --bootstrap-servers localhost:9092 --topic settings
 
-Write to the topic meanwhile: `key=value` lines on standard input are sent to it, and a line with only a key deletes that key.
+The program also writes to the topic: it sends lines `key=value` of standard input, and a line with only a key deletes that key.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python examples/topic_to_duckdb.py --bootstrap-servers localhost:9092 --topic greetings --database greetings.duckdb
 
-Needs `pip install duckdb`. The offsets in the table say where the next run begins, so there is no group and nothing to commit. A run
-that is killed appends nothing.
+Needs `pip install duckdb`. The next run begins behind the offsets in the table, so there is no group and nothing to commit. A killed run
+appends nothing, as one statement inserts all rows.
 """
 
 from __future__ import annotations
