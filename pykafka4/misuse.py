@@ -151,8 +151,7 @@ def api_timeout(timeout: object) -> float:
 
 
 def refuse_keywords(method: str, given: Mapping[str, object]) -> NoReturn:
-    """Raise TypeError for a keyword that the method does not have: `Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`.
-    """
+    """Raise TypeError for an unknown keyword: `Consumer.poll() has no argument 'timeout_ms'; use timeout, in seconds`."""
     name = next(iter(given))
     instead = KEYWORDS.get(name)
     raise TypeError(f"{method}() has no argument {name!r}" + (f"; use {instead}" if instead else ""))

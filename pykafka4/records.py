@@ -1,5 +1,4 @@
-"""Declares the public value types. Invariant: they are plain immutable data without behaviour; this module imports nothing of the package.
-"""
+"""Declares the public value types: plain immutable data without behaviour. Invariant: this module imports nothing of the package."""
 
 from __future__ import annotations
 

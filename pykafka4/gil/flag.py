@@ -1,4 +1,4 @@
-"""Imports the compiled flag, if it was built. Invariant: all other modules use the flag through this one, except compiled modules.
+"""Makes the compiled flag available, if it was built. Invariant: all other modules use the flag through this one, except compiled modules.
 
 Without a compiler, and in an interpreter without the GIL, there is no flag, and no thread gives way.
 """
