@@ -1,1 +1,1 @@
-"""Scripts for those who change the project. Rule: the package never imports them; what a user needs lives in the package."""
+"""Has scripts for people who change the project. Invariant: the package never imports them, and users need only the package."""

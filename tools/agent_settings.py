@@ -63,7 +63,7 @@ def meaning(kind: type[Any]) -> str:
 
 
 def table(kind: type[Any], defaults: object) -> str:
-    """The settings of the table that are no tables themselves; `defaults`, if it is of this class, has the defaults of the file."""
+    """The table of the settings of `kind`, without tables among them. `defaults`, if it is of this class, has the defaults of the file."""
     rows = ["| setting | default | unit | range | reload | meaning |", "|---|---|---|---|---|---|"]
     for field in attrs.fields(kind):
         if SECTION not in field.metadata and "range" in field.metadata:
@@ -75,12 +75,12 @@ def table(kind: type[Any], defaults: object) -> str:
 
 
 def meant(field: attrs.Attribute[Any]) -> str:
-    """The meaning; TOML has no None."""
+    """The meaning of a setting, in the words of TOML, which has no None."""
     return str(field.metadata["doc"]).replace("None:", "Not set:")
 
 
 def shown(value: Any, unit: str) -> str:
-    """A default as the file has it."""
+    """A default in the form that the file has."""
     if value is attrs.NOTHING:
         return "required"
     if value in (None, ()):

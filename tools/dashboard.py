@@ -1,6 +1,6 @@
-"""Makes the Grafana dashboard docs/dashboards/pykafka4.json. Rule: queries name metrics of the catalogue, so that none is misspelt.
+"""Renders the Grafana dashboard docs/dashboards/pykafka4.json. Invariant: each query takes its name of a metric from the catalogue.
 
-`python -m tools.metrics` writes it, beside the guide's table.
+`python -m tools.metrics` writes the dashboard, beside the table of the guide.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykafka4.metrics.naming import label_name, sample_name
 from tools.rendered import ROOT
 
 PAGE = ROOT / "docs" / "dashboards" / "pykafka4.json"
-WIDTH, HEIGHT, COLUMNS = 8, 8, 3  # of a panel, in Grafana's grid of 24
+WIDTH, HEIGHT, COLUMNS = 8, 8, 3  # width and height of a panel in Grafana's grid, which has 24 columns; panels in a row
 CLIENTS = f'{label_name(CLIENT_ID)}=~"$client"'
 SOURCE = {"type": "prometheus", "uid": "${source}"}
 
@@ -31,14 +31,14 @@ class Query:
 
     @property
     def legend(self) -> str:
-        """Grafana's pattern of the name of a series."""
+        """The name of a series, as a pattern for Grafana."""
         labels = " ".join("{{" + label_name(label) + "}}" for label in (CLIENT_ID, *self.by))
         return f"{self.name} {labels}".strip()
 
 
 @attrs.frozen
 class Panel:
-    """A graph. `unit` is one of Grafana's."""
+    """A graph. `unit` is the name of a unit in Grafana."""
 
     title: str
     unit: str
@@ -50,7 +50,7 @@ def _grouped(by: tuple[str, ...]) -> str:
 
 
 def rate(name: str, *by: str, where: str = "", title: str = "") -> Query:
-    """Growth per second of a counter."""
+    """The growth of a counter per second."""
     selector = ", ".join(filter(None, (CLIENTS, where)))
     return Query(f"sum by ({_grouped(by)}) (rate({sample_name(DEFINITIONS[name])}{{{selector}}}[$__rate_interval]))", by, title)
 

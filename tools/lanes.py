@@ -1,9 +1,9 @@
-"""Runs targets of the Makefile side by side. Rule: the run fails if a target fails in its lane and then fails again alone.
+"""Runs targets of the Makefile side by side. Invariant: the run fails only if a target fails in its lane, and then fails again alone.
 
     python -m tools.lanes unit simulated+secured      # two lanes; the second lane runs its two targets one after the other
 
 Beside other lanes a test can fail because the processor was busy. So the failed tests of a target run again when all lanes have ended. The
-report names them in both cases: a test that is named again and again has a fault. A run that is ended from outside prints its report, too.
+report names such tests in any case: a test that many reports name has a fault. A run that is ended from outside prints its report, too.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 ALONE = "-n 0 --last-failed --last-failed-no-failures none"
-FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$|^(\S+::.+): (?:setup|call|teardown) failed$")  # in the summary, and at once
-WHOLE = ""  # a crashed process leaves tests that have not run
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$|^(\S+::.+): (?:setup|call|teardown) failed$")  # in the summary, or at once
+WHOLE = ""  # the options of a second run with all tests: after a crash some tests have not run, and are not listed as failed
 CRASHED = re.compile(r"crashed while running|crashed workers reached")
-LIMIT_S = 4200  # of a target that hangs; on a slow machine `integration` takes twice the usual time
-AGAIN_S = 900  # of its second run; CI ends everything after 5,400 s, and then there is no report
+LIMIT_S = 4200  # for a target that hangs; on a slow machine `integration` takes twice the usual time
+AGAIN_S = 900  # for its second run: CI ends the whole run after 5,400 s, and a run that CI ends may have no report
 OUTPUT = threading.Lock()
 
 
 @dataclass
 class Run:
-    """One target and its outcome."""
+    """A run of one target, and its outcome."""
 
     target: str
     passed: bool = False
@@ -105,8 +105,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # of a time limit around the run
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit around the run sends it: print the report, as after Ctrl-C
     try:
         sys.exit(main(sys.argv[1:]))
-    except KeyboardInterrupt:  # the terminal sends it to the lanes, too
+    except KeyboardInterrupt:  # the lanes need no signal: the terminal sends Ctrl-C to them, too
         sys.exit(130)

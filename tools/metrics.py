@@ -1,8 +1,6 @@
 """Renders the table of metrics in docs/guide/metrics-list.md from `pykafka4.metrics.catalogue`, and the dashboard for Grafana.
 
-The rest of the page is written by hand.
-
-`python -m tools.metrics` writes it; with `--check` it only checks that it is up to date.
+People write the rest of the page. `python -m tools.metrics` writes both files; with `--check` it only checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from tools.rendered import ROOT, write_or_check
 
 PAGE = ROOT / "docs" / "guide" / "metrics-list.md"
 BEGIN, END = "<!-- rendered by make metrics: begin -->\n", "<!-- rendered by make metrics: end -->\n"
-CONSTANT = (SYSTEM, OPERATION, OPERATION_TYPE)  # of all `messaging.` metrics: the page says so
+CONSTANT = (SYSTEM, OPERATION, OPERATION_TYPE)  # labels of all `messaging.` metrics, which the page names once
 PARTS = (
     ("Every client", ("pykafka4.client.", "messaging.client.operation.")),
     ("Producers", ("messaging.client.sent.", "pykafka4.producer.")),

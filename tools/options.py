@@ -1,6 +1,6 @@
-"""Renders docs/options.md and pykafka4/options/typed.py from `pykafka4.options.config`, and the agent's settings; none is edited by hand.
+"""Renders docs/options.md and pykafka4/options/typed.py from `pykafka4.options.config`, and the page of the agent's settings.
 
-`python -m tools.options` writes them; with `--check` it only checks that they are up to date.
+None of these files is edited by hand. `python -m tools.options` writes them; with `--check` it only checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
 Secret: TypeAlias = str | Callable[[], str] | None
 '''
-DESERIALIZERS = ("key_deserializer", "value_deserializer")  # of which the types of keys and values depend
+DESERIALIZERS = ("key_deserializer", "value_deserializer")  # the options on which the types of keys and values depend
 PARTS = (
     ("Every client", ClientConfig),
     ("Security", SecurityConfig),
@@ -81,7 +81,7 @@ def inherited(cls: type[SecurityConfig]) -> set[str]:
 
 
 def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
-    """(name, type) of every option that `cls` adds to its base, as a type checker should see them in a call."""
+    """(name, type) of each option that `cls` adds to its base, with the type that a call may pass."""
     base = inherited(cls)
     special = {
         "bootstrap_servers": "Servers",
@@ -89,7 +89,7 @@ def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
         "allowed_hosts": "str | Iterable[str] | None",
         "acks": "str | int",
         "partitioner": "str | PartitionFunction",
-        # `object`, not Any: an argument with Any in its type makes checkers give up the choice between overloads
+        # `object`, not Any: an argument with Any in its type makes type checkers give up the choice between overloads
         "ssl_context": "object",
         "sasl_oauth_token": "Callable[[], object] | None",
         "hooks": "Any",
@@ -102,7 +102,7 @@ def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
 
 
 def describe(cls: type[SecurityConfig]) -> list[tuple[str, str, str, str, str]]:
-    """(name, default, unit, range, meaning) of every option that `cls` adds to its base."""
+    """(name, default, unit, range, meaning) of each option that `cls` adds to its base."""
     base = inherited(cls)
     rows = []
     for a in attrs.fields(cls):
@@ -120,7 +120,7 @@ def table(cls: type[SecurityConfig]) -> str:
 
 
 def shown(default: str) -> str:
-    """Large numbers are read more easily with their commas."""
+    """A default as text, with commas in a large number."""
     return f"{int(default):,}" if default.isdecimal() else default
 
 

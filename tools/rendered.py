@@ -1,4 +1,4 @@
-"""Rendered files. Rule: what is rendered from the code is never edited by hand; a check names the file that is out of date."""
+"""Writes or checks files that are rendered from the code. Invariant: such a file is never edited by hand; a check names outdated files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def write_or_check(rendered: Mapping[Path, str], target: str, folder: Path | None = None) -> int:
-    """Write the files; with `--check` on the command line only say which are out of date. Returns the exit status.
+    """Write the files, or with `--check` on the command line print the names of outdated ones. Returns the exit status.
 
-    `target` is the one of `make` that writes them. `folder` holds nothing else: other files in it are deleted, or reported.
+    `target` is the target of `make` that writes the files. `folder` has only rendered files: other files in it are deleted, or reported.
     """
     others = [] if folder is None else sorted(set(folder.glob("*")) - set(rendered))
     if sys.argv[1:] == ["--check"]:

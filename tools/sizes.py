@@ -1,4 +1,4 @@
-"""Sizes. Rule: a report, never a gate: a long file or function is a question about the design, and people answer it.
+"""Lists long files and functions. A report, not a gate: a long file or function raises a question about the design, which people answer.
 
 `python tools/sizes.py [folder …]` lists files over 600 lines and functions over 60.
 """
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-FILE, FUNCTION = 600, 60
+FILE, FUNCTION = 600, 60  # lines
 FOLDERS = ("pykafka4", "integration", "benchmarks", "examples", "tools", "tests")
 
 
@@ -20,7 +20,7 @@ def sources(folders: list[str]) -> Iterator[Path]:
 
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """(place, lines) of each function; Cython files have none that `ast` could read."""
+    """(place, lines) of each function. None of a Cython file, which `ast` cannot read."""
     if path.suffix != ".py":
         return
     for node in ast.walk(ast.parse(path.read_text())):

@@ -1,11 +1,12 @@
-"""States. Rule: docs/states.md and its diagrams are drawn from the tables that the client runs on, and are never edited by hand.
+"""Renders docs/states.md and its diagrams from the tables that the client runs on; the page and the diagrams are never edited by hand.
 
-`python -m tools.states` writes them; with `--check` it only checks that they are up to date. Every `Transitions` table of `pykafka4.core`
-is drawn, with its meanings of the states, and so is the batch's table of the plain core. A state without a meaning is an error. A picture
-that belongs to no table is deleted.
+`python -m tools.states` writes them; with `--check` it only checks that they are up to date. A diagram and a table with the meanings of the
+states are made of each `Transitions` table of `pykafka4.core`, and of the batch's table in the plain core. A state without a meaning is an
+error. A picture that belongs to no table is deleted.
 
-A diagram is a column of states. An arrow to the next state down is straight; all others to one state share a line beside the column: on the
-right those that lead down, on the left those that lead up. A dot joins a state to the line; where there is none, lines only cross.
+A diagram is a column of states. An arrow to the next state down is straight. All other arrows to one state share a line beside the column:
+on the right for arrows that lead down, on the left for arrows that lead up. A dot joins a state to the line; lines without a dot only
+cross.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ from pykafka4.wire.records import _plain_batch
 from tools.rendered import ROOT, write_or_check
 
 PAGE, PICTURES = ROOT / "docs" / "states.md", ROOT / "docs" / "assets" / "states"
-WIDTH, HEIGHT, ROW, LANE, MARGIN = 170, 36, 66, 26, 14  # of a state; from state to state; from line to line; around everything
+# In pixels: width and height of a state; from state to state; from line to line; around the diagram.
+WIDTH, HEIGHT, ROW, LANE, MARGIN = 170, 36, 66, 26, 14
 COLOURS = ("#00796b", "#b71c1c", "#283593", "#ef6c00", "#6a1b9a", "#4e342e", "#0277bd")
-Table = dict[str, list[str]]  # for each state those that may follow it, in the table's order
+Table = dict[str, list[str]]  # by state: the states that may follow it, in the order of the table
 
 
 @attrs.frozen
 class Machine:
-    """What is drawn of a state machine; `meanings` has one for each state of `table`."""
+    """A state machine as it is drawn. `meanings` has the meaning of each state of `table`."""
 
     name: str
     module: str
@@ -41,7 +43,7 @@ class Machine:
 
 
 def machines() -> Iterator[Machine]:
-    """Each of the client."""
+    """The state machines of the client."""
     found: dict[str, tuple[str, Transitions[Any]]] = {}
     for module in pkgutil.walk_packages(pykafka4.core.__path__, "pykafka4.core."):
         for value in vars(importlib.import_module(module.name)).values():
@@ -56,7 +58,7 @@ def machines() -> Iterator[Machine]:
 
 
 def lines(table: Table, down: bool) -> list[tuple[int, list[int]]]:
-    """(target, sources) of each line on one side, the shortest first. `down`: those to states further down, else those up."""
+    """The lines on one side, the shortest first: (target, sources). `down`: the lines to states further down, otherwise further up."""
     states = list(table)
     sides = []
     for target, name in enumerate(states):
@@ -68,10 +70,10 @@ def lines(table: Table, down: bool) -> list[tuple[int, list[int]]]:
 
 
 def side(table: Table, down: bool, edge: int) -> list[str]:
-    """The lines on one side of the column, whose border there is at x = `edge`."""
+    """The SVG of the lines on one side of the column, whose border on that side is at x = `edge`."""
     every = lines(table, down)
     away = 1 if down else -1
-    ends: dict[int, list[tuple[int, bool]]] = {}  # for each state the lines that touch it: (number, whether it leads here), upper first
+    ends: dict[int, list[tuple[int, bool]]] = {}  # by state: the lines that touch it, upper first: (number, whether it leads here)
     for number, (target, sources) in enumerate(every):
         ends.setdefault(target, []).append((number, True))
         for source in sources:
@@ -93,7 +95,7 @@ def side(table: Table, down: bool, edge: int) -> list[str]:
 
 
 def draw(table: Table) -> str:
-    """The diagram as SVG. States that nothing follows have a double border."""
+    """The diagram as SVG. Final states have a double border."""
     states = list(table)
     left = MARGIN + LANE * (len(lines(table, down=False)) + 1)
     middle, right = left + WIDTH // 2, left + WIDTH

@@ -54,7 +54,7 @@ def messages(path: Path) -> Iterator[str]:
 
 
 def count(path: Path, verbs: set[str]) -> list[int]:
-    """Of a file: words of comments and docstrings, both hidden nouns, comments, code lines, and 1 for a head without a verb."""
+    """The figures of a file: words of comments and docstrings, both hidden nouns, comments, code lines, 1 for a head without a verb."""
     tree = ast.parse(path.read_text())
     tokens = list(tokenize.generate_tokens(io.StringIO(path.read_text()).readline))
     comments = [token.string for token in tokens if token.type == tokenize.COMMENT and "noqa" not in token.string]

@@ -1,1 +1,1 @@
-"""Deliberate bugs of the client, each with the tests that must notice it. `make mutants` applies them one by one; a survivor fails it."""
+"""Applies deliberate bugs to the client, and runs the tests that must notice them. `make mutants` fails if a bug survives its tests."""

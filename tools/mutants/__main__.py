@@ -1,4 +1,4 @@
-"""`python -m tools.mutants`: see `tools.mutants.command`."""
+"""Runs `python -m tools.mutants`: see `tools.mutants.command`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads `catalogue.tsv`: bugs that no mutation operator would make, one a line. An entry that finds its place no more is stale: delete it.
+"""Reads `catalogue.tsv`: bugs that no mutation operator would make, one a line. An entry whose place is gone is stale: delete it.
 
-Columns, divided by a tab: the symbol; the code; the code with the bug (empty: the statement is dropped); the bug in words; and, where the
-tests that mirror the module do not notice the bug, the test that does. `tools.mutants.places` says how an edit finds its place.
+Columns, divided by a tab: the symbol; the code; the code with the bug (empty: the statement is dropped); the bug in words; and the test
+that notices the bug, if the tests that mirror the module do not. `tools.mutants.places` explains how an edit finds its place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools.mutants.places import Place, Stale, edited, places
 __all__ = ["CATALOGUE", "Entry", "entries", "mutants_of"]
 
 CATALOGUE = Path(__file__).with_name("catalogue.tsv")
-ON = "(mutant_on == {})"  # in a compiled source
+ON = "(mutant_on == {})"  # the condition that switches a bug of a compiled source on
 
 
 @attrs.frozen

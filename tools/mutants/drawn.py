@@ -1,6 +1,6 @@
-"""Judges drawn mutations: those inside functions in the children of one process (`tools.mutants.host`), the others one by one.
+"""Judges drawn mutations: mutations inside functions in the children of one process (`tools.mutants.host`), other mutations one by one.
 
-Invariant: there is a verdict only when the same tests pass without a mutation.
+Invariant: a mutation gets a verdict only if the same tests pass without it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tools.mutants.run import Fate, Tree, Verdict, survey
 
 __all__ = ["judge_all"]
 
-LOOK = 0.5  # seconds between looks at what the host has found out
+LOOK = 0.5  # seconds between looks at the host's output
 
 
 def judge_all(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
-    """The verdict on each, told as it is known. SystemExit when a test fails without a mutation."""
+    """The verdict on each mutant; calls `tell` as soon as a verdict is known. Raises SystemExit if a test fails without a mutation."""
     if not mutants:
         return []
     verdicts: list[Verdict] = []
@@ -50,7 +50,7 @@ def judge_all(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> lis
 
 
 def hosted(tree: Tree, mutants: Sequence[Mutant], folder: Path) -> Iterator[list[Any]]:
-    """What the host says about each, as it says it."""
+    """The lines of the host, one for each mutation, as soon as the host writes them."""
     jobs, out, log = folder / "jobs", folder / "out", folder / "log"
     jobs.write_text(json.dumps([(mutant.file, mutant.new, mutant.tests) for mutant in mutants]))
     out.touch()

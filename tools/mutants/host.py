@@ -1,13 +1,13 @@
 """Runs tests against many mutations of functions in one process: pytest collects once, and each mutation is put into a forked child.
 
-Invariant: a child runs the same code as a new process would. A mutation inside a function changes the code of that function object and
-nothing else, so replacing `__code__` is the same as importing the changed module; every other mutation is refused (`None`), and belongs
-to a new process.
+Invariant: a child runs the same code as a new process would. A mutation inside a function changes only the code of that function object, so
+a replaced `__code__` has the same effect as an import of the changed module; any other mutation is refused (`None`), and needs a new
+process.
 
 `python -m tools.mutants.host JOBS OUT TEST…`: JOBS is a JSON list of [file, changed source, tests near it]; OUT gets one JSON line for
-each job as it ends: [number, fate, test or reason, number of tests, seconds]. The first line is about number -1: all tests without a
-mutation, each with the functions that it calls. The judges of a mutation are the tests that call its function, those near it first, and
-then all tests marked `simulation`, until one fails.
+each job as it ends: [number, fate, test or reason, number of tests, seconds]. The first line has number -1: it is about all tests without a
+mutation, which record the functions that each test calls. A mutation is judged by the tests that call its function, near tests first, and
+then by all tests marked `simulation`, until one fails.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["Host", "changed_functions"]
 
 Key = tuple[str, str, int]  # file, qualified name, first line
 KILLED, SURVIVED, REFUSED = "killed", "survived", "refused"
-CHILDREN = 2
+CHILDREN = 2  # at a time
 LONGEST = 600.0  # seconds for all tests of one mutation
 SIMULATION = 300  # seconds for one test of the simulation
-ONE_TEST = 30  # seconds for any other: a test that hangs with a mutation fails
-QUICK = 0.5  # seconds
+ONE_TEST = 30  # seconds for any other test: a test that hangs with a mutation fails
+QUICK = 0.5  # seconds: tests that take longer run after quick ones
 MEMORY = 6 << 30  # bytes of address space of a child: a mutation may allocate without end
 
 
@@ -48,7 +48,7 @@ def key_of(code: CodeType) -> Key:
 
 
 def runs_at_import(code: CodeType) -> bool:
-    """Whether it is the body of a module or a class."""
+    """Whether the code is the body of a module or a class."""
     return not code.co_flags & CO_OPTIMIZED
 
 
@@ -57,12 +57,12 @@ def nested(code: CodeType) -> list[CodeType]:
 
 
 def own(code: CodeType) -> tuple[object, ...]:
-    """What a body does by itself, apart from the functions and classes in it."""
+    """The code of a body itself, without the functions and classes in it."""
     return code.co_code, code.co_names, [None if isinstance(c, CodeType) else (type(c), c) for c in code.co_consts]
 
 
 def changed_functions(before: CodeType, after: CodeType) -> list[tuple[CodeType, CodeType]] | None:
-    """The outermost functions that differ, before and after. None where what runs at import differs."""
+    """The outermost functions that differ: (before, after). None if code that runs at import differs."""
     inside, others = nested(before), nested(after)
     if own(before) != own(after) or len(inside) != len(others):
         return None
@@ -79,7 +79,7 @@ def changed_functions(before: CodeType, after: CodeType) -> list[tuple[CodeType,
 
 
 def outermost(code: CodeType, into: dict[Key, Key], top: Key | None = None) -> dict[Key, Key]:
-    """The outermost function of each function in a module, lambdas and comprehensions among them."""
+    """The outermost function of each function in a module, lambdas and comprehensions included."""
     for inner in nested(code):
         owner = top or (None if runs_at_import(inner) else key_of(inner))
         if owner is not None:
@@ -89,7 +89,7 @@ def outermost(code: CodeType, into: dict[Key, Key], top: Key | None = None) -> d
 
 
 class Host:
-    """The plugin that has pytest's place: it runs the collected tests in children."""
+    """The plugin that takes over pytest's loop, and runs the collected tests in children."""
 
     def __init__(self, jobs: Sequence[tuple[str, str, list[str]]], out: Path) -> None:
         self.jobs, self.out = jobs, out
@@ -127,7 +127,7 @@ class Host:
     # -- without a mutation
 
     def learn(self, session: pytest.Session) -> bool:
-        """Run everything once, to see which functions each test calls. False: a test fails without any mutation."""
+        """Run all tests once, and record the functions that each test calls. Returns False if a test fails without a mutation."""
         path = self.out.with_suffix(".calls")
         pid = os.fork()
         if pid == 0:
@@ -175,10 +175,10 @@ class Host:
             except session.Failed:
                 pass
 
-    # -- with one
+    # -- with a mutation
 
     def serve(self, session: pytest.Session) -> None:
-        """A child for each job, so many at a time."""
+        """Run a child for each job, at most CHILDREN at a time."""
         functions: dict[Key, list[FunctionType]] = defaultdict(list)
         for thing in gc.get_objects():
             if type(thing) is FunctionType and thing.__code__.co_filename in self.sources:
@@ -200,7 +200,7 @@ class Host:
             self.reap(children)
 
     def swaps(self, file: str, changed: str, functions: dict[Key, list[FunctionType]]) -> list[tuple[FunctionType, CodeType]]:
-        """Which functions get which code; empty where that is not all that changes."""
+        """The functions with their new code; empty if other code changes as well, or if no function object has the changed code."""
         pairs = changed_functions(compile(self.sources[file], file, "exec"), compile(changed, file, "exec"))
         found: list[tuple[FunctionType, CodeType]] = []
         for old, new in pairs or ():
@@ -211,7 +211,7 @@ class Host:
         return found
 
     def tests_of(self, found: list[tuple[FunctionType, CodeType]], near: tuple[str, ...]) -> list[pytest.Item]:
-        """The tests that call the functions, those near them and quick ones first, and the simulation."""
+        """The tests that call the functions, near and quick ones first, then the simulation."""
         wanted = {nodeid for function, _ in found for nodeid in self.calls[key_of(function.__code__)]}
         mine = [item for item in self.items if item.nodeid in wanted]
         return sorted(mine, key=lambda item: (not item.nodeid.startswith(near), self.seconds[item.nodeid] > QUICK)) + self.always

@@ -1,4 +1,4 @@
-"""A deliberate bug: a changed source, and the tests that run with it."""
+"""Declares a mutant, a deliberate bug: a changed source, and the tests that run with it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @attrs.frozen
 class Mutant:
-    """`new` is the whole source with the bug. `otherwise` runs when all of `tests` pass.
+    """A deliberate bug in `file`. `new` is the whole source with the bug. The tests `otherwise` run when all of `tests` pass.
 
-    Bugs of compiled sources are built together, and `number` switches one of them on at run time: `new` then has the bugs before it, too.
-    `drawn` by the mutation tool: a package that cannot be imported counts as killed.
+    Bugs of compiled sources are built together, and `number` switches one bug on at run time: `new` then has the bugs before it, too.
+    `drawn`: the mutation tool has made the bug, so a package that cannot be imported counts as killed.
     """
 
     file: str
@@ -29,7 +29,7 @@ class Mutant:
 
 
 def mirrored(file: str, root: Path = ROOT) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The test modules that are named after a source, and the folder of tests that mirrors its folder."""
+    """The test modules that have the name of a source, and the folder of tests that mirrors the folder of the source."""
     path = Path(file).relative_to("pykafka4")
     stem = (path.parent.name if path.stem == "__init__" else path.stem).strip("_")
     folder = root / "tests" / path.parent

@@ -1,8 +1,9 @@
 """Finds the place of an edit by symbol and by syntax tree, so that an edit survives moved files, new formatting and comments.
 
-A symbol is the end of a dotted name (`Fetcher.adopt`, `fetcher.Fetcher.adopt`) that one function or class of the package has. An edit
-replaces an expression by another one, or consecutive statements by others (by none: they are dropped). In a pattern, a body of `...`
-stands for any body. Compiled sources have no syntax tree here: there, the edit replaces a text within the lines of the function.
+A symbol is the end of a dotted name (`Fetcher.adopt`, `fetcher.Fetcher.adopt`) that exactly one function or class of the package has. An
+edit replaces an expression by another one, or consecutive statements by others (without others, the statements are dropped). In a pattern,
+a body of `...` stands for any body. Compiled sources have no syntax tree here: in them the edit replaces a text within the lines of the
+function.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ HEAD = re.compile(r"^( *)(?:def |class |cp?def (?:class |(?:[\w.]+ \**)*))(\w+) 
 
 
 class Stale(Exception):
-    """The package has no such symbol, or the symbol has no such code, or more than one."""
+    """Raised if the package has no such symbol, or the symbol has such code not exactly once."""
 
 
 @attrs.frozen
 class Place:
-    """A function or class: its file, and its lines there."""
+    """A function or class: its file, and its lines in that file."""
 
     file: str
     first: int
@@ -39,7 +40,7 @@ class Place:
 
 
 def places(root: Path, package: str = "pykafka4") -> dict[str, list[Place]]:
-    """All functions and classes of a package, under every end of their dotted names."""
+    """All functions and classes of a package, under each end of their dotted names."""
     found: dict[str, list[Place]] = {}
     for path in sorted((root / package).rglob("*.p*")):
         file = path.relative_to(root).as_posix()
@@ -78,12 +79,12 @@ def in_text(lines: list[str], file: str) -> Iterator[tuple[tuple[str, ...], Plac
 
 
 def edited(source: str, place: Place, was: str, becomes: str, on: str = "") -> str:
-    """The source with the edit. `on`: the C expression that switches an edit of a compiled source on."""
+    """The source with the edit. `on` is the C expression that switches an edit of a compiled source on."""
     return (edited_text if place.compiled else edited_tree)(source, place, was, becomes, on)
 
 
 def edited_text(source: str, place: Place, was: str, becomes: str, on: str) -> str:
-    """An expression becomes a choice; a statement that is dropped becomes conditional."""
+    """The compiled source with the edit: an expression becomes a choice, a dropped statement becomes conditional."""
     lines = source.splitlines(keepends=True)
     inside = "".join(lines[place.first : place.last])
     once(inside.count(was), was)
@@ -144,7 +145,7 @@ def once(times: int, was: str) -> None:
 
 
 def same(pattern: Any, node: Any) -> bool:
-    """Whether two trees are equal, apart from where they are and whether they are read or written."""
+    """Whether two trees are equal. Positions do not count, nor whether a name is read or written."""
     if type(pattern) is not type(node):
         return False
     if isinstance(pattern, list):

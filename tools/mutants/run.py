@@ -27,12 +27,12 @@ from tools.mutants.mutant import ROOT, Mutant
 WORKERS = 2
 LONGEST = 900.0  # seconds for the tests of one mutant
 ONE_TEST = 120  # seconds; a test that hangs with a mutant fails
-PATIENCE = "8"  # seconds that a test waits for an event that should come at once; a bug often shows by nothing coming
-SCHEDULES = "100"  # of the simulation, for a drawn mutation that no unit test noticed; a tenth as many of consumers
+PATIENCE = "8"  # seconds that a test waits for an event that should come at once; with a bug the event often never comes
+SCHEDULES = "100"  # schedules of the simulation, for a drawn mutation that no unit test noticed; a tenth of that for consumers
 MEMORY = 6 << 30  # bytes of address space for the tests of one mutant: a bug may allocate without end
-BUILD = 900.0
-SWITCH = "PYKAFKA4_MUTANT"  # which compiled mutant is on, by number
-HEADERS = re.compile(r"^cdef extern from ", re.MULTILINE)  # the number is declared before the headers, which may have mutants, too
+BUILD = 900.0  # seconds for the build of the extensions
+SWITCH = "PYKAFKA4_MUTANT"  # the environment variable with the number of the compiled mutant that is on
+HEADERS = re.compile(r"^cdef extern from ", re.MULTILINE)  # NUMBER comes before the headers, which may have mutants, too
 NUMBER = f'''cdef extern from *:
     """
     #include <stdlib.h>
@@ -67,7 +67,7 @@ class Verdict:
 
 
 class Tree:
-    """A copy of the tree, in which one mutant is at a time."""
+    """A copy of the working tree, which has at most one mutant at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,14 +89,14 @@ class Tree:
         return Tree(folder)
 
     def write(self, name: str, text: str) -> None:
-        """Change a source. Its compiled form goes: it may have the same size and second."""
+        """Change a source, and delete its compiled form, which Python would take for current if size and second are the same."""
         path = self.folder / name
         path.write_text(text)
         for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             cached.unlink()
 
     def test(self, tests: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-        """pytest in this tree."""
+        """Run pytest in this tree."""
         options = [
             "-x",
             "-q",
@@ -111,7 +111,7 @@ class Tree:
         return self.run([sys.executable, "-m", "pytest", *options, *tests], **environment)
 
     def environment(self) -> dict[str, str]:
-        """Variables for commands in this tree. Its own package comes before the installed one."""
+        """The environment variables for commands in this tree. The package of the tree comes before the installed one."""
         ours = {"PYTHONPATH": str(self.folder), "PYKAFKA4_SIM_SCHEDULES": SCHEDULES, "PYKAFKA4_NO_SHRINKING": "yes"}
         return {"PYKAFKA4_TEST_SECONDS": PATIENCE, **os.environ, **ours}
 
@@ -120,7 +120,7 @@ class Tree:
         return self.run([sys.executable, "-c", "import pykafka4.spark, pykafka4.testing"]).returncode == 0
 
     def run(self, command: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-        """A command in this tree, with the processes that it starts. Raises TimeoutExpired when it does not end."""
+        """Run a command in this tree. After LONGEST, kills it with the processes that it has started, and raises TimeoutExpired."""
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -143,7 +143,7 @@ class Tree:
 
 
 def judged(mutant: Mutant, done: subprocess.CompletedProcess[str], seconds: float) -> Verdict:
-    """The meaning of pytest's exit code."""
+    """The verdict that pytest's exit code and output mean."""
     failed = FAILED.findall(done.stdout)
     if done.returncode == 0:
         return Verdict(mutant, Fate.SURVIVED, f"{len(mutant.tests)} tests or modules passed with it", seconds)
@@ -157,7 +157,7 @@ def judged(mutant: Mutant, done: subprocess.CompletedProcess[str], seconds: floa
 
 
 def run_one(tree: Tree, mutant: Mutant) -> Verdict:
-    """Put the mutant in, run its tests, take it out. A compiled one is in already, and only switched on."""
+    """Put the mutant in, run its tests, take it out. A compiled mutant is in the build already, and is only switched on."""
     began = time.monotonic()
     source = (tree.folder / mutant.file).read_text()
     switch = {SWITCH: str(mutant.number)} if mutant.number else {}
@@ -202,7 +202,7 @@ def build(tree: Tree, compiled: Sequence[Mutant]) -> None:
 
 
 def survey(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
-    """The verdict on every mutant."""
+    """Run all mutants; returns the verdicts."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         first = Tree.of(ROOT, Path(folder, "0"))
         if compiled := [mutant for mutant in mutants if mutant.number]:

@@ -1,12 +1,12 @@
 """Draws mutations of a folder of the package with the operators of cosmic-ray.
 
-Invariant: the sample is a function of the seed and the source. Every place of the source has a rank that depends on the seed, the name of
-its file and the text of its line only, and the lowest ranks are taken: a change of one line leaves the rest of the sample as it is, and
-so does a file that moves to another folder.
+Invariant: the sample is a function of the seed and the source. Each place of the source has a rank, which depends only on the seed, the
+name of its file and the text of its line; the places with the lowest ranks are taken. So a change of one line does not change the rest of
+the sample, nor does a file that moves to another folder.
 
-Not drawn, because no test could notice them or because every test does: annotations (never evaluated), comparisons by identity replaced by
-the equality of the same sign and the reverse (the same for None, enums and small integers), `|` between types, and the lines of
-`equivalent.tsv`: mutations without an effect that anybody can observe, with the reason. A line that fits no source any more is deleted.
+Some mutations are not drawn, because no test could notice them or because each test does: annotations (never evaluated), comparisons by
+identity replaced by the equality of the same sign and the reverse (the same for None, enums and small integers), `|` between types, and the
+lines of `equivalent.tsv`: mutations without an observable effect, with the reason. A line that fits no source any more is deleted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SEED = 1
 SAME = ("_Is_Eq", "_IsNot_NotEq", "_Eq_Is", "_NotEq_IsNot")
 COMMENT = re.compile(r"  # .*")
 UNION = "ReplaceBinaryOperator_BitOr_"
-# The tests that run when those of the mutated folder have noticed nothing: the whole client in the simulation.
+# The tests that run when the tests of the mutated folder have noticed nothing: the whole client in the simulation.
 REST = (
     "tests/simulation/test_schedules.py::test_every_promise_holds_in_every_schedule",
     "tests/simulation/test_consumer_schedules.py::test_every_promise_holds_in_every_schedule",
@@ -43,7 +43,7 @@ Span = tuple[tuple[int, int], tuple[int, int]]
 
 @attrs.frozen
 class Equivalent:
-    """The operator may make `becomes` of `line`: both without indentation and comments."""
+    """A mutation that is not drawn: the operator turns `line` into `becomes`, both without indentation and comments."""
 
     operator: str
     line: str
@@ -56,7 +56,7 @@ EQUIVALENT = tuple(Equivalent(*line.split("\t")) for line in Path(__file__).with
 
 @attrs.frozen
 class Candidate:
-    """One mutation: the operator's `occurrence` in a file."""
+    """One mutation: the place number `occurrence` of the operator in a file."""
 
     file: str
     operator: str
@@ -81,7 +81,7 @@ def candidates(file: str, source: str) -> Iterator[Candidate]:
 
 
 def unevaluated(source: str) -> Iterator[Span]:
-    """The places of annotations and of what is only there for the type checker."""
+    """The places of annotations, and of code that exists only for type checkers."""
     for node in ast.walk(ast.parse(source)):
         found: list[ast.AST | None] = []
         if isinstance(node, (ast.AnnAssign, ast.arg)):
@@ -104,7 +104,7 @@ def named(value: ast.expr, name: str) -> bool:
 
 
 def union(value: ast.expr) -> bool:
-    """Whether an expression is a type: the alias of a union or of something generic with one in it."""
+    """Whether an expression is a type: an alias of a union, or of a generic type with a union in it."""
     return any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) for node in ast.walk(value)) and not any(
         isinstance(node, ast.Call) for node in ast.walk(value)
     )
@@ -115,7 +115,7 @@ def number(*parts: object) -> int:
 
 
 def draw(size: int, seed: int, listed: Sequence[Equivalent] = EQUIVALENT, folder: Path = ROOT / FOLDER, root: Path = ROOT) -> list[Mutant]:
-    """`size` mutations, at most one for each place of the source. Those that are listed as equivalent do not count."""
+    """`size` mutations, at most one for each place of the source, without mutations that are `listed` as equivalent."""
     ranked: list[tuple[int, list[Candidate]]] = []
     for path in sorted(folder.rglob("*.py")):
         ranked += places(path.relative_to(root).as_posix(), path.read_text(), seed)
@@ -132,7 +132,7 @@ def draw(size: int, seed: int, listed: Sequence[Equivalent] = EQUIVALENT, folder
 
 
 def compiles(source: str) -> bool:
-    """False where an operator made what Python does not take, or warns of: `while not line := read()`, `0 is n`."""
+    """Whether Python compiles the source without a warning. Operators also make `while not line := read()` and `0 is n`."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -143,11 +143,11 @@ def compiles(source: str) -> bool:
 
 
 def places(file: str, source: str, seed: int) -> list[tuple[int, list[Candidate]]]:
-    """The rank of each place, and what can be done there. Lines of the same text are told apart by their order."""
+    """The rank of each place, and the mutations that are possible there. The order distinguishes lines with the same text."""
     at: dict[Span, list[Candidate]] = defaultdict(list)
     for candidate in candidates(file, source):
         at[candidate.span].append(candidate)
-    home = f"{FOLDER}/{Path(file).name}"  # in whichever folder
+    home = f"{FOLDER}/{Path(file).name}"  # the same for a file in any folder, so that a moved file keeps its ranks
     lines, seen = source.splitlines(), defaultdict[tuple[object, ...], int](int)
     ranked = []
     for (start, end), choices in sorted(at.items()):
@@ -158,7 +158,7 @@ def places(file: str, source: str, seed: int) -> list[tuple[int, list[Candidate]
 
 
 def mutant_of(candidate: Candidate, source: str) -> tuple[Mutant, tuple[str, str]]:
-    """The mutation as a mutant, and its line before and after."""
+    """The mutation as a mutant, and its line before and after the mutation."""
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
@@ -171,7 +171,7 @@ def mutant_of(candidate: Candidate, source: str) -> tuple[Mutant, tuple[str, str
 
 
 def difference(before: str, after: str) -> tuple[str, str]:
-    """The lines that differ, without indentation and comments."""
+    """The differing lines of both sources, without indentation and comments."""
     old, new = before.splitlines(), after.splitlines()
     blocks = [code for code in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if code[0] != "equal"]
     changed = ((old[a:b], new[c:d]) for _, a, b, c, d in blocks)
