@@ -1,4 +1,8 @@
-"""The runs and their bars: at full speed, at twice that with clients that wait and with clients that do not, and without brokers."""
+"""Runs loads against the agent and judges its bars.
+
+The loads: at full speed, at half of that rate, at twice that rate with clients that block and with clients that do not, and at full speed
+without brokers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
 
 @attrs.frozen
 class Run:
-    """A load, what its clients saw, and the agent's counts before and after."""
+    """A load, the sums of its clients' reports, and the agent's counts before and after."""
 
     name: str
     load: Load
@@ -41,23 +45,23 @@ class Run:
 
     @property
     def cpu_us(self) -> float:
-        """CPU of the agent's process for each message until all were acknowledged."""
+        """CPU microseconds of the agent's process per message, until every message was acknowledged."""
         return (self.settled.cpu - self.before.cpu) * 1e6 / max(1, self.settled.read - self.before.read)
 
     @property
     def loop_us(self) -> float:
-        """The part of it that the agent's loop took; the rest is the producer's."""
+        """The part of `cpu_us` that the agent's loop used; the rest is the producer's."""
         return (self.settled.loop_cpu - self.before.loop_cpu) * 1e6 / max(1, self.settled.read - self.before.read)
 
     @property
     def balanced(self) -> bool:
-        """Whether what clients sent is what the agent read, and that is what it accepted and discarded."""
+        """Whether the agent read every message that its clients sent, and accepted or discarded every message that it read."""
         read = self.settled.read - self.before.read
         kept = self.settled.accepted - self.before.accepted + self.settled.discarded - self.before.discarded
         return self.sent.sent == read == kept and self.settled.refused == 0
 
     def line(self) -> str:
-        """For people."""
+        """Return the figures as a line of text."""
         discarded = self.settled.discarded - self.before.discarded
         return (
             f"{self.name:34} {self.rate:9,.0f}/s  {self.cpu_us:5.2f} µs CPU ({self.loop_us:4.2f} loop)  "
@@ -68,10 +72,10 @@ class Run:
 
 
 def run(name: str, agent: AgentProcess, path: Path, load: Load, *, settles: bool = True) -> Run:
-    """One load. `settles`: whether there are brokers, so that all messages are acknowledged in the end."""
+    """Run one load and print its figures. `settles`: whether there are brokers, so that every message is acknowledged in the end."""
     before = agent.look()
     senders = Senders(path, load)
-    time.sleep(load.seconds * 0.98)
+    time.sleep(load.seconds * 0.98)  # a look after the last send would count time without sends and lower the rate
     after = agent.look()
     sent = senders.results()
     done = Run(name, load, sent, before, after, agent.settled() if settles else agent.look())
@@ -80,7 +84,7 @@ def run(name: str, agent: AgentProcess, path: Path, load: Load, *, settles: bool
 
 
 def main(arguments: list[str]) -> int:
-    """Returns 1 if a bar was missed."""
+    """Run all loads; return 1 if a bar was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.agent", description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each run")
     parser.add_argument("--processes", type=int, default=4, help="clients")

@@ -1,4 +1,4 @@
-"""The agent in a process: answers each line on its input with its counts, as JSON; `end` ends it first."""
+"""Runs the agent in a child process, which answers each line on its input with its counts, as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAIT_S = 60.0
 
 @attrs.frozen
 class Counts:
-    """Of a moment; times in seconds, sizes in bytes. `discarded` by reason: before the producer had the messages."""
+    """The agent's counts at one moment, in seconds and bytes. `discarded`: messages that never reached the producer."""
 
     at: float
     cpu: float
@@ -56,7 +56,7 @@ class AgentProcess:
         self._process.communicate()
 
     def look(self, word: str = "look") -> Counts:
-        """The counts now."""
+        """Return the counts now."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(word + "\n")
@@ -67,7 +67,7 @@ class AgentProcess:
         return Counts(**json.loads(line))
 
     def settled(self) -> Counts:
-        """The counts when everything that was accepted is acknowledged or discarded."""
+        """Wait until every accepted message is acknowledged; return the counts then."""
         deadline = time.monotonic() + WAIT_S
         while (counts := self.look()).acknowledged < counts.accepted:
             if time.monotonic() > deadline:
@@ -77,7 +77,7 @@ class AgentProcess:
 
 
 async def serve(path: Path, bootstrap: str, max_buffer: int, linger_ms: int) -> None:
-    """Run the agent's parts."""
+    """Run the agent's parts until standard input ends."""
     inputs = InputSettings(unix_datagram=UnixSettings(path), max_buffer=max_buffer)
     topics = TopicsSettings(TopicSettings(batching=Batching.COMBINED, linger_ms=linger_ms))
     settings = AgentSettings(inputs, {"bootstrap_servers": bootstrap}, topics, http=None)

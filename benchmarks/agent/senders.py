@@ -1,4 +1,4 @@
-"""Client processes in C: starts them, and adds up what they report."""
+"""Starts client processes in C and adds up their reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATE_S = 60.0
 
 @attrs.frozen
 class Load:
-    """What `processes` clients send together for `seconds`; `per_second` 0: as fast as they can."""
+    """The messages that `processes` clients send together for `seconds`. With `per_second` 0 they send as fast as they can."""
 
     processes: int = 4
     seconds: float = 5.0
@@ -30,7 +30,7 @@ class Load:
 
 @attrs.frozen
 class Sent:
-    """Sums, except for `longest_us`."""
+    """The sums of the clients' reports; `longest_us` is the longest call of any client."""
 
     sent: int
     dropped: int
@@ -41,12 +41,12 @@ class Sent:
 
     @property
     def calls(self) -> int:
-        """Calls of send, for a batch of 1."""
+        """The calls of `send`, if a batch has one message."""
         return self.sent + self.dropped + self.errors
 
     @property
     def fast(self) -> float:
-        """Share of the calls that took at most a millisecond."""
+        """The share of the calls that took at most a millisecond."""
         return 1 - self.slow / max(1, self.calls)
 
 
@@ -60,7 +60,7 @@ class Senders:
         self._processes = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(load.processes)]
 
     def results(self) -> Sent:
-        """Wait for their end."""
+        """Wait until every client has ended; return the sums of their reports."""
         rows = []
         for process in self._processes:
             out, _ = process.communicate(timeout=self._load.seconds + LATE_S)

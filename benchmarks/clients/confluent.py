@@ -1,7 +1,7 @@
-"""confluent-kafka. Rule: tuned as well as we know how; a benchmark won against defaults proves nothing.
+"""Runs the cases with confluent-kafka, tuned as well as we know how: a benchmark won against defaults proves nothing.
 
-`produce` in its cheapest form: topic, value; a full queue is waited for in `poll`. `consume(1000)` with the queue settings that keep it
-from stalling in its own back-off.
+`produce` has its cheapest form, with topic and value; `poll` waits while the queue is full. `consume(1000)` has queue settings that keep
+the client from stalling in its own back-off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Load. Rule: every client gets the same values, the same keys and the same loop around its own calls."""
+"""Provides the load. Invariant: every client gets the same values, the same keys and the same loop around its own calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Tally:
 
 
 def in_threads(work: Callable[[int], None], count: int, meter: Meter) -> None:
-    """`work(share)` in THREADS threads at once; their CPU time goes to the meter, the first error to the caller."""
+    """Call `work(share)` in THREADS threads at once. Their CPU time goes to the meter; the first error is raised here."""
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -58,7 +58,7 @@ def in_threads(work: Callable[[int], None], count: int, meter: Meter) -> None:
 
 
 def drain(batch: Callable[[int], tuple[int, int]], meter: Meter, records: int, offset_sum: int) -> None:
-    """Read all `records`: `batch(n)` reads up to n, returns how many and the sum of their offsets. The clock starts at the first record."""
+    """Read all `records`. `batch(n)` reads up to n and returns their number and the sum of their offsets. The first starts the clock."""
     deadline = time.monotonic() + DEADLINE
     read = total = 0
     while not read:
@@ -67,7 +67,7 @@ def drain(batch: Callable[[int], tuple[int, int]], meter: Meter, records: int, o
     first = read
     meter.start()
     while read < records:
-        count, offsets = batch(min(1000, records - read))  # asked for more, confluent-kafka waits out its timeout at the end
+        count, offsets = batch(min(1000, records - read))  # with a larger limit, confluent-kafka waits out its timeout at the end
         read += count
         total += offsets
         assert count or time.monotonic() < deadline, f"{read} of {records} records came"

@@ -1,4 +1,4 @@
-"""pykafka4. Rule: its defaults, unless a case says otherwise."""
+"""Runs the cases with pykafka4, at its defaults unless a case sets options."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def produce_keyed_columns(spec: Spec, meter: Meter) -> None:
 
 
 def send_columns(spec: Spec, meter: Meter, columns: dict[str, list[bytes]]) -> None:
-    """A stream of as many rows as records, in batches of COLUMN_ROWS."""
+    """Send one stream with a row for each record, in batches of COLUMN_ROWS."""
     import pyarrow as pa
 
     batch = pa.record_batch(columns)
@@ -120,8 +120,8 @@ def consume(spec: Spec, meter: Meter) -> None:
 
 
 def consume_columns(spec: Spec, meter: Meter) -> None:
-    """All columns, as many rows as there are; pyarrow adds up the offsets and the lengths of the values."""
-    import pyarrow as pa  # not at the top: the other cases do without its memory
+    """Read all columns, without a limit of rows; pyarrow adds up the offsets and the lengths of the values."""
+    import pyarrow as pa  # not at the top: its memory would count in the other cases
     import pyarrow.compute as pc
 
     client = consumer(spec, meter)

@@ -1,9 +1,9 @@
-"""A group of 100 members over 1,000 partitions, on three real brokers, beside confluent-kafka: how long it takes to settle when all members
-start together, what that costs, and what the members cost while they are idle.
+"""Measures a group of 100 members over 1,000 partitions on three real brokers, beside confluent-kafka.
 
-`python -m benchmarks.groups` runs both clients in turns, for each protocol, prints medians and ratios, and writes build/groups.json.
-"Settled" is the moment of the last rebalance callback, after which every member has its equal share, each partition has one owner, and
-nothing changes any more for `--quiet` seconds. CPU is that of all processes of the members, from the start of the members on.
+The figures: the time until the group has settled when all members start together, the CPU time until then, and the CPU time of idle
+members. `python -m benchmarks.groups` runs both clients in turns, for each protocol, prints medians and ratios, and writes
+build/groups.json. A group settles with its last rebalance callback, after which every member has its equal share, each partition has one
+owner, and nothing changes for `--quiet` seconds. CPU time counts for all processes of the members, from the start of the members on.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from integration.local.cluster import LocalCluster
 SCRIPT = Path(__file__).with_name("members.py")
 OUT = Path(__file__).resolve().parents[2] / "build" / "groups.json"
 PROTOCOLS = ("range", "cooperative-sticky", "consumer")
-LONGEST = 120.0  # seconds for a group to settle; one that has not counts with these
-# Kafka's own, where the brokers of tests have shorter times.
+LONGEST = 120.0  # seconds; a group that has not settled by then counts with this time
+# Kafka's defaults: the brokers of tests have shorter times.
 DEFAULTS = {"group.consumer.heartbeat.interval.ms": "5000", "group.consumer.session.timeout.ms": "45000"}
 LOOK = 0.5  # seconds between looks at the members
-HALF, SAME = 0.5, 1.0  # times what confluent-kafka takes
-# An installed package has its byte code beside it, whatever this checkout's environment says about writing it.
+HALF, SAME = 0.5, 1.0  # bars, as multiples of confluent-kafka's figure
+# Members use byte code, as with an installed package, even where the environment of this checkout forbids writing it.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(OUT.parent / "bytecode")}
 State = dict[str, Any]
 
@@ -87,7 +87,7 @@ class Group:
 
 
 def is_shared(states: list[State], members: int, partitions: int) -> bool:
-    """Whether every member has its share and every partition one owner."""
+    """Return whether every member has its equal share and every partition one owner."""
     shares = [share for state in states for share in state["owned"]]
     owned = {tuple(tp) for share in shares for tp in share}
     equal = {partitions // members, -(-partitions // members)}
@@ -95,14 +95,14 @@ def is_shared(states: list[State], members: int, partitions: int) -> bool:
 
 
 def cpu_at(state: State, moment: float) -> float:
-    """CPU seconds that a process had used by then, since its members started."""
+    """Return the CPU seconds that a process used from the start of its members until `moment`."""
     samples = state["samples"]
     at = bisect.bisect_left(samples, moment, key=lambda sample: sample[0])
     return float(samples[min(at, len(samples) - 1)][1] - samples[0][1])
 
 
 def settle(group: Group, members: int, partitions: int, quiet: float) -> tuple[float, list[State], str | None]:
-    """The moment at which the group had settled, the states after `quiet` seconds without a change, and what is doubtful about it."""
+    """Return the moment at which the group settled, the states after `quiet` seconds without a change, and a doubt about them, if any."""
     while time.monotonic() < group.began + LONGEST + quiet:
         time.sleep(LOOK)
         states = group.states()
@@ -115,7 +115,7 @@ def settle(group: Group, members: int, partitions: int, quiet: float) -> tuple[f
 
 
 def idle(group: Group, seconds: float) -> float:
-    """The share of a core that all members together use."""
+    """Return the share of a core that all members use together."""
     before = group.states()
     time.sleep(seconds)
     after = group.states()
@@ -124,7 +124,7 @@ def idle(group: Group, seconds: float) -> float:
 
 
 def measure(table: Table, cluster: LocalCluster, client: str, protocol: str, topics: list[str], arguments: argparse.Namespace) -> None:
-    """One round of one client."""
+    """Measure one client in one round."""
     group = Group(client, protocol, cluster.bootstrap, topics, arguments.members, arguments.processes)
     try:
         settled, states, doubt = settle(group, arguments.members, arguments.topics * arguments.partitions, arguments.quiet)

@@ -1,8 +1,9 @@
-"""Members of one group in a process of their own, for `benchmarks.groups`: `members.py CLIENT PROTOCOL GROUP BOOTSTRAP COUNT TOPIC …`.
+"""Runs members of one group in their own process, for `benchmarks.groups`: `members.py CLIENT PROTOCOL GROUP BOOTSTRAP COUNT TOPIC …`.
 
-Each member has a thread that polls, a second at a time, as a usual application does. Says `ready` after its imports; then obeys lines:
-`go` starts the members, `state` prints one line of JSON: what each member owns, when that last changed, and the CPU time used. A thread
-notes the CPU time twenty times a second, so that it is known for the moment at which the group turns out to have settled.
+Each member has a thread that polls, a second at a time, as a usual application does. The script prints `ready` after its imports. Of the
+lines on its input, `go` starts the members, and `state` prints one line of JSON: the partitions of each member, the time of their last
+change, and the CPU time used. A thread samples the CPU time twenty times a second, because only later it turns out at which moment the
+group had settled.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def cpu() -> float:
 
 
 class Member:
-    """What one member owns, as its rebalance callbacks say."""
+    """The partitions that one member owns, according to its rebalance callbacks."""
 
     def __init__(self) -> None:
         self.owned: Owned = set()
@@ -41,7 +42,7 @@ class Member:
         self.owned.difference_update((tp.topic, tp.partition) for tp in tps)
         self.changed = time.monotonic()
 
-    # the listener of pykafka4
+    # pykafka4 calls these three as its listener
 
     def on_partitions_assigned(self, partitions: list[Any]) -> None:
         self.gained(partitions)
@@ -54,7 +55,7 @@ class Member:
 
 
 def ours(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Callable[[Member], None]:
-    """What the thread of a member runs."""
+    """Return the function that a member's thread runs, with pykafka4."""
     from pykafka4 import Consumer
 
     settings: dict[str, Any] = {"bootstrap_servers": bootstrap, "group_id": group, "auto_offset_reset": "earliest"}
@@ -70,7 +71,7 @@ def ours(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Callab
 
 
 def theirs(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Callable[[Member], None]:
-    """The same with confluent-kafka."""
+    """Return the function that a member's thread runs, with confluent-kafka."""
     import confluent_kafka as ck
 
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
@@ -93,7 +94,7 @@ def theirs(protocol: str, group: str, bootstrap: str, topics: list[str]) -> Call
 def guarded(run: Callable[[Member], None], member: Member) -> None:
     try:
         run(member)
-    except BaseException as error:  # it is in the next state
+    except BaseException as error:  # the next `state` reports it
         member.error = repr(error)
 
 

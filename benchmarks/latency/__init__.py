@@ -1,6 +1,21 @@
-"""How long things take. Rule: a contender's run has a process of its own, and nothing that was not acknowledged or read counts.
+"""Measures how long operations take.
 
-`__main__` is the command line, `plan` the cases with their bars, `places` where they run, `measure` runs one contender once, and
-`judge` compares. `contender` is the measured process: `acks` and `tasks` are its loops around the clients of `writers` and
-`async_writers`; `passing` and `members` are those of consumers. `plot` draws what was measured.
+Invariant: each run of a contender has its own process, and an operation counts only when it was acknowledged or read.
+
+Modules; each line imports only from lines below it:
+    __main__       the rounds and their tables: `python -m benchmarks.latency`
+    measure        one run of one contender
+    plan           the cases with their contenders and bars
+    contender      the measured process
+    acks           loops around the producers of `writers`
+    tasks          loops around the producers of `async_writers`
+    passing        a writer and a reader, from end to end
+    members        a group member beside computing threads
+    async_writers  producers for asyncio
+    writers        producers whose calls block
+    places         the brokers of a run
+    heartbeats     the lateness of heartbeats, at the model broker
+    judge          percentiles, ratios and verdicts
+    load           the work of a contender, its samples and its window
+    plot           pictures of the results: `python -m benchmarks.latency.plot`
 """

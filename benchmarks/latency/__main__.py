@@ -1,8 +1,9 @@
-"""Latency. Rule: contenders take turns round by round, each run in a fresh process; ours is compared with the best peer of the same run.
+"""Runs the latency cases and judges their bars.
 
-`python -m benchmarks.latency` prints a table for each case with its bars judged, writes build/latency.json for `benchmarks.latency.plot`,
-and exits with 1 when a bar is not met. Latencies are in ms, CPU is the process's in us per operation (with the application's computation),
-pace in operations per second.
+Invariant: contenders take turns round by round, each run in a fresh process; ours is compared with the best peer of the same run.
+`python -m benchmarks.latency` prints a table and the judged bars of each case, writes build/latency.json for `benchmarks.latency.plot`,
+and exits with 1 when a bar is not met. Latencies are in ms; the CPU time of the process, with the application's computation, is in us per
+operation; pace is in operations per second.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Result = dict[str, Any]
 
 
 def rounds(case: Case, place: Place, count: int) -> dict[str, list[Result]]:
-    """Every contender once a round."""
+    """Run every contender once a round; return the results of each."""
     runs: dict[str, list[Result]] = {contender.label: [] for contender in case.contenders}
     for contender in in_turns(case.contenders, count):
         runs[contender.label].append(once(case, contender, place))
@@ -39,7 +40,7 @@ def rounds(case: Case, place: Place, count: int) -> dict[str, list[Result]]:
 
 
 def summary(place: str, case: Case, runs: dict[str, list[Result]]) -> Result:
-    """Medians over the rounds, ours in relation to the best peers, and the distributions over all rounds."""
+    """Return the medians over the rounds, the ratios of ours to the best peers, and the distributions over all rounds."""
     each = {label: [judge.figures(run) for run in of_label] for label, of_label in runs.items()}
     rows = {label: judge.medians(figures) for label, figures in each.items()}
     peers = [rows[label] for label in case.peers]
@@ -79,7 +80,7 @@ def show(result: Result) -> None:
 
 
 def unmet(result: Result) -> list[str]:
-    """The bars that are missed or not judged."""
+    """Return the bars that are missed or not judged."""
     verdicts = (verdict for each in result["verdicts"].values() for verdict in each.items())
     return [f"{result['place']}: {result['case']}: {name}" for name, met in verdicts if met is not True]
 

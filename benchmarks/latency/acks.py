@@ -1,4 +1,4 @@
-"""Acknowledgements, measured in a program with threads. See `tasks` for those on asyncio."""
+"""Measures acknowledgements in a program with threads; `tasks` measures them on asyncio."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sending:
     def compute_until(self, end: float, *, or_all_known: bool = False) -> None:
         writer, samples, load = self.writer, self.samples, self.load
         steps, sample, serve = load.steps, load.sample, load.serve
-        asked = samples.taken  # while waiting for these, nothing more is sampled
+        asked = samples.taken  # no further samples during the wait for these outcomes
         while clock() < end and not (or_all_known and len(samples.noted) + len(samples.failed) >= asked):
             compute(steps)
             self.count += 1
@@ -33,7 +33,7 @@ class Sending:
                 writer.serve()
 
     def pace_until(self, end: float) -> None:
-        """At the rate of the load: a send that was late does not delay those after it."""
+        """Send at the rate of the load. A late send does not delay the next one, which has its own due time."""
         pause, due = 1 / self.load.rate, clock()
         while due < end:
             time.sleep(max(0.0, due - clock()))
@@ -43,7 +43,7 @@ class Sending:
 
 
 def computing(spec: Spec) -> dict[str, Any]:
-    """The latency of some records of a thread that computes between two sends."""
+    """Measure the latency of every `sample`-th record of a thread that computes between two sends."""
     samples, window, load = Samples(), Window(), spec.load
     sending = Sending(open_writer(spec), spec, samples)
     with burning(load.threads):
@@ -57,7 +57,7 @@ def computing(spec: Spec) -> dict[str, Any]:
 
 
 def paced(spec: Spec) -> dict[str, Any]:
-    """The latency of all records, so many a second."""
+    """Measure the latency of all records, sent at the rate of the load."""
     samples, window, load = Samples(), Window(), spec.load
     sending = Sending(open_writer(spec), spec, samples)
     sending.pace_until(clock() + load.warm_up)
@@ -69,7 +69,7 @@ def paced(spec: Spec) -> dict[str, Any]:
 
 
 def one_by_one(spec: Spec) -> dict[str, Any]:
-    """Each record is waited for before the next one is sent."""
+    """Measure the latency of records, each sent when the one before is acknowledged."""
     writer, window, latencies = open_writer(spec), Window(), []
     end = clock() + spec.load.warm_up
     while clock() < end:

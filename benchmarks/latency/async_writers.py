@@ -1,4 +1,7 @@
-"""Producers for asyncio. Rule: as in `writers`; `open` and `close` because asyncio's clients need a running loop for both."""
+"""Wraps the producers for asyncio. The invariants of `writers` hold.
+
+`open` and `close` are coroutines because asyncio's clients need a running loop for both.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ __all__ = ["AsyncWriter", "async_writer"]
 
 
 class AsyncWriter(Protocol):
-    """What all of them can do. `sent` counts the records."""
+    """The calls that all of them have. `sent` counts the records."""
 
     sent: int
 
     async def open(self) -> None:
-        """Connect: the first record is acknowledged."""
+        """Connect, and wait until the first record is acknowledged."""
 
     async def send(self, note: Note | None = None, value: bytes = VALUE) -> None:
-        """Send; `note` is called with the error, or None, when there is an outcome."""
+        """Send a record. `note` is called with the error, or with None, when the record has its outcome."""
 
     async def one(self) -> None:
-        """Send a record and await that it is acknowledged."""
+        """Send a record and wait until it is acknowledged."""
 
     async def close(self) -> None:
-        """Await that all are acknowledged, and close."""
+        """Wait until every record is acknowledged, and close."""
 
 
 class Ours:
@@ -85,5 +88,5 @@ WRITERS: dict[str, Callable[[Spec], AsyncWriter]] = {"pykafka4": Ours, "aiokafka
 
 
 def async_writer(spec: Spec) -> AsyncWriter:
-    """One that `open` connects."""
+    """Return a writer that `open` connects."""
     return WRITERS[spec.client](spec)

@@ -1,6 +1,7 @@
-"""Contender. Rule: one measured run per process, which obeys the methods of `Orders`: `python -m benchmarks.latency.contender NAME SPEC`.
+"""Runs one contender: `python -m benchmarks.latency.contender NAME SPEC` carries out the methods of `Orders`.
 
-The client is imported here and nowhere else, after the environment is as the spec wants it. A run that fails ends the process.
+Invariant: a process has one measured run. It imports the client after it has set the environment of the spec, because the environment may
+choose how a client works. A run that fails ends the process.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from benchmarks.scale.orders import obey
 
 __all__ = ["TASKS"]
 
-TASKS = "asyncio"  # the way of a contender that is measured in a program on asyncio
+TASKS = "asyncio"  # the `way` of a contender in a program on asyncio
 Result = dict[str, Any]
 
 
 class Orders:
-    """What a process can be told to measure."""
+    """The orders for a measured process."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -30,7 +31,7 @@ class Orders:
         self._member: members.Member | None = None
 
     def acknowledgements(self, load: str) -> Result:
-        """`load`: a function of `acks` and of `tasks`."""
+        """Measure acknowledgements. `load`: the name of a function that `acks` and `tasks` have."""
         if self._spec.way == TASKS:
             result: Result = asyncio.run(getattr(tasks, load)(self._spec))
             return result
@@ -38,7 +39,7 @@ class Orders:
         return found
 
     def connect(self) -> None:
-        """Be ready to read."""
+        """Open a reader that is ready to read."""
         self._reader = passing.open_reader(self._spec)
 
     def read(self) -> Result:
@@ -47,7 +48,7 @@ class Orders:
         return passing.read(self._reader, self._spec.load)
 
     def write(self) -> Result:
-        """Write them."""
+        """Write the records for the reader."""
         if self._spec.client == passing.ASYNC:
             return asyncio.run(passing.write_async(self._spec))
         return passing.write(self._spec)
@@ -57,7 +58,7 @@ class Orders:
         self._member = members.open_member(self._spec)
 
     def stay(self) -> Result:
-        """Remain a member."""
+        """Remain a member for the time of the load."""
         assert self._member is not None
         return members.stay(self._member, self._spec.load)
 
@@ -68,7 +69,7 @@ def main() -> None:
     assert not imported, f"{imported} imported before the environment is set, which may choose how it works"
     os.environ.update(spec.environment)
     obey(Orders(spec))
-    os._exit(0)  # what was measured is told: closing clients is none of it
+    os._exit(0)  # the results are printed; no case measures how clients close
 
 
 if __name__ == "__main__":

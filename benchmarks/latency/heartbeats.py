@@ -1,4 +1,4 @@
-"""Heartbeats, as the model broker receives them. Rule: a heartbeat that never comes is late, too."""
+"""Measures how late heartbeats arrive at the model broker. A heartbeat that never comes counts as late, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Beats", "lateness"]
 
 
 class Beats:
-    """When heartbeats arrived, whoever sent them."""
+    """The moments at which heartbeats arrived, from any member."""
 
     def __init__(self, server: ModelServer) -> None:
         self.arrived: list[float] = []
@@ -29,9 +29,10 @@ class Beats:
 
 
 def lateness(arrived: Sequence[float], began: float, ended: float, interval: float) -> list[float]:
-    """Milliseconds by which each heartbeat in this time came later after the one before it than the interval; an early one is not late.
+    """Return for each heartbeat from `began` to `ended` how many milliseconds more than `interval` passed since the one before, at least 0.
 
-    Without one before them, and at the end, they are counted from the ends of this time.
+    Without a heartbeat before `began`, the first gap counts from `began`. The gap after the last heartbeat counts until `ended`, if it
+    exceeds the interval.
     """
     inside = [moment for moment in arrived if began <= moment <= ended]
     gaps = [after - before for before, after in itertools.pairwise([began, *inside])]

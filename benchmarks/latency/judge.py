@@ -1,7 +1,7 @@
-"""Judge. Rule: each round's figures are its own, their medians are compared, and what cannot be judged is not met.
+"""Judges the figures of a case. Invariant: medians of the rounds' figures are compared, and a bar that cannot be judged is not met.
 
 Latencies are in milliseconds, `cpu` in microseconds of the process per operation, `pace` in operations per second. A percentile needs
-enough samples: with fewer than one beyond it there is no figure.
+enough samples: if fewer than one is expected beyond it, there is no figure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Figures = Mapping[str, float | None]
 
 @attrs.frozen
 class Bar:
-    """On one figure: at most `times` the best peer's, at least `least` times it, or at most `most`."""
+    """A bar on one figure: at most `times` the best peer's figure, at least `least` times it, or at most `most`."""
 
     figure: str
     times: float | None = None
@@ -37,7 +37,7 @@ class Bar:
         return f"at most {self.times:g} x" if self.times is not None else f"at least {self.least:g} x"
 
     def met(self, ours: float | None, ratio: float | None) -> bool | None:
-        """None: not judged, because there is no figure or no ratio."""
+        """Return whether the bar is met; None if it cannot be judged, because there is no figure or no ratio."""
         if self.most is not None:
             return None if ours is None else ours <= self.most
         if ratio is None:
@@ -46,7 +46,7 @@ class Bar:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float | None:
-    """The smallest value that at least so many percent do not exceed; None unless so many are there that one of them may be above it."""
+    """Return the smallest value that at least `percent` percent do not exceed; None if there are too few values for one to exceed it."""
     if not 0 < percent < 100:
         raise ValueError(f"{percent} is no percentile")
     count = len(ordered)
@@ -56,7 +56,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float | None:
 
 
 def figures(run: Mapping[str, Any]) -> dict[str, float | None]:
-    """Of one run, as a measured process told it."""
+    """Return the figures of one run, from the result of its measured process."""
     ordered = sorted(run["latencies"])
     found: dict[str, float | None] = {name: percentile(ordered, percent) for name, percent in PERCENTILES.items()}
     operations, seconds = run["operations"], run["seconds"]
@@ -66,7 +66,7 @@ def figures(run: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def medians(rounds: Sequence[Figures]) -> dict[str, float | None]:
-    """Over all rounds; None for a figure that one of them does not have."""
+    """Return the medians over all rounds; None for a figure that a round lacks."""
     found: dict[str, float | None] = {}
     for name in FIGURES:
         values = [each[name] for each in rounds]
@@ -76,7 +76,7 @@ def medians(rounds: Sequence[Figures]) -> dict[str, float | None]:
 
 
 def ratio(name: str, ours: Figures, peers: Sequence[Figures]) -> float | None:
-    """Of our figure to the best of the peers'; None without ours, without a peer's, and if the best is 0."""
+    """Return our figure divided by the best peer's; None without our figure, without any peer's, and if the best is 0."""
     theirs = [value for each in peers if (value := each[name]) is not None]
     mine = ours[name]
     if mine is None or not theirs:
@@ -86,17 +86,17 @@ def ratio(name: str, ours: Figures, peers: Sequence[Figures]) -> float | None:
 
 
 def ratios(ours: Figures, peers: Sequence[Figures]) -> dict[str, float | None]:
-    """Of every figure."""
+    """Return the ratio of every figure."""
     return {name: ratio(name, ours, peers) for name in FIGURES}
 
 
 def verdicts(bars: Sequence[Bar], ours: Figures, compared: Figures) -> dict[str, bool | None]:
-    """Which bars are met, by the figure's name; `compared`: the ratios."""
+    """Return which bars are met, by the figure's name. `compared`: the ratios."""
     return {bar.figure: bar.met(ours[bar.figure], compared[bar.figure]) for bar in bars}
 
 
 def distribution(latencies: Sequence[float]) -> list[tuple[float, float]]:
-    """(percent, milliseconds) for a plot: percentiles that lie closer together towards the end, as far as there are samples."""
+    """Return (percent, milliseconds) for a plot: percentiles that lie closer together towards 100, as far as there are samples."""
     ordered = sorted(latencies)
     points = [*range(1, 100), *(99 + tenth / 10 for tenth in range(1, 10)), *(99.9 + tenth / 100 for tenth in range(1, 10)), 99.999]
     found = ((round(point, 3), percentile(ordered, point)) for point in points)

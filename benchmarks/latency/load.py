@@ -1,4 +1,6 @@
-"""Load. Rule: every contender computes the same steps, and what is measured begins after a warm-up and ends before the load does.
+"""Provides the load, the samples and the measured window.
+
+Invariant: every contender computes the same steps, and the window begins after a warm-up and ends before the load does.
 
 All times are of CLOCK_MONOTONIC, which all processes of a machine share.
 """
@@ -22,16 +24,16 @@ clock = time.monotonic
 VALUE = bytes(100)
 WAIT = 30.0  # seconds that an operation may take
 LONGEST = 10.0  # seconds that acknowledgements may take after the last record of the window, while the load goes on
-STEPS = 1000  # of a computing thread between two looks at whether it should end
+STEPS = 1000  # of a computing thread between two checks whether it should end
 
 
 @attrs.frozen
 class Load:
-    """What a contender does.
+    """The work of a contender.
 
-    `steps`: of computation, between two sends or for each record read. `threads`: that compute all the time. `sample`: the latency of every
-    so manieth record is measured. `serve`: after so many records, clients whose callbacks need the sending thread get it. `rate`: records
-    per second; 0: as many as the computation allows.
+    `steps`: steps of computation between two sends, or for each record read. `threads`: threads that compute all the time. `sample`: every
+    n-th record is sampled. `serve`: clients whose callbacks need the sending thread run them after so many records. `rate`: records per
+    second; 0 for as many as the computation allows.
     """
 
     seconds: float = 3.0
@@ -45,7 +47,7 @@ class Load:
 
 @attrs.frozen
 class Spec:
-    """One measured process. `way`: how it uses the client, where there are several. `environment`: set before the client is imported."""
+    """The order of a measured process. `way`: the way of use, for clients with several. `environment`: set before the client is imported."""
 
     client: str
     way: str
@@ -64,7 +66,7 @@ class Spec:
 
 
 def compute(steps: int) -> int:
-    """Work in Python that does not release the GIL."""
+    """Run `steps` steps of pure Python, which never waits and so never releases the GIL of its own accord."""
     total = 0
     for number in range(steps):
         total += number
@@ -72,7 +74,7 @@ def compute(steps: int) -> int:
 
 
 def steps_in(seconds: float) -> int:
-    """How many steps of `compute` take this long, at the speed of the fastest of a few attempts."""
+    """Return how many steps of `compute` take `seconds`, at the speed of the fastest of a few attempts."""
     best = float("inf")
     for _ in range(20):
         began = time.thread_time()
@@ -83,7 +85,7 @@ def steps_in(seconds: float) -> int:
 
 @contextlib.contextmanager
 def burning(threads: int) -> Iterator[None]:
-    """Threads beside the caller that compute and do nothing else."""
+    """Run threads beside the caller that only compute."""
     stop = threading.Event()
 
     def burn() -> None:
@@ -102,15 +104,15 @@ def burning(threads: int) -> Iterator[None]:
 
 
 class Samples:
-    """Latencies of records, noted by any one thread; a record that failed is an error at the end."""
+    """Latencies of sampled records, reported by any one thread. A record that failed ends the process, once the window is over."""
 
     def __init__(self) -> None:
         self.taken = 0
-        self.noted: list[tuple[float, float]] = []  # when it was sent, seconds until it was acknowledged
+        self.noted: list[tuple[float, float]] = []  # the moment of the send, the seconds until the acknowledgement
         self.failed: list[str] = []
 
     def take(self) -> Callable[[object], None]:
-        """What to call with the error, or None, of the record that is sent now."""
+        """Return the callback of the record that is sent now; its argument is the record's error, or None."""
         self.taken += 1
         began, noted = clock(), self.noted
 
@@ -125,11 +127,11 @@ class Samples:
 
     @property
     def open(self) -> int:
-        """How many have no outcome yet."""
+        """The number of sampled records without an outcome."""
         return self.taken - len(self.noted) - len(self.failed)
 
     def within(self, window: Window) -> list[float]:
-        """Milliseconds, of the records that were sent in the window."""
+        """Return the latencies in milliseconds of the records sent in the window; exit if any sampled record failed or has no outcome."""
         if self.failed or self.open:
             sys.exit(f"of {self.taken} sampled records {len(self.failed)} failed and {self.open} had no outcome: {self.failed[:3]}")
         return [round(1e3 * seconds, 4) for began, seconds in self.noted if window.began <= began < window.ended]
@@ -137,7 +139,7 @@ class Samples:
 
 @attrs.define
 class Window:
-    """The time that counts, and the process's CPU time in it."""
+    """The measured time, and the process's CPU time in it."""
 
     began: float = 0.0
     ended: float = 0.0
@@ -145,7 +147,7 @@ class Window:
     cpu: float = 0.0
 
     def start(self, operations: int = 0) -> None:
-        """`operations`: how many there were before."""
+        """Begin the window. `operations`: their number so far."""
         self.operations, self.cpu, self.began = -operations, -cpu(), clock()
 
     def stop(self, operations: int) -> None:
@@ -154,7 +156,7 @@ class Window:
         self.operations += operations
 
     def result(self, latencies: list[float], sent: int) -> dict[str, Any]:
-        """What the measured process answers; `sent`: all records that the cluster has to have in the end."""
+        """Return the answer of the measured process. `sent`: the number of records that the cluster has to have in the end."""
         if not latencies or self.operations <= 0:
             sys.exit("nothing was measured in the window")
         return {

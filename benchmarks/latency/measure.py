@@ -1,4 +1,4 @@
-"""Measure. Rule: one contender, once, in processes of its own; what it claims is checked, and a failure names it."""
+"""Runs one contender once, in its own processes. Invariant: the brokers confirm the records that it claims, and a failure names it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def acknowledgements(case: Case, contender: Contender, ground: Ground) -> Run:
 
 
 def passing(case: Case, contender: Contender, ground: Ground) -> Run:
-    """The reader connects before the first record is written. Its CPU time and the writer's are added."""
+    """Measure records from end to end. The reader connects before the first record is written; both processes' CPU times are added."""
     reading = Contender(contender.client, environment=contender.environment)
     with process(case, reading, ground) as reader, process(case, contender, ground) as writer:
         reader.ask("connect")
@@ -71,7 +71,7 @@ RUNNERS: dict[str, Callable[[Case, Contender, Ground], Run]] = {
 
 
 def once(case: Case, contender: Contender, place: Place) -> Run:
-    """What a contender's process has measured."""
+    """Return the result of one run; SystemExit names the contender if the run fails."""
     try:
         with place.ground() as ground:
             return RUNNERS[case.kind](case, contender, ground)

@@ -1,4 +1,4 @@
-"""A member of a group that polls beside threads that compute. When its heartbeats arrive is for the broker to say: see `heartbeats`."""
+"""Runs a group member that polls beside computing threads. The broker records the arrival of its heartbeats: see `heartbeats`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Member(Protocol):
     """A consumer in a group."""
 
     def join(self) -> None:
-        """Poll until it is assigned partitions."""
+        """Poll until the member has partitions."""
 
     def poll_until(self, end: float) -> None: ...
 
@@ -96,14 +96,14 @@ MEMBERS: dict[str, Callable[[Spec], Member]] = {"pykafka4": ours, "confluent": c
 
 
 def open_member(spec: Spec) -> Member:
-    """One that has joined. The options name the interval of heartbeats, each client in its own way."""
+    """Return a member that has joined. The options contain the heartbeat interval, under the client's own name for it."""
     member = MEMBERS[spec.client](spec)
     member.join()
     return member
 
 
 def stay(member: Member, load: Load) -> dict[str, Any]:
-    """Poll beside the threads of the load, for a warm-up and then for as long as is measured."""
+    """Poll beside the threads of the load, for the warm-up and then for the measured time."""
     with burning(load.threads):
         member.poll_until(clock() + load.warm_up)
         began, used = clock(), cpu()

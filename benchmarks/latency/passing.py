@@ -1,7 +1,7 @@
-"""End to end: one process writes records that say when they were sent, another one reads them.
+"""Measures records from end to end: one process writes records that carry the time of their send, another process reads them.
 
-A record has arrived when the reader's loop over what `poll` gave it comes to it: what it waits for behind the work on the records before
-it counts.
+A record has arrived when the reader's loop over the records of a `poll` comes to it. Its latency includes the reader's work on the records
+before it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from benchmarks.sink import PARTITIONS
 
 __all__ = ["ASYNC", "Reader", "Written", "open_reader", "read", "write", "write_async"]
 
-STAMP = struct.Struct(">qd")  # number of the record (of the warm-up: negative), when it was sent
-CONNECTING = 0.0  # when the record was sent with which a writer connects: it has no stamp but is all zeros
+STAMP = struct.Struct(">qd")  # the number of the record, below 0 in the warm-up; the time of its send
+CONNECTING = 0.0  # the time in the record with which a writer connects: that record is all zeros, without a stamp
 PADDING = bytes(100 - STAMP.size)
 SETTLE = 1.0  # seconds: how long a reader reads an empty topic before anything is written
 ASYNC = "aiokafka"  # the client that needs a running loop
@@ -34,12 +34,12 @@ def stamp(number: int) -> bytes:
 
 
 def numbers(load: Load) -> range:
-    """Of the records; those below 0 are the warm-up."""
+    """Return the numbers of the records; the warm-up has numbers below 0."""
     return range(-round(load.warm_up * load.rate), round(load.seconds * load.rate))
 
 
 class Arrivals:
-    """What the reader has seen."""
+    """The records that the reader has seen, and the numbers of the rest."""
 
     def __init__(self, load: Load) -> None:
         self.load, self.window, self.latencies = load, Window(), list[float]()
@@ -71,7 +71,7 @@ class Reader(Protocol):
         """Connect; the topic is empty."""
 
     def read(self, arrivals: Arrivals) -> None:
-        """Until all have arrived."""
+        """Read until all records have arrived."""
 
 
 class Blocking:
@@ -104,7 +104,7 @@ def ours(spec: Spec) -> Reader:
 
 
 def confluent(spec: Spec) -> Reader:
-    """`poll` gives one record, at once; `consume` would wait until it has as many as it was asked for."""
+    """Open a confluent-kafka reader. `poll` returns a record at once; `consume` would wait for the number of records in its argument."""
     import confluent_kafka as ck
 
     consumer = ck.Consumer({"bootstrap.servers": spec.bootstrap, "group.id": "bench", "enable.auto.commit": False})
@@ -153,21 +153,21 @@ READERS: dict[str, Callable[[Spec], Reader]] = {"pykafka4": ours, "confluent": c
 
 
 def open_reader(spec: Spec) -> Reader:
-    """One that reads; the topic has to be empty."""
+    """Return a connected reader; RuntimeError if the topic is not empty."""
     reader = READERS[spec.client](spec)
     reader.settle()
     return reader
 
 
 def read(reader: Reader, load: Load) -> dict[str, Any]:
-    """All records, once each. The CPU time is that of the records after the warm-up."""
+    """Read every record once. The CPU time counts from the first record after the warm-up."""
     arrivals = Arrivals(load)
     reader.read(arrivals)
     return arrivals.result()
 
 
 def write(spec: Spec) -> Written:
-    """Records at the rate of the load; `cpu` is that of those after the warm-up."""
+    """Write records at the rate of the load. `cpu` counts from the first record after the warm-up."""
     writer, used = open_writer(spec), 0.0
     pause, due = 1 / spec.load.rate, clock()
     for number in numbers(spec.load):
@@ -182,7 +182,7 @@ def write(spec: Spec) -> Written:
 
 
 async def write_async(spec: Spec) -> Written:
-    """The same on asyncio."""
+    """Do the same as `write`, on asyncio."""
     writer, used = async_writers.async_writer(spec), 0.0
     await writer.open()
     pause, due = 1 / spec.load.rate, clock()

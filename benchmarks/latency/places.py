@@ -1,4 +1,4 @@
-"""Places. Rule: every run has a topic of its own, and the place knows how many records it has in the end."""
+"""Provides the brokers of a run. Invariant: every run has its own topic, and the place counts the topic's records in the end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["NAMES", "Ground", "Place", "open_places"]
 
 NAMES = ("sink", "cluster", "model")
 TOPIC = "bench"
-WARM_UP = 300_000  # records that the real brokers get before anything is measured, as they are slow at first
+WARM_UP = 300_000  # records for the real brokers before anything is measured: brokers are slow at first
 
 
 @attrs.frozen
 class Ground:
-    """Where one run takes place. `count`: the records of the topic. `server`: in this process; None where brokers are others."""
+    """The brokers and the topic of one run. `count` returns the number of records in the topic. `server`: None without model brokers."""
 
     bootstrap: str
     topic: str
@@ -32,16 +32,16 @@ class Ground:
 
 
 class Place(Protocol):
-    """Somewhere to run."""
+    """Brokers for runs."""
 
     name: str
 
     def ground(self) -> contextlib.AbstractContextManager[Ground]:
-        """For one run."""
+        """Provide the brokers and a topic for one run."""
 
 
 class SinkPlace:
-    """The sink that only acknowledges, a fresh one for each run."""
+    """The sink that only acknowledges; each run has a new one."""
 
     name = "sink"
 
@@ -67,7 +67,7 @@ class ClusterPlace:
 
 
 class ModelPlace:
-    """Model brokers in this process, which does nothing else during a run; fresh ones for each."""
+    """Model brokers in this process, which does nothing else during a run; each run has new ones."""
 
     name = "model"
 
@@ -80,7 +80,7 @@ class ModelPlace:
 
 @contextlib.contextmanager
 def open_places(wanted: list[str]) -> Iterator[list[Place]]:
-    """Those of these names; the cluster is up as long as they are used."""
+    """Open the places with these names. The cluster is up until the context ends."""
     with contextlib.ExitStack() as stack:
         made: list[Place] = []
         if "sink" in wanted:

@@ -1,8 +1,8 @@
-"""Plan. Rule: a case names its contenders and its bars; the peers' best in the same run is what ours is measured against, figure by figure.
+"""Lists the cases with their contenders and bars. Ours is compared with the best peer of the same run, figure by figure.
 
-What trades latency for larger requests is a condition of a case and equal for all that are judged: `linger_ms` is 5 where the application
-computes and 0 elsewhere. All else is at each client's default, and beside that at the settings and the way of use that suit it best. Peers
-with another linger are shown but not judged.
+The linger trades latency for larger requests. It is a condition of a case and equal for all judged contenders: `linger_ms` is 5 where the
+application computes and 0 elsewhere. All other settings are each client's defaults; further contenders use the settings and the way of use
+that suit a client best. Peers with another linger are shown and not judged.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from benchmarks.latency.writers import FLUSH, POLL_THREAD
 __all__ = ["BEAT_MS", "Case", "Contender", "cases"]
 
 OURS = "pykafka4"
-COMPUTED_US = {2: 64, 20: 8, 200: 1}  # computation between two sends, and the latency of every so manieth record is measured
-SERVE_US = 100  # of computation, at most, until callbacks that need the sending thread get it
+COMPUTED_US = {2: 64, 20: 8, 200: 1}  # computation between two sends: every n-th record is sampled
+SERVE_US = 100  # computation, at most, between two runs of the callbacks that need the sending thread
 RATE, PASSING_RATE = 1000.0, 500.0
-BUSY_MS = 1.0  # of computation for each record that a busy reader reads
+BUSY_MS = 1.0  # computation of a busy reader for each record
 THREADS = 8
 BEAT_MS = 500  # interval of heartbeats: short, so that a minute has enough of them
 SINK, CLUSTER, MODEL = "sink", "cluster", "model"
@@ -30,7 +30,7 @@ SINK, CLUSTER, MODEL = "sink", "cluster", "model"
 
 @attrs.frozen
 class Contender:
-    """A client as a case uses it. `judged`: whether it counts as a peer, or as ours."""
+    """A client as a case uses it. `judged`: whether its figures count, as a peer's or as ours."""
 
     client: str
     options: dict[str, Any] = attrs.field(factory=dict)
@@ -51,7 +51,7 @@ class Contender:
 
 @attrs.frozen
 class Case:
-    """`kind`: how `measure` runs it. `few`: whether it is long and runs in a third of the rounds."""
+    """One case. `kind`: the key of its runner in `measure`. `few`: it is long and has a third of the rounds."""
 
     title: str
     kind: str
@@ -148,7 +148,7 @@ def beating(seconds: float) -> Case:
 
 
 def also(case: Case, loops: list[str]) -> Case:
-    """The case with ours over other loops beside."""
+    """Return the case with further contenders, which are not judged: ours over these loops."""
     more = [
         attrs.evolve(contender, environment={"PYKAFKA4_LOOP": loop}, judged=False)
         for contender in case.contenders
@@ -159,7 +159,7 @@ def also(case: Case, loops: list[str]) -> Case:
 
 
 def cases(seconds: float, heartbeat_seconds: float, loops: list[str]) -> list[Case]:
-    """All of them; what they compute is the same for every contender, as long as it takes on this machine now."""
+    """Return all cases. Steps of computation are chosen for this machine's speed now, and are the same for every contender."""
     made = [computing(microseconds, threads, seconds) for threads in (0, THREADS) for microseconds in COMPUTED_US]
     made += [paced(seconds), waiting(seconds), awaiting(seconds), passing(False, seconds), passing(True, seconds)]
     return [also(case, loops) for case in [*made, beating(heartbeat_seconds)]]

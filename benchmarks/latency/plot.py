@@ -1,7 +1,7 @@
-"""Plot. Rule: draws what was measured and judges nothing: `python -m benchmarks.latency.plot build/latency.json FOLDER`.
+"""Draws the results and judges nothing: `python -m benchmarks.latency.plot build/latency.json FOLDER`.
 
-Writes latency-PLACE.svg for each place, with a panel for each case: how many percent of the operations (across, with the rare ones drawn
-apart) took at most how long (up). The same input gives the same file.
+The files are latency-PLACE.svg, one for each place, with a panel for each case. The horizontal axis has the percentiles, spread out towards
+100; the vertical axis has the latency that so many percent of the operations do not exceed. The same input gives the same file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Line:
 
 @attrs.frozen
 class Panel:
-    """One case."""
+    """The lines of one case."""
 
     title: str
     lines: tuple[Line, ...]
@@ -53,12 +53,12 @@ def lines(distributions: dict[str, list[tuple[float, float]]]) -> tuple[Line, ..
 
 
 def panels(results: list[dict[str, Any]], place: str) -> list[Panel]:
-    """What there is to draw of a place."""
+    """Return a panel for each case of a place."""
     return [Panel(result["case"], lines(result["distributions"])) for result in results if result["place"] == place]
 
 
 def across(percent: float) -> float:
-    """Where a percentile is drawn: 90, 99 and 99.9 are equally far apart."""
+    """Return the horizontal position of a percentile: 90, 99 and 99.9 are equally far apart."""
     return -math.log10(1 - percent / 100)
 
 
@@ -85,13 +85,13 @@ def draw(axes: Any, panel: Panel) -> None:
 
 
 def save(drawn: list[Panel], path: Path, title: str) -> None:
-    """One picture of all panels."""
+    """Write one picture of all panels."""
     import matplotlib
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
     matplotlib.rcParams["svg.hashsalt"] = "pykafka4"
-    matplotlib.rcParams["font.sans-serif"] = ["DejaVu Sans"]  # by default each text names ten others, too
+    matplotlib.rcParams["font.sans-serif"] = ["DejaVu Sans"]  # the default would write ten more font names into each text
     from matplotlib import pyplot
 
     rows = math.ceil(len(drawn) / ACROSS)

@@ -1,4 +1,4 @@
-"""Acknowledgements, measured in a program on asyncio. The loops are those of `acks`; what computes lets asyncio run at times."""
+"""Measures acknowledgements in a program on asyncio, with the loops of `acks`. A computing task lets asyncio run at times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sending:
     async def compute_until(self, end: float, *, or_all_known: bool = False) -> None:
         writer, samples, load = self.writer, self.samples, self.load
         steps, sample, serve = load.steps, load.sample, load.serve
-        asked = samples.taken  # while waiting for these, nothing more is sampled
+        asked = samples.taken  # no further samples during the wait for these outcomes
         while clock() < end and not (or_all_known and len(samples.noted) + len(samples.failed) >= asked):
             compute(steps)
             self.count += 1
@@ -66,12 +66,12 @@ async def paced(spec: Spec) -> dict[str, Any]:
     await sending.pace_until(clock() + load.seconds)
     window.stop(sending.count)
     await writer.close()
-    await asyncio.sleep(0)  # the callbacks of the last records
+    await asyncio.sleep(0)  # lets the callbacks of the last records run
     return window.result(samples.within(window), writer.sent)
 
 
 async def one_by_one(spec: Spec) -> dict[str, Any]:
-    """Each record is awaited before the next one is sent."""
+    """See `acks.one_by_one`."""
     writer, window, latencies = async_writer(spec), Window(), []
     await writer.open()
     end = clock() + spec.load.warm_up

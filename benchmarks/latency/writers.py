@@ -1,6 +1,7 @@
-"""Producers whose calls block. Rule: all have the same guarantees (idempotent, acks=all); what else they do is the contender's options.
+"""Wraps the producers whose calls block.
 
-The client is imported when its writer is made, so that no contender has another's modules.
+Invariant: all give the same guarantees (idempotent, acks=all); all other settings are the contender's options. The client is imported when
+its writer is made, so that no contender has another's modules.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ SHORT = 0.1  # seconds
 
 
 class Writer(Protocol):
-    """What all of them can do. `sent` counts the records."""
+    """The calls that all of them have. `sent` counts the records."""
 
     sent: int
 
     def send(self, note: Note | None = None, value: bytes = VALUE) -> None:
-        """Send; `note` is called with the error, or None, when there is an outcome."""
+        """Send a record. `note` is called with the error, or with None, when the record has its outcome."""
 
     def one(self) -> None:
         """Send a record and wait until it is acknowledged."""
 
     def serve(self) -> None:
-        """Run callbacks that are due, if that needs this thread."""
+        """Run due callbacks, if they need this thread."""
 
     def finish(self) -> None:
-        """Wait until all are acknowledged."""
+        """Wait until every record is acknowledged."""
 
 
 class Ours:
-    """pykafka4. Its callbacks have a thread of their own."""
+    """pykafka4, whose callbacks have their own thread."""
 
     def __init__(self, spec: Spec) -> None:
         import pykafka4
@@ -66,7 +67,7 @@ class Ours:
 
 
 class Confluent:
-    """confluent-kafka. Its callbacks run in `poll`: between two sends, or in a thread that does nothing else."""
+    """confluent-kafka, whose callbacks run in `poll`: between two sends, or in a thread that only polls."""
 
     def __init__(self, spec: Spec) -> None:
         import confluent_kafka as ck
@@ -118,5 +119,5 @@ WRITERS: dict[str, Callable[[Spec], Writer]] = {"pykafka4": Ours, "confluent": C
 
 
 def open_writer(spec: Spec) -> Writer:
-    """A connected one: its first record is acknowledged."""
+    """Return a connected writer: its first record is acknowledged."""
     return WRITERS[spec.client](spec)
