@@ -154,7 +154,8 @@ class Client(ServesStatus):
 
     async def _result(self, answers: Answers[T]) -> T:
         try:
+            # The machine ends the call after `seconds`; SHORT is for a loop that does not respond.
             await self._home.done(answers.promise, system.monotonic() + answers.seconds + SHORT)
             return answers.result()
         finally:
-            answers.end()
+            answers.end()  # also after a cancellation: the loop must not go on with a call that nobody awaits

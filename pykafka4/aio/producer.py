@@ -237,7 +237,7 @@ class Producer(ProducerHandle):
                     accepted.append(attempt())
             except WouldBlock as obstacle:
                 if obstacle.awaits is not For.ROOM:
-                    raise
+                    raise  # `_send_later` waits for the other thing, and this task leaves the queue for room
             return bool(accepted)
 
         def hindered() -> bool:
@@ -256,6 +256,7 @@ class Producer(ProducerHandle):
         while True:  # later calls with a missing partition do not wait again: see `ProducerSession.denied_until`
             promise = session.promise()
 
+            # Bound as a default: the loop may run this after the next round has given the name another promise.
             def refresh(now: float, promise: Any = promise) -> None:
                 engine.cluster.refreshed(now, [topic], promise.set_result)
 
@@ -303,7 +304,7 @@ class Producer(ProducerHandle):
                     raise session.runtime.not_found(topic, KafkaTimeoutError(late))
             return found.result(0) if found.done() else []
         finally:
-            session.runtime.loop.call(stop)
+            session.runtime.loop.call(stop)  # also after a cancellation: otherwise the listeners of the look-up stay
 
     # ---------------------------------------------------------------- the end
 

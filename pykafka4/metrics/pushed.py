@@ -115,6 +115,7 @@ class Pushed:
         return encode(points, self._resource(), start, now) if points else b""
 
     def _read(self) -> dict[str, list[Metric]]:
+        # With the finest labels: a row may take the largest value of all partitions, or have a value for each broker.
         found: dict[str, list[Metric]] = {}
         for source in self._sources:
             for metric in source.read(Detail("partition", by_broker=True)):

@@ -149,6 +149,7 @@ class NetworkSource:
             yield from _links(links, detail)
         except KafkaError:  # the client's thread is stuck, or has ended; the counts of traffic can be read without it
             yield _metric("pykafka4.client.connected", 0.0)
+        # A copy, as the loop thread may add a broker meanwhile.
         yield from _traffic({node: traffic.snapshot() for node, traffic in engine.network.traffic.copy().items()}, detail)
 
     def _look(self, now: float) -> tuple[Any, float | None, int]:

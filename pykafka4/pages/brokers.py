@@ -23,6 +23,7 @@ def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _joined(links: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    # A ready connection shows that the broker works, whatever the other connections report.
     best = max(links, key=lambda link: (link["state"] == "ready", link["failures"]))
     return {
         **best,

@@ -55,7 +55,7 @@ class Partitions:
             return nlargest(most, found, key=self.badness)
         at = self.columns.index(query.sort)
         known = sorted((row for row in found if row[at] is not None), key=lambda row: row[at], reverse=query.down)
-        return [*known, *(row for row in found if row[at] is None)][:most]
+        return [*known, *(row for row in found if row[at] is None)][:most]  # rows without a value come last in both orders
 
 
 def partitions(kind: Kind, look: Look) -> Partitions:

@@ -96,6 +96,7 @@ def _write(client_id: str) -> None:
             path.unlink(missing_ok=True)
             return
         data = {"pid": os.getpid(), "program": program(), "since": time.time(), "pages": list(_pages.values())}
+        # A new file with its own permissions, put in place in one step: `serving` of another process never reads half of it.
         temporary = path.with_suffix(".new")
         temporary.unlink(missing_ok=True)
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -114,7 +115,7 @@ def _read(path: Path) -> Process:
 
 def _is_private(home: Path) -> bool:
     try:
-        found = home.lstat()
+        found = home.lstat()  # among temporary files another user may have put a link under this name
     except OSError:
         return False
     if sys.platform == "win32":

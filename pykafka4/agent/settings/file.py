@@ -38,7 +38,7 @@ def read_settings(path: Path) -> AgentSettings:
     """The settings in the file. Raises SettingsError."""
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
+            data = file.read(LARGEST_FILE + 1)  # one byte more shows that a file is too large, whatever its size
     except OSError as error:
         raise SettingsError([f"{path}: cannot be read: {error.strerror}"]) from None
     if len(data) > LARGEST_FILE:
@@ -100,7 +100,7 @@ class _Reader:
     def _values(self, kind: type[Any], table: Mapping[str, Any], where: Where) -> dict[str, Any]:
         fields = {name: field for name, field in attrs.fields_dict(kind).items() if SECTION in field.metadata or field.validator}
         values: dict[str, Any] = {}
-        if kind is TopicsSettings:
+        if kind is TopicsSettings:  # each table in [topics] is a topic, except `default`
             topics = {key: value for key, value in table.items() if isinstance(value, Mapping) and key != "default"}
             values["named"] = self._topics(topics, where)
             table = {key: value for key, value in table.items() if key not in topics}
@@ -120,6 +120,7 @@ class _Reader:
     def _value(self, kind: type[Any], field: attrs.Attribute[Any], value: Any, where: Where) -> Any:
         if (inner := field.metadata.get(SECTION)) is not None:
             return self.section(inner, value, where, field.default)
+        # Each value is checked by itself, so that a wrong one does not hide the problems of others.
         try:
             made = value if field.converter is None else field.converter(value)  # type: ignore[operator]
             if field.validator is not None:

@@ -63,7 +63,7 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
         if name not in ELSEWHERE:
             problems += _problems_of(name, value, fields)
     options = {**options, **own}
-    if not problems:
+    if not problems:  # options that are valid one by one may not fit together
         try:
             ProducerConfig.parse(options)
         except ConfigError as error:

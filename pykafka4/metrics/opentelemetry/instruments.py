@@ -86,4 +86,4 @@ def _parts(readings: Readings, defined: Definition, part: str, options: Callback
 
 
 _lock = threading.Lock()
-_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()
+_shown: WeakKeyDictionary[Any, Readings] = WeakKeyDictionary()  # by provider: its readings end with it

@@ -1,4 +1,4 @@
-"""Traces records: makes a span for each sent record and for each poll, and spans for the processing of records.
+"""Makes a span for each sent record and for each poll, and spans for the processing of records.
 
 Invariant: a context in a record's headers is never changed; spans refer to it by links.
 

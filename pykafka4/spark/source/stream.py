@@ -94,4 +94,4 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._query
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_query": None}
+        return {**self.__dict__, "_query": None}  # only configuration travels to workers: the query has a client
