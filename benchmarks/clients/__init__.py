@@ -1,4 +1,4 @@
-"""Defines the work of a measured process of `benchmarks.contender`, in one module per client.
+"""Runs the cases of `benchmarks.contender`, with one module for each client.
 
 Invariant: all clients get the same records and the same loop.
 

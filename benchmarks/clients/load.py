@@ -1,4 +1,4 @@
-"""Provides the load. Invariant: every client gets the same values, the same keys and the same loop around its own calls."""
+"""Runs the load. Invariant: every client gets the same values, the same keys and the same loop around its own calls."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Load:
 
 @attrs.frozen
 class Spec:
-    """The order of a measured process. `way`: the way of use, for clients with several. `environment`: set before the client is imported."""
+    """The order of a measured process. `way`: the way of use of a client with several. `environment`: set before the client is imported."""
 
     client: str
     way: str

@@ -1,4 +1,4 @@
-"""Provides the brokers of a run. Invariant: every run has its own topic, and the place counts the topic's records in the end."""
+"""Opens the brokers of a run. Invariant: every run has its own topic, and the place counts the topic's records in the end."""
 
 from __future__ import annotations
 

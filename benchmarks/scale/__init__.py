@@ -1,5 +1,14 @@
-"""What grows with partitions. Rule: a turn of the loop costs what is ready, however many partitions there are.
+"""Measures costs that could grow with the number of partitions. A turn of the client's loop must cost only the partitions that are ready.
 
-`bars.py` of the folder above judges. `__main__` is the command line, `assigned`, `memory`, `states` and `traffic` are the cases, `reading`
-and `sending` the clients in processes of their own, `server` the model cluster in another, `orders` how these are told what to do.
+Modules; each line imports only from lines below it:
+    __main__  the cases and their table: `python -m benchmarks.scale`; `benchmarks.bars` judges
+    assigned  a consumer of all partitions
+    memory    the memory of a partition
+    states    `stats` and `status` of a producer
+    traffic   keyed records to many partitions
+    reading   a consumer in its own process
+    sending   a producer in its own process
+    server    the model cluster in its own process
+    orders    the orders that these processes carry out
+    shape     the size of the cluster
 """

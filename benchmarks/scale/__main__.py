@@ -1,7 +1,7 @@
-"""Scale. Rule: each bar is one row, beside confluent-kafka on the same work; a bar that is missed is a result and no error.
+"""Runs the scale cases beside confluent-kafka on the same work. Each bar is one row; a missed bar is a result and no error.
 
-`python -m benchmarks.scale` prints the table after each case and writes build/scale.json. A consumer has all partitions of a cluster
-assigned, a producer sends to all of them; by default 10,000 partitions of 1,000 topics on 100 brokers.
+`python -m benchmarks.scale` prints the table after each case and writes build/scale.json. A consumer is assigned all partitions of a
+cluster, a producer sends to all of them: by default 10,000 partitions of 1,000 topics on 100 brokers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A consumer of all partitions: idle, while leaders move, paused and sought as a whole, and with one partition that is full.
+"""Measures a consumer of all partitions: idle, while leaders move, paused and sought as a whole, and with one full partition.
 
-Every round has a cluster and two processes of its own, and each step ends with the records it has to bring: what was paused comes after
-`resume`, what was sought comes again, what moved is read from its new leader.
+Every run has its own cluster, in one process, and its own client, in another. Each step ends when the consumer has read exactly the records
+that the step must bring: paused records after `resume`, all records after a seek, records of a moved partition from its new leader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHANGE_MS, CALL_MS = 1.0, 100.0
 SETTLE = 10.0  # seconds; brokers without records hold each Fetch of pykafka4 back for longer than the last one
 HELD = {"pykafka4": 5.0, "confluent": 0.5}  # seconds that an idle broker holds back a Fetch, with the default options
 STALE = 1.0  # seconds after a pause in which records of a Fetch in flight can still come
-FEWEST = 0.9  # of the Fetches that are due: with less of them a client looks cheaper than it is
+FEWEST = 0.9  # share of the Fetches that are due: a client that sends fewer looks cheaper than it is
 LATE = "the brokers received fewer Fetches than the client's waits explain"
 CHANGES, PAUSE, REPEATS = 20, 0.2, 3  # leaders moved in a window, seconds between them, windows
 PROBES = 20  # partitions that get a record while all are paused
@@ -30,7 +30,7 @@ FULL = (80, 50_000)  # batches, bytes of each: more than either client fetches a
 
 
 def measure(table: Table, shape: Shape, release: str, rounds: int, seconds: float) -> None:
-    """Both clients in turns."""
+    """Measure both clients in turns."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             with serve(shape, release) as server:
@@ -40,18 +40,18 @@ def measure(table: Table, shape: Shape, release: str, rounds: int, seconds: floa
 
 
 def per_change(idle: float, changing: float, seconds: float, changes: int) -> float:
-    """Milliseconds of CPU for each change: what a window costs more than the idle one before it."""
+    """Return the CPU milliseconds of one change: the cost of a window beyond the cost of the idle window before it."""
     return (changing - idle) * seconds / changes * 1000
 
 
 def doubt(client: str, fetches: float, brokers: int) -> str | None:
-    """What makes an idle share doubtful: brokers that answer late, or a machine that lets neither side run, make it smaller."""
+    """Return the reason to doubt an idle share, if any: brokers that answer late, or a machine that runs neither side, make it smaller."""
     return LATE if fetches < FEWEST * brokers / HELD[client] else None
 
 
 @attrs.define
 class Run:
-    """One client in one round."""
+    """The run of one client in one round."""
 
     table: Table
     client: str
@@ -62,7 +62,7 @@ class Run:
     written: int = 0  # records that are in the logs
 
     def all(self) -> None:
-        """In this order."""
+        """Run all steps."""
         self.written = self.shape.total
         self.reader.ask("assign", self.shape.places)
         self.table.note("assign: seconds until the record of each is read", self.client, self.reader.ask("read", self.written))
@@ -74,13 +74,13 @@ class Run:
         self.full()
 
     def append(self, places: list[Place], count: int = 1, size: int = 100) -> int:
-        """More records."""
+        """Append records to these partitions; return their number."""
         more = int(self.server.ask("append", places, count, size))
         self.written += more
         return more
 
     def idle(self) -> None:
-        """Nothing happens but that the application polls once a second."""
+        """Measure a client whose application polls once a second while nothing else happens."""
         self.server.ask("watch")
         shares = self.reader.ask("idle", self.seconds)
         late = doubt(self.client, self.server.ask("fetches"), self.shape.brokers)
@@ -89,7 +89,7 @@ class Run:
             self.table.note("idle: share of a core, the loop's thread alone", self.client, shares["loop"], doubt=late)
 
     def changes(self) -> None:
-        """One leader after another moves, each of another topic."""
+        """Move the leaders of partitions of different topics, one after another."""
         seconds = CHANGES * PAUSE + 1.0
         step = max(1, self.shape.total // (CHANGES * REPEATS))
         places = [self.shape.places[n * step % self.shape.total] for n in range(CHANGES * REPEATS)]
@@ -104,15 +104,15 @@ class Run:
         self.reader.ask("read", self.append(list(dict.fromkeys(places))))
 
     def call(self, method: str, name: str) -> None:
-        """One call for the whole assignment."""
+        """Measure one call for the whole assignment."""
         took = self.reader.ask("time", method)
         self.table.note(f"{name}: ms", self.client, took["seconds"] * 1000, most=CALL_MS)
         self.table.note(f"{name}: CPU ms", self.client, took["cpu"] * 1000)
 
     def pause(self) -> None:
-        """Nothing comes while all are paused, everything afterwards."""
+        """Pause and resume all. No record may come while all are paused; every record comes afterwards."""
         self.call("pause", "pause all")
-        self.reader.ask("idle", STALE)  # what the Fetches under way bring is old
+        self.reader.ask("idle", STALE)  # records of Fetches in flight may still come; a later record is an error
         more = self.append(self.shape.places[:: max(1, self.shape.total // PROBES)])
         came = self.reader.ask("idle", STALE)["records"]
         if came:
@@ -121,7 +121,7 @@ class Run:
         self.reader.ask("read", more)
 
     def seek(self) -> None:
-        """All records come again."""
+        """Seek all in each way. All records come again."""
         self.call("seek_each", "seek all, one call a partition")
         self.reader.ask("read", self.written)
         if self.client == OURS:
@@ -131,7 +131,7 @@ class Run:
             self.reader.ask("read", self.written)
 
     def full(self) -> None:
-        """The application is busy elsewhere, and one partition has more records than are fetched ahead."""
+        """Measure a client that is not polled, first without records, then with more in one partition than it fetches ahead."""
         without = self.reader.ask("busy", self.seconds)
         self.table.note("idle, application busy: share of a core", self.client, without["process"])
         more = self.append(self.shape.places[:1], *FULL)

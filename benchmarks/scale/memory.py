@@ -1,8 +1,8 @@
-"""Memory a partition, and what is left of it when topics are forgotten.
+"""Measures the memory of a partition, and the memory that is left when topics are forgotten.
 
-The client is connected to all brokers before the first figure, which is taken with one partition on each. "Resident" is what the system
-sees, "allocated" what Python code holds, measured in a run of its own. What is resident can stay when it was given back to the interpreter:
-whether something leaks is told by what Python holds, and by doing all of it a second time.
+The client is connected to all brokers before the first figure, which is taken with one partition on each. "Resident" is the memory of the
+process, "allocated" the memory that Python code holds, measured in a separate run. Memory that Python code gave back to the interpreter can
+stay resident. A leak therefore shows in the allocated memory, and in a second round of the same steps.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from benchmarks.scale.shape import Shape
 
 __all__ = ["measure"]
 
-KIB = 2.0  # a partition
-LEFT = 0.1  # KiB a partition that may be left: buffers that are kept, and the collector's own
+KIB = 2.0  # KiB a partition
+LEFT = 0.1  # KiB a partition that may be left: buffers in reserve, and the garbage collector's own memory
 SETTLE = 3.0  # seconds
-DELIVERY_MS = 15_000  # shorter than topics are kept, as it is by default: its timers keep what they watch
+DELIVERY_MS = 15_000  # shorter than the time that topics are kept, as by default: delivery timers keep the objects that they watch
 KINDS = ("resident", "allocated")
 Step = Callable[[Process, Shape], None]
 
 
 def measure(table: Table, shape: Shape, release: str, rounds: int) -> None:
-    """Both clients in turns, as consumer and as producer."""
+    """Measure both clients in turns, as consumer and as producer."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             for role in ROLES:
@@ -38,9 +38,9 @@ def measure(table: Table, shape: Shape, release: str, rounds: int) -> None:
 
 
 def per_partition(figures: list[dict[str, int]], kind: str, shape: Shape) -> tuple[float, float, float]:
-    """KiB a partition: while all are used, when they are forgotten, and what a second time adds to that.
+    """Return KiB a partition: while all are used, after all are forgotten, and the growth of the latter by a second round.
 
-    `figures`: with one partition on each broker, with all, with those few again, and with those few after a second time with all.
+    `figures`: with few partitions (one on each broker), with all, with the few again, and with the few after a second round with all.
     """
     few, everything, again, second = (figure[kind] for figure in figures)
     unit = (shape.total - len(shape.base)) * 1024
@@ -48,7 +48,7 @@ def per_partition(figures: list[dict[str, int]], kind: str, shape: Shape) -> tup
 
 
 def note(table: Table, role: str, client: str, kind: str, figures: tuple[float, float, float]) -> None:
-    """Three rows."""
+    """Add the figures to three rows of the table."""
     used, left, more = figures
     table.note(f"{role}: KiB a partition, {kind}", client, used, most=KIB)
     table.note(f"{role}: KiB left of it when topics are forgotten, {kind}", client, left, most=LEFT if kind == "allocated" else None)
@@ -56,7 +56,7 @@ def note(table: Table, role: str, client: str, kind: str, figures: tuple[float, 
 
 
 def figures(role: str, client: str, shape: Shape, release: str, *, traced: bool) -> list[dict[str, int]]:
-    """The memory of one process, step by step."""
+    """Return the memory of one process after each step."""
     module, words, few, everything, forget = ROLES[role]
     found: list[dict[str, Any]] = []
     with serve(shape, release) as server, Process(module, client, server.ask("bootstrap"), *words) as process:

@@ -1,6 +1,6 @@
-"""Orders. Rule: whatever runs in a process of its own does one thing at a time, as it is told, and ends with who told it.
+"""Starts processes that carry out orders. Invariant: a process carries out one order at a time, and ends with the process that gives them.
 
-An order is a line of JSON, its name and its arguments; the answer is another. A process that fails ends with its traceback.
+An order is a line of JSON with its name and its arguments; the answer is a line of JSON. A process that fails ends with its traceback.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ def obey(orders: object) -> None:
 
 
 class Memory:
-    """The orders about memory, which every process obeys."""
+    """The orders about memory, for the process of a client."""
 
     def trace(self) -> None:
-        """From now on `memory` knows what Python has allocated."""
+        """Let `memory` count Python's allocations from now on."""
         tracemalloc.start()
 
     def memory(self) -> dict[str, int]:
-        """Bytes: resident in memory, once what is free is given back; and allocated by Python code (0 without `trace`)."""
+        """Return bytes: resident in memory, after free memory was given back, and allocated by Python code (0 without `trace`)."""
         gc.collect()
         return {"resident": resident(), "allocated": tracemalloc.get_traced_memory()[0]}
 
 
 class Process:
-    """`python -m module …`, which obeys."""
+    """The child process `python -m module …`, which carries out orders."""
 
     def __init__(self, module: str, *words: object) -> None:
         self.name = " ".join([module, *map(str, words[:1])])
@@ -64,11 +64,11 @@ class Process:
         self._process.wait(10)
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            with contextlib.suppress(BrokenPipeError):  # what an order had left unwritten
+            with contextlib.suppress(BrokenPipeError):  # `close` writes the rest of an order that was interrupted
                 stream.close()
 
     def begin(self, name: str, *arguments: Any) -> None:
-        """Give an order and do not wait; `answer` is next."""
+        """Give an order and do not wait; the next call must be `answer`."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps([name, *arguments]) + "\n")
@@ -77,7 +77,7 @@ class Process:
             raise Failed(f"{self.name} ended before {name!r}; its output is above") from error
 
     def answer(self, longest: float = LONGEST) -> Any:
-        """The answer to the order that was begun."""
+        """Return the answer to the order that `begin` gave; Failed if the process ends first, or takes more than `longest` seconds."""
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], longest)
         if not ready:
@@ -88,6 +88,6 @@ class Process:
         return json.loads(line)
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """Give an order and wait for the answer."""
+        """Give an order; wait for its answer and return it."""
         self.begin(name, *arguments)
         return self.answer()

@@ -1,6 +1,6 @@
-"""Reading. Rule: a consumer in a process of its own; a call is over when the client has carried it out, not when it has been noted.
+"""Runs a consumer in its own process: `python -m benchmarks.scale.reading CLIENT BOOTSTRAP` carries out the methods of `Orders`.
 
-`python -m benchmarks.scale.reading CLIENT BOOTSTRAP` obeys the methods of `Orders`.
+Invariant: a call returns when the client has carried it out. A client that only queues a call for its loop would look faster than it is.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ __all__ = ["Reader"]
 
 LONG = 300.0  # seconds
 AT_ONCE = 1000  # records in a poll
-PER_PARTITION_KIB = 1024  # what confluent-kafka may fetch ahead of a partition: one that has more waiting is full
+PER_PARTITION_KIB = 1024  # that confluent-kafka may fetch ahead of a partition: a partition with more is full
 
 
 class Reader(Protocol):
-    """What both consumers can do."""
+    """The calls that both consumers have."""
 
     def assign(self, places: Sequence[Place]) -> None:
-        """Read these: what was not read before from the first record on, what was from where it is."""
+        """Read these partitions: a new one from its first record on, one that was assigned before from its position on."""
 
     def poll(self, seconds: float) -> int:
-        """Wait up to so many seconds; the number of records that came."""
+        """Wait up to so many seconds; return the number of records that came."""
 
     def pause(self) -> None:
-        """All that is assigned."""
+        """Pause all assigned partitions."""
 
     def resume(self) -> None:
-        """All that is assigned."""
+        """Resume all assigned partitions."""
 
     def seek_each(self) -> None:
-        """Every partition to its first record, one call for each."""
+        """Seek every partition to its first record, with one call for each."""
 
     def seek_all(self) -> None:
-        """The same in one call, where there is such a call."""
+        """Seek all partitions to their first records with one call, where the client has such a call."""
 
     def seek_to_beginning(self) -> None:
-        """The same by name, where there is such a call."""
+        """Call the client's method of this name, where the client has it."""
 
     def loop_cpu(self) -> float:
-        """CPU seconds of the threads that are the client's own; the whole process where they cannot be told apart."""
+        """Return the CPU seconds of the client's own threads, or of the whole process where they cannot be told apart."""
 
 
 class Ours:
@@ -92,12 +92,12 @@ class Ours:
         return loop_cpu()
 
     def _wait_for_loop(self) -> None:
-        """A question that the loop answers at once, after what was posted before."""
+        """Wait for a request that the loop answers at once, but after everything that was posted before."""
         self._client.partitions_for(self._assigned[0].topic, LONG)
 
 
 class Theirs:
-    """confluent-kafka; its calls wait for the thread that carries them out."""
+    """confluent-kafka, whose calls wait for the thread that carries them out."""
 
     def __init__(self, bootstrap: str) -> None:
         import confluent_kafka
@@ -151,7 +151,7 @@ READERS: dict[str, Callable[[str], Reader]] = {"pykafka4": Ours, "confluent": Th
 
 
 class Orders(Memory):
-    """What a case can have a consumer do."""
+    """The orders for a consumer."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -161,7 +161,7 @@ class Orders(Memory):
         self._reader.assign([(topic, partition) for topic, partition in places])
 
     def read(self, count: int) -> float:
-        """Poll until exactly `count` records have come; the seconds it took. A record too many is an error."""
+        """Poll until exactly `count` records have come; return the seconds. A record too many is an error."""
         began, left = time.monotonic(), count
         while left > 0:
             left -= self._reader.poll(0.1)
@@ -170,11 +170,11 @@ class Orders(Memory):
         return time.monotonic() - began
 
     def idle(self, seconds: float) -> dict[str, float]:
-        """Poll, and count: `process` and `loop` are shares of a core, `records` how many came."""
+        """Poll. Return `process` and `loop` as shares of a core, and `records`, the number that came."""
         return self._spend(seconds, self._reader.poll)
 
     def busy(self, seconds: float) -> dict[str, float]:
-        """The same without a poll: the application does something else."""
+        """Do the same without a poll, as an application that is busy elsewhere."""
         return self._spend(seconds, _sleep)
 
     def _spend(self, seconds: float, wait: Callable[[float], int]) -> dict[str, float]:
@@ -185,7 +185,7 @@ class Orders(Memory):
         return {"process": (cpu() - process) / passed, "loop": (self._reader.loop_cpu() - loop) / passed, "records": records}
 
     def time(self, call: str) -> dict[str, float]:
-        """The seconds that a call of `Reader` takes, and its CPU seconds, in the whole process."""
+        """Call a method of `Reader`; return its seconds, and the CPU seconds of the whole process meanwhile."""
         began, used = time.monotonic(), cpu()
         getattr(self._reader, call)()
         return {"seconds": time.monotonic() - began, "cpu": cpu() - used}

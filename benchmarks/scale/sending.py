@@ -1,6 +1,7 @@
-"""Sending. Rule: a producer in a process of its own; what it sent counts when it is acknowledged, but for a partition without a leader.
+"""Runs a producer in its own process, which carries out the methods of `Orders`.
 
-`python -m benchmarks.scale.sending CLIENT BOOTSTRAP DELIVERY_TIMEOUT_MS` obeys the methods of `Orders`.
+The command is `python -m benchmarks.scale.sending CLIENT BOOTSTRAP DELIVERY_TIMEOUT_MS`. Invariant: an order to send is over when all
+records are acknowledged; only records of `fill` are not, whose partition has no leader.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from benchmarks.scale.shape import Place
 __all__ = ["Writer"]
 
 BLOCK_MS = 3_600_000  # `send` waits for room in a full partition until the process ends
-IDLE_MS = 20_000  # a topic that nothing was sent to for so long is forgotten
-FORGOTTEN_AFTER = 35.0  # seconds: by then it is
+IDLE_MS = 20_000  # a topic without a send for so long is forgotten
+FORGOTTEN_AFTER = 35.0  # seconds: by then an idle topic is forgotten
 LONG = 300.0  # seconds
-FULL, VALUE = 16 << 20, bytes(1000)  # bytes that a partition without a leader is given (the most that ours takes), and a record of them
-STILL = 2.0  # seconds without another record: the partition is full; or until a topic is known
+FULL, VALUE = 16 << 20, bytes(1000)  # bytes for a partition without a leader (the most that ours takes), and the value of one record
+STILL = 2.0  # seconds without another record after which a partition counts as full; also the wait until a topic is known
 
 
 class Writer(Protocol):
-    """What both producers can do."""
+    """The calls that both producers have."""
 
     def send(self, places: Sequence[Place]) -> None:
-        """A record to each."""
+        """Send a record to each partition."""
 
     def keyed(self, topics: Sequence[str], count: int) -> None:
-        """`count` records with keys, to the topics in turn."""
+        """Send `count` records with keys to the topics in turn."""
 
     def wait(self) -> None:
-        """Until all are acknowledged but those of `fill`."""
+        """Wait until all records are acknowledged, except the records of `fill`."""
 
     def fill(self, topic: str) -> None:
         """Give partition 0 of a topic without leaders as much as it takes."""
@@ -71,7 +72,7 @@ class Ours:
             time.sleep(0.005)
 
     def fill(self, topic: str) -> None:
-        """A thread stays behind that waits for room there. The topic is known before it begins."""
+        """Fill the partition from a thread, which then waits for room until the process ends. The topic is known before it begins."""
 
         def send() -> None:
             while True:
@@ -138,29 +139,29 @@ WRITERS: dict[str, Callable[[str, int], Writer]] = {"pykafka4": Ours, "confluent
 
 
 class Orders(Memory):
-    """What a case can have a producer do."""
+    """The orders for a producer."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     def send(self, places: list[Place]) -> None:
-        """A record to each, acknowledged."""
+        """Send a record to each partition and wait for the acknowledgements."""
         self._writer.send([(topic, partition) for topic, partition in places])
         self._writer.wait()
 
     def keep(self, places: list[Place], seconds: float) -> None:
-        """Let time pass in which only these are used."""
+        """Use only these partitions for so many seconds."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.send(places)
             time.sleep(1.0)
 
     def forget(self, places: list[Place]) -> None:
-        """Use only these until all others should be forgotten."""
+        """Use only these partitions until all others are forgotten."""
         self.keep(places, FORGOTTEN_AFTER)
 
     def keyed(self, topics: list[str], count: int) -> dict[str, Any]:
-        """The figures of `benchmarks.meter` for keyed records to these topics."""
+        """Send keyed records to these topics; return the figures of `benchmarks.meter`."""
         meter = Meter()
         meter.start()
         self._writer.keyed(topics, count)

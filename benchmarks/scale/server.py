@@ -1,8 +1,8 @@
-"""Server. Rule: the brokers run in a process of their own, so that the CPU time of a client's process is the client's alone.
+"""Runs the model cluster in its own process, so that the CPU time of a client's process is the client's alone.
 
-They are the model cluster's: the sink has no leaders that move. Release 2.8 by default: there a Fetch names topics, and the model answers
-one of 100 partitions in 1 ms. (Later ones name topics by id, which the model looks up one after another; that takes 14 ms.)
-`python -m benchmarks.scale.server RELEASE BROKERS TOPICS PARTITIONS` obeys the methods of `Orders`.
+`python -m benchmarks.scale.server RELEASE BROKERS TOPICS PARTITIONS` carries out the methods of `Orders`. The sink would not do: it has no
+leaders that move. The default release is 2.8, whose Fetch names topics: the model answers a Fetch of 100 partitions in 1 ms. A later Fetch
+has topic ids, which the model looks up one after another; that takes 14 ms.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ LEADERLESS = 3600.0  # seconds
 
 
 def serve(shape: Shape, release: str) -> AbstractContextManager[Process]:
-    """A cluster with one record in each partition."""
+    """Start a cluster with one record in each partition."""
     return Process("benchmarks.scale.server", release, shape.brokers, shape.topics, shape.partitions)
 
 
 class Orders:
-    """What a case can have the cluster do."""
+    """The orders for the cluster."""
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server
         self._began = (0.0, 0.0)
 
     def bootstrap(self) -> str:
-        """The addresses of a few brokers."""
+        """Return the addresses of a few brokers."""
         return ",".join(self._server.bootstrap_servers.split(",")[:3])
 
     def append(self, places: list[Place], count: int, size: int) -> int:
-        """Write `count` batches of one record of `size` bytes to each partition; how many there are of them."""
+        """Write `count` batches of one record of `size` bytes to each partition; return the number of all these records."""
 
         def act(cluster: ModelCluster) -> None:
             for topic, partition in places:
@@ -52,11 +52,11 @@ class Orders:
         return count * len(places)
 
     def move(self, topic: str, partition: int) -> int:
-        """The other replica leads the partition; which broker that is."""
+        """Let the other replica lead the partition; return its broker's id."""
         return self._server.do(lambda cluster: cluster.move_leader(topic, partition))
 
     def orphan(self, places: list[Place]) -> None:
-        """These have no leader from now on."""
+        """Take the leaders from these partitions."""
 
         def act(cluster: ModelCluster) -> None:
             for topic, partition in places:
@@ -65,11 +65,11 @@ class Orders:
         self._server.do(act)
 
     def watch(self) -> None:
-        """From now on `fetches` counts."""
+        """Let `fetches` count from now on."""
         self._began = (time.monotonic(), self._server.do(lambda cluster: cluster.requests["Fetch"]))
 
     def fetches(self) -> float:
-        """Fetches a second that reached the cluster since `watch`."""
+        """Return the Fetches a second that reached the cluster since `watch`."""
         began, before = self._began
         count = self._server.do(lambda cluster: cluster.requests["Fetch"])
         return (count - before) / (time.monotonic() - began)

@@ -1,4 +1,7 @@
-"""Shape. Rule: leaders are dealt round over all topics, so the first partitions of the cluster are led by all brokers."""
+"""Counts the topics, partitions and brokers of a cluster, and names the leaders.
+
+Invariant: the brokers take turns as leaders, across the topics, so that each of them leads one of the first partitions.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ Place = tuple[str, int]  # topic, partition
 
 @attrs.frozen
 class Shape:
-    """How large a cluster is: `partitions` of each of `topics`, over `brokers`."""
+    """The size of a cluster: `partitions` of each of `topics`, on `brokers`."""
 
     brokers: int
     topics: int
@@ -19,12 +22,12 @@ class Shape:
 
     @property
     def total(self) -> int:
-        """The partitions of all topics."""
+        """The number of partitions of all topics."""
         return self.topics * self.partitions
 
     @property
     def names(self) -> list[str]:
-        """The topics."""
+        """The names of the topics."""
         return [f"scale-{number:04d}" for number in range(self.topics)]
 
     @property
@@ -33,10 +36,10 @@ class Shape:
         return [(name, partition) for name in self.names for partition in range(self.partitions)]
 
     def leaders(self, topic: int) -> list[int]:
-        """The brokers that lead the partitions of a topic, given by its number; brokers count from 1."""
+        """Return the brokers that lead the partitions of a topic, given by its number. Broker ids start at 1."""
         return [(topic * self.partitions + partition) % self.brokers + 1 for partition in range(self.partitions)]
 
     @property
     def base(self) -> list[Place]:
-        """One partition on each broker: what a client costs that is connected to all of them."""
+        """One partition on each broker, for the cost of a client that is connected to all brokers."""
         return self.places[: self.brokers]

@@ -1,9 +1,9 @@
-"""What `stats` and `status` of a producer cost with many partitions: CPU of a call, and how long a step of it holds the loop.
+"""Measures `stats` and `status` of a producer with many partitions: the CPU time of a call, and of the longest step that holds the loop.
 
-The states are those of the partitions: nothing waits; each has a record and no leader; each has dropped records because it is full.
-CPU time is that of the thread that asks, and of the loop on its behalf. The largest of several calls counts, as an application feels that
-one. On a busy machine the same work takes more CPU time: `slow` says how many times as much.
-`python -m benchmarks.scale.states BOOTSTRAP` obeys the methods of `Orders`.
+`python -m benchmarks.scale.states BOOTSTRAP` carries out the methods of `Orders`. The partitions are in one of three states: nothing waits;
+each has a record and no leader; each has dropped records because it is full. CPU time counts for the calling thread, and for the loop on
+its behalf. The largest of several calls counts, because an application notices that one. On a busy machine the same work takes more CPU
+time: `slow` is the factor.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["CALL_MS", "CASES", "HOLD_MS", "figures", "measure"]
 
 CALL_MS, HOLD_MS = 50.0, 5.0  # the bars
 CALLS = 5
-BUSY = 1.2  # times as slow: the figures are in doubt
+BUSY = 1.2  # times as slow as a free machine: beyond it the figures are in doubt
 LONG_MS = 3_600_000  # no record expires, no topic is forgotten
 FULL = 4096  # bytes that a partition takes
 VALUE = bytes(3000)
-SETTLE = 2.0  # seconds until what was sent before is over
+SETTLE = 2.0  # seconds until the work of earlier sends is over
 ASKED = ("stats", "status")
-ROWS, ROW = 10_000, 0.4e-6  # that tell how busy the machine is, and the seconds of one
+ROWS, ROW = 10_000, 0.4e-6  # work that shows how busy the machine is, and the seconds of one row on a free machine
 CASES = ("idle", "offline", "dropping")
 
 
 class Orders(Memory):
-    """What a case can have the producer do."""
+    """The orders for the producer."""
 
     def __init__(self, bootstrap: str) -> None:
         import pykafka4
@@ -59,27 +59,27 @@ class Orders(Memory):
         loop.ask = timed  # type: ignore[method-assign]
 
     def send(self, places: list[Place], times: int = 1) -> None:
-        """Records to each."""
+        """Send `times` records to each partition."""
         for topic, partition in places:
             for _ in range(times):
                 self._producer.send(topic, VALUE, partition=partition)
 
     def flush(self) -> None:
-        """Until all are acknowledged."""
+        """Wait until every record is acknowledged."""
         self._producer.flush()
         self._known = len(self._producer.stats().partitions)
 
     def states(self) -> dict[str, int]:
-        """How many partitions are online and offline, and how many records were dropped."""
+        """Return how many partitions are online and offline, and how many records were dropped."""
         rows = self._producer.status()["partitions"].values()
         offline = sum(row["state"] == "offline" for row in rows)
         return {"online": len(rows) - offline, "offline": offline, "dropped": sum(self._producer.stats().dropped.values())}
 
     def cost(self, what: str, before: Sequence[Place]) -> dict[str, float]:
-        """CPU milliseconds of a call, and of the longest step on the loop, with a record to each of `before` first."""
+        """Send a record to each of `before`; return the CPU milliseconds of a call, and of its longest step on the loop."""
         for topic, partition in before:
             self._producer.send(topic, VALUE, partition=partition)
-        gc.collect()  # what the setup left for the garbage collector is not part of the call
+        gc.collect()  # or the call would pay for the garbage of the setup
         self._held = self._loop = 0.0
         began = time.thread_time()
         found = getattr(self._producer, what)()
@@ -91,8 +91,8 @@ class Orders(Memory):
 
 
 def slowness() -> float:
-    """How many times as long as on a free machine such work takes now: rows with text and numbers; at least 1."""
-    gc.disable()  # how long it takes depends on what the process holds
+    """Return how many times as long as on a free machine such work, rows with text and numbers, takes now; at least 1."""
+    gc.disable()  # the time of a collection depends on the objects that the process holds
     began = time.thread_time()
     rows = {f"topic-{n}": {"a": n, "b": None, "c": 1.5 * n, "d": str(n), "e": 0, "f": None, "g": n + 1} for n in range(ROWS)}
     took = time.thread_time() - began
@@ -101,7 +101,7 @@ def slowness() -> float:
 
 
 def figures(case: str, shape: Shape, release: str) -> dict[str, list[dict[str, float]]]:
-    """What each of several calls has cost, by its name."""
+    """Return the costs of several calls of each method, by its name."""
     with serve(shape, release) as server, Process("benchmarks.scale.states", server.ask("bootstrap")) as process:
         for places in ([(topic, 0) for topic in shape.names], shape.places):  # while a topic is unknown, it has the room of one partition
             process.ask("send", places)
@@ -123,7 +123,7 @@ def figures(case: str, shape: Shape, release: str) -> dict[str, list[dict[str, f
 
 
 def measure(table: Table, shape: Shape, release: str, rounds: int) -> None:
-    """Ours alone: the peer has no such call."""
+    """Measure ours alone: the peer has no such call."""
     for _ in range(rounds):
         for case in CASES:
             for what, costs in figures(case, shape, release).items():

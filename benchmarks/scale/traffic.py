@@ -1,4 +1,4 @@
-"""Keyed records to all partitions and to those of one topic: CPU per record, and what one full partition costs the others.
+"""Measures keyed records to all partitions and to one topic: the CPU time per record, and the cost of one full partition for the others.
 
 It runs against the sink, because the model cluster would use more CPU than the client. A run fails unless the sink has counted exactly the
 records that the client reported as acknowledged.

@@ -1,8 +1,8 @@
-"""Spark jobs beside the JVM connector and confluent-kafka: a million rows of 100 bytes on local[2], three real brokers.
+"""Measures Spark jobs beside the JVM connector and confluent-kafka: a million rows of 100 bytes on local[2], three real brokers.
 
-`python -m benchmarks.spark` lets all contenders do their job once a round, in random order, after one round that warms the JVM and the
-Python workers up. Prints rows per second, CPU seconds of the client (the JVM and the Python workers, not the brokers) per million rows,
-and the bars; writes build/spark.json; exits with 1 when a bar is missed.
+`python -m benchmarks.spark` runs each contender's job once a round, in random order, after one round that warms the JVM and the Python
+workers up. It prints rows per second, CPU seconds of the client (the JVM and the Python workers, not the brokers) per million rows, and the
+bars; writes build/spark.json; and exits with 1 when a bar is missed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OUT = Path(__file__).resolve().parents[2] / "build" / "spark.json"
 
 @contextmanager
 def contenders(place: SparkPlace, scratch: str) -> Iterator[dict[str, Callable[[], dict[str, float]]]]:
-    """What each contender does once a round, with the topics that they read."""
+    """Provide the job of each contender for one round, and fill the topics that the jobs read."""
     with place.topic() as log, place.topic() as few, place.topic() as small:
         SAVE["kafka"](place.frame, place.cluster.bootstrap, log)
         SAVE["kafka"](place.few, place.cluster.bootstrap, few)
@@ -43,7 +43,7 @@ def contenders(place: SparkPlace, scratch: str) -> Iterator[dict[str, Callable[[
 
 
 def measure(rounds: int, rows: int, wanted: str) -> Figures:
-    """The figures of all contenders whose name matches `wanted`, after a round that does not count."""
+    """Return the figures of all contenders whose name matches `wanted`. A round before them does not count."""
     figures = Figures()
     with tempfile.TemporaryDirectory() as scratch, spark_place(scratch, rows) as place, contenders(place, scratch) as jobs:
         labels = [label for label in jobs if re.search(wanted, label)]

@@ -1,4 +1,4 @@
-"""Judges the figures of one run: the ratios of medians that the client has to reach, and those it aims at."""
+"""Judges the figures of one run: the ratios of medians that the client has to reach, and the ratios that it aims at."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNS: dict[Compare, str] = {operator.ge: "≥", operator.le: "≤"}
 
 @attrs.frozen
 class Bar:
-    """The figure `unit` of `ours` as a multiple of the one of `peer`. Without a `bar` it is reported and not judged."""
+    """A bar on the figure `unit` of `ours`, as a multiple of the figure of `peer`. Without a `bar` the ratio is reported and not judged."""
 
     name: str
     figures: Figures

@@ -1,4 +1,4 @@
-"""Collects what each contender costs, a dictionary of figures for each round, and shows their medians."""
+"""Collects the figures of each contender, a dictionary for each round, and shows their medians."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGE = 100  # from here on without decimals
 
 @attrs.define
 class Figures:
-    """By contender: by unit: one figure for each round."""
+    """The figures by contender and unit, one for each round."""
 
     of: dict[str, dict[str, list[float]]] = attrs.field(factory=dict)
 

@@ -33,7 +33,7 @@ class MicroBatches:
         expect("records for the micro-batches", self.place.filled(self.topic), ROWS * COUNT)
 
     def run(self, label: str) -> dict[str, float]:
-        """What a micro-batch costs in the steady state."""
+        """Return the cost of a micro-batch in the steady state."""
         place, took = self.place, list[float]()
         with place.topic() as target:
             cost = place.measure(ROWS * COUNT, lambda: took.extend(durations(self.query(MICRO_BATCHES[label], target))))
@@ -45,7 +45,7 @@ class MicroBatches:
         }
 
     def query(self, source: str, target: str) -> Any:
-        """A query that ends with the last row."""
+        """Start a query that ends with the last row."""
         bootstrap = self.place.cluster.bootstrap
         rows = self.place.spark.readStream.format(source).option("kafka.bootstrap.servers", bootstrap).option("subscribe", self.topic)
         rows = rows.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ROWS).load().select("key", "value")
@@ -55,7 +55,7 @@ class MicroBatches:
 
 
 def durations(query: Any) -> list[float]:
-    """Milliseconds of each micro-batch with rows, once the query has ended."""
+    """Wait until the query has ended; return the milliseconds of each micro-batch with rows."""
     query.awaitTermination()
     found = [progress for progress in query.recentProgress if progress.numInputRows]
     expect("the largest micro-batch is of about 1,000 rows", max(progress.numInputRows for progress in found) <= ROWS + 4, True)

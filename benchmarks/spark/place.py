@@ -1,6 +1,6 @@
-"""Sets up one Spark session and one cluster for all contenders. Invariant: the CPU of a job is that of its JVM and its Python workers.
+"""Opens one Spark session and one cluster for all contenders. Invariant: the CPU time of a job counts its JVM and its Python workers.
 
-That of the brokers is told apart; the driver's Python process, which only waits, does not count.
+The brokers' CPU time is a separate figure; the driver's Python process only waits and does not count.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ SETTINGS = {
 
 @attrs.define
 class SparkPlace:
-    """Where all contenders run: `frame` holds `rows` cached rows with one column, `value`; `few` holds FEW.
+    """The session and the brokers of all contenders. `frame` holds `rows` cached rows with one column, `value`; `few` holds FEW rows.
 
-    Each job is measured right after a job of the same kind with few rows: Spark ends Python workers that idle for a minute, and to start
-    them again would count for whoever comes after a contender that needs none.
+    Each job is measured right after a job of the same kind with few rows: Spark ends Python workers that idle for a minute, and after a
+    contender that needs none, the next one would pay for their start.
     """
 
     spark: Any
@@ -66,11 +66,11 @@ class SparkPlace:
             self.cluster.delete_topic(name)
 
     def filled(self, topic: str) -> int:
-        """How many offsets the topic has."""
+        """Return the number of offsets of the topic."""
         return sum(end for _, end in self.cluster.offsets(topic).values())
 
     def measure(self, rows: int, job: Callable[[], object]) -> dict[str, float]:
-        """What `job` costs, which handles `rows` rows."""
+        """Return the cost of `job`, which handles `rows` rows."""
         before, began = self._used(), time.perf_counter()
         job()
         seconds = time.perf_counter() - began
@@ -80,7 +80,7 @@ class SparkPlace:
         return {RATE: rows / seconds, CPU: cpu[JVM] + cpu[PYTHON], PYTHON: cpu[PYTHON], BROKERS: cpu[BROKERS]}
 
     def _used(self) -> dict[int, tuple[str, float]]:
-        """The CPU seconds of each process so far. A Python worker that ends during a job was idle, and nothing of it is missed."""
+        """Return the CPU seconds of each process so far. A Python worker that ends during a job was idle, so none of its time is missed."""
         kinds = dict.fromkeys(self._jvm.children(recursive=True), PYTHON) | dict.fromkeys(self._brokers, BROKERS) | {self._jvm: JVM}
         found = {}
         for process, kind in kinds.items():
@@ -91,7 +91,7 @@ class SparkPlace:
 
 @contextlib.contextmanager
 def spark_place(scratch: str, rows: int) -> Iterator[SparkPlace]:
-    """Three brokers, and a session of two threads whose Python workers find what this process finds."""
+    """Start three brokers, and a session of two threads whose Python workers can import the modules of this process."""
     with LocalCluster() as cluster, session(scratch) as spark:
         jvm = the_jvm()
         brokers = [process for process in psutil.Process().children(recursive=True) if process.name() == "java" and process != jvm]
@@ -119,7 +119,7 @@ def session(scratch: str) -> Iterator[Any]:
 
 
 def cached(spark: Any, rows: int) -> Any:
-    """`rows` rows with a binary column `value` of SIZE bytes, in memory."""
+    """Return `rows` rows with a binary column `value` of SIZE bytes, in memory."""
     from pyspark.sql import functions as F  # noqa: N812
 
     value = F.lpad(F.col("id").cast("string"), SIZE, "x").cast("binary").alias("value")
@@ -129,7 +129,7 @@ def cached(spark: Any, rows: int) -> Any:
 
 
 def the_jvm() -> psutil.Process:
-    """The process of the session's JVM, which pyspark has started."""
+    """Return the process of the session's JVM, which pyspark has started."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

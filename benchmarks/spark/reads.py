@@ -1,6 +1,6 @@
-"""Reads a topic with each contender. Invariant: each of them has seen every row once, by its count and by the sum of what it read.
+"""Reads a topic with each contender. Invariant: each contender has seen every row once, by the number of rows and the sum of their bytes.
 
-Every job reads the same topic, which the JVM connector wrote: neither reads what only itself understands.
+Every job reads the same topic, which the JVM connector wrote: no contender reads records that only it understands.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Job = Callable[[Any], tuple[int, int]]
 
 
 def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow: how many rows, and how many bytes their values have, in one row for each task."""
+    """Yield one row for each task, with its number of rows and the bytes of their values; for mapInArrow."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -33,20 +33,20 @@ def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def in_python(frame: Any) -> tuple[int, int]:
-    """Rows and bytes, added up by Python workers."""
+    """Return rows and bytes, added up by Python workers."""
     parts = frame.mapInArrow(counted, "rows long, size long").collect()
     return sum(part.rows for part in parts), sum(part.size for part in parts)
 
 
 def in_jvm(frame: Any) -> tuple[int, int]:
-    """Rows and bytes, added up by Spark itself."""
+    """Return rows and bytes, added up by Spark itself."""
     row = frame.selectExpr("count(*) AS rows", "sum(length(value)) AS size").first()
     return row.rows, row.size
 
 
 @attrs.frozen
 class Read:
-    """A frame by one of the data sources, and what is done with it."""
+    """A read with one of the data sources, and the job on its frame."""
 
     source: str
     job: Job
@@ -80,14 +80,14 @@ READS: Mapping[str, Read] = {
 
 @attrs.define
 class Reads:
-    """The topic that all of them read, and one with few rows."""
+    """The topic that all contenders read, and a topic with few rows."""
 
     place: SparkPlace
     topic: str
     few: str
 
     def read(self, label: str) -> dict[str, float]:
-        """What one read of all rows costs."""
+        """Return the cost of one read of all rows."""
         place, found = self.place, list[tuple[int, int]]()
         spark, bootstrap, job = place.spark, place.cluster.bootstrap, READS[label]
         job.run(spark, bootstrap, self.few)

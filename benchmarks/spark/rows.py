@@ -1,4 +1,4 @@
-"""What a Spark task of the benchmark calls with its rows, in a Python worker. Rule: it returns when all of them are acknowledged."""
+"""Handles the rows of a Spark task in a Python worker. Invariant: a function that sends rows returns when all of them are acknowledged."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import attrs
 
 __all__ = ["Confluent", "nothing"]
 
-SERVED = 1000  # records between two calls of `poll`, which the client needs to tell of failures
+SERVED = 1000  # records between two calls of `poll`, in which the client reports failures
 FLUSH = 60.0  # seconds
-_producers: dict[str, Any] = {}  # one in each worker, as with `partition_writer`
+_producers: dict[str, Any] = {}  # by bootstrap servers: one in each worker, as with `partition_writer`
 
 
 def nothing(rows: Iterable[Any]) -> None:
-    """What Spark itself costs."""
+    """Discard the rows, for the cost of Spark itself."""
     for _ in rows:
         pass
 
 
 @attrs.frozen
 class Confluent:
-    """foreachPartition with a confluent-kafka producer, which a worker keeps; reports of failures only, so that no success costs a call."""
+    """A function for foreachPartition with a confluent-kafka producer, which a worker keeps. Only failures cost a callback."""
 
     bootstrap: str
     topic: str

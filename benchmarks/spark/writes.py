@@ -1,4 +1,4 @@
-"""Writes the cached rows with each contender, to a topic of its own. Invariant: as many records as rows are in the topic afterwards."""
+"""Writes the cached rows with each contender, to its own topic. Invariant: the topic then has as many records as there were rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARROW = "arrow_writer"
 
 
 def save(source: str) -> Callable[[Any, str, str], object]:
-    """A batch write with a data source: the jobs of the two differ in one word."""
+    """Return a batch write with a data source: the jobs of the two sources differ in one word."""
 
     def job(frame: Any, bootstrap: str, topic: str) -> object:
         writer = frame.write.format(source).option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
@@ -55,7 +55,7 @@ WRITES: Mapping[str, Callable[[Any, str, str], object]] = {
 
 
 def write(place: SparkPlace, label: str) -> dict[str, float]:
-    """What one write of all rows costs."""
+    """Return the cost of one write of all rows."""
     job, bootstrap = WRITES[label], place.cluster.bootstrap
     with place.topic() as topic:
         job(place.few, bootstrap, topic)
