@@ -1,14 +1,15 @@
-/* Sink. Rule: a fake Kafka cluster that costs less than any client it serves, so that what is measured is the client.
+/* Plays a Kafka cluster that costs less than any client it serves: otherwise a benchmark would measure the sink, not the client.
  *
- * One epoll thread plays all brokers, one listening port each; leaders are dealt round, from a broker on that the topic's name says.
- *   Produce  counts the records of the batch headers and acknowledges at once; nothing is stored.
- *   Fetch    serves one prebuilt batch again and again with its offset patched, up to a log end, then holds the request for a moment.
- *   ListOffsets tells how much there is: records acknowledged or, where a log is served, its end.
- * It advertises versions before the flexible ones: every client speaks them and the code stays small. Any topic name exists; records are
- * counted by the number of the partition, whatever the topic. Topics whose name begins with LEADERLESS have no leaders.
- * One broker can be late: everything that comes to it is read that many milliseconds after it arrived, as over a long line, so that its
- * answers are late and nothing else waits. One partition of every topic can be offline: it has no leader.
- * It trusts its peers (a benchmark on 127.0.0.1) and dies with the process that started it.
+ * One epoll thread plays all brokers, with one listening port for each. Brokers take turns as leaders of a topic's partitions; the topic's
+ * name chooses the first one.
+ *   Produce      counts the records in the batch headers and acknowledges at once; nothing is stored.
+ *   Fetch        serves one prebuilt batch again and again with its offset patched, up to the log end, and then holds the request a moment.
+ *   ListOffsets  returns the number of acknowledged records or, if a log is served, its end.
+ * The sink advertises versions before the flexible ones: every client speaks them, and the code stays small. Any topic name exists; records
+ * are counted by partition number, whatever the topic. Topics whose name begins with LEADERLESS have no leaders.
+ * One broker can be late: bytes that arrive at it are read that many milliseconds later, as over a long line, so that its answers are late
+ * and nothing else waits. One partition of every topic can be offline: it has no leader.
+ * The sink trusts its peers (a benchmark on 127.0.0.1) and dies with the process that started it.
  *
  * usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH=150] [VALUE_SIZE=100] [HEADERS=0] [verify|] [LATE_BROKER LATE_MS] [OFFLINE_PARTITION]
  * prints the ports on one line; `verify` checks the CRC of every produced batch and ends with status 3 at a wrong one.
@@ -32,16 +33,16 @@
 #include <unistd.h>
 
 enum {
-    IN = 16 << 20,       /* bytes of requests a connection may have waiting; a larger request closes it */
-    OUT = 1 << 20,       /* bytes of small answers, record data apart; the largest names 30,000 partitions in an answer to Metadata */
-    FULL = 48 << 10,     /* beyond this much of OUT the next request waits */
-    CHUNK = 1 << 20,     /* most record data per partition and answer */
+    IN = 16 << 20,       /* bytes of requests that a connection may have waiting; a larger request closes it */
+    OUT = 1 << 20,       /* bytes of answers without record data; the largest, to Metadata, names 30,000 partitions */
+    FULL = 48 << 10,     /* bytes of OUT beyond which the next request waits */
+    CHUNK = 1 << 20,     /* most bytes of record data for one partition in an answer */
     PARTITIONS = 64,     /* of a topic */
     BROKERS = 128,
-    HOLD = 10,           /* milliseconds a fetch at the log end waits at most; a client's own limit would measure the tail of a run */
+    HOLD = 10,           /* most milliseconds that a Fetch at the log end waits: with the client's own limit a run would end in a long wait */
     IOVECS = 4 * PARTITIONS + 8,
-    MARKS = 4096,        /* arrivals at a late broker that are told apart; later ones wait together */
-    HEADER = 61,         /* of a record batch */
+    MARKS = 4096,        /* arrivals at a late broker that have their own due time; further ones share the latest */
+    HEADER = 61,         /* bytes of a record batch's header */
     HEADER_KEY = 8,      /* bytes of a record header's key and value */
     HEADER_VALUE = 16,
     HEADERS = 16,        /* most headers of a record */
@@ -56,13 +57,13 @@ typedef struct Conn {
     size_t used, done;              /* in[done:used] is not answered yet */
     char out[OUT];
     size_t out_used;
-    struct iovec parts[IOVECS];     /* what is to be written: pieces of `out` and of `chunk`, in order */
+    struct iovec parts[IOVECS];     /* pieces of `out` and of `chunk` to write, in order */
     int count, next;
     char *chunk[PARTITIONS];        /* record data of the answer being written */
-    int64_t held;                   /* a fetch at the log end waits until then, 0: none does */
-    int late;                       /* milliseconds until what comes is read */
-    int64_t came, readable;         /* bytes since the connection was made: all, and those whose time has come */
-    Mark marks[MARKS];              /* what is not readable yet: a ring */
+    int64_t held;                   /* the moment until which a Fetch at the log end waits; 0: none waits */
+    int late;                       /* milliseconds between arrival and reading of a byte */
+    int64_t came, readable;         /* bytes since the connection was made: all that came, and all that may be read */
+    Mark marks[MARKS];              /* a ring of the arrivals that may not be read yet */
     int first, marked;
     struct Conn *link;
 } Conn;
@@ -319,7 +320,7 @@ static size_t fill_chunk(Conn *c, int slot, int64_t offset, int64_t size) {
 
 static void part(Conn *c, char *from, size_t size) { c->parts[c->count++] = (struct iovec){from, size}; }
 
-/* adds its own parts, as record data lies apart; NULL: nothing to tell, hold the request */
+/* adds its own parts, because record data lies in `chunk`; NULL: the answer has no records, hold the request */
 static char *fetch(Conn *c, int version, const char *b, char *o, char *start) {
     int slot = 0, n;
     int64_t budget = get32(b + 12);
@@ -393,8 +394,8 @@ static void flush(Conn *c) {
     watch(c, 0);
 }
 
-/* Answers the request of n bytes at r; 0 when it is to be held. A held fetch is built once more when its time is over: cheaper
- * to say than to keep. */
+/* Answers the request at r; 0 if it is to be held. The answer to a held Fetch is dropped and built once more when its time is over: that is
+ * less code than to keep the answer. */
 static int answer(Conn *c, const char *r) {
     int api = get16(r), version = get16(r + 2), n, count = c->count;
     size_t used = c->out_used;
@@ -425,7 +426,8 @@ static int answer(Conn *c, const char *r) {
     return 1;
 }
 
-/* Answer what has come, in order. One fetch at a time: its data lies in the connection's chunks until it is written. */
+/* Answers the requests that have come, in order. One Fetch at a time: its data lies in the connection's chunks until it is written, and the
+ * next Fetch would patch other offsets into them. */
 static void serve(Conn *c) {
     while (!c->broken && c->used - c->done >= 4) {
         size_t n = (uint32_t)get32(c->in + c->done);
@@ -451,14 +453,14 @@ static void serve(Conn *c) {
     }
 }
 
-/* what came to a late broker, up to now */
+/* notes when the bytes that have just come to a late broker may be read */
 static void mark(Conn *c) {
     int64_t due = milliseconds(CLOCK_MONOTONIC) + c->late;
     if (c->marked < MARKS) c->marked++;
     c->marks[(c->first + c->marked - 1) % MARKS] = (Mark){c->came, due};
 }
 
-/* milliseconds until more is readable, -1: nothing waits */
+/* serves requests whose time has come; milliseconds until more bytes may be read, -1: none wait */
 static int64_t ripen(Conn *c, int64_t now) {
     int before = c->marked;
     for (; c->marked && c->marks[c->first].due <= now; c->first = (c->first + 1) % MARKS, c->marked--)

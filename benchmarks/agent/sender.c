@@ -1,8 +1,8 @@
-/* Sender. Rule: a client of the agent that costs as little as a client can, and measures each of its calls.
+/* Plays a client of the agent that costs as little as a client can, and measures each of its calls.
  *
  * usage: sender PATH SECONDS VALUE_SIZE PER_SECOND BLOCKING TOPICS BATCH
- *   PER_SECOND 0: as fast as it can. BLOCKING 0: a datagram for which the queue has no room is dropped and counted. TOPICS: t0 … tN-1 in turn.
- *   BATCH 1: one send() each, as clients do; more: sendmmsg.
+ *   PER_SECOND 0: as fast as possible. BLOCKING 0: a datagram that finds the queue full is dropped. TOPICS: t0 … tN-1 in turn.
+ *   BATCH 1: one send() for each message, as clients do; more: sendmmsg().
  * prints: sent dropped errors slow(>1ms) longest_us cpu_us
  */
 #define _GNU_SOURCE
