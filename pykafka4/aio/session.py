@@ -56,9 +56,8 @@ class TaskConsumerSession(ConsumerSession):
         self._slices: dict[type[Form[Any]], int] = {}  # by form: the number of records that SLICE_SECONDS decodes
         self._turned = -INFINITY  # the last time when other tasks could run
         self._ending: asyncio.Task[None] | None = None  # the task of the close
-        self._detached_run: ConsumerRun | None = (
-            None  # its listener is not called: this consumer is closed without its event loop
-        )
+        # A run whose listener is not called, because this consumer is closed without its event loop.
+        self._detached_run: ConsumerRun | None = None
 
     def _new_guard(self) -> TaskGuard:
         return TaskGuard(self.reader, self.signal, self.check)

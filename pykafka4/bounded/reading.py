@@ -139,7 +139,7 @@ class BoundedRead:
     # ---------------------------------------------------------------- the end
 
     def due(self) -> bool:
-        """See Ends."""
+        """See `consumer.session.BoundedEnds`."""
         return self.done
 
     @property

@@ -69,7 +69,7 @@ def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.Rec
 
 def parts(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Slices of up to about `SLICE_BYTES`, each with its topic."""
-    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, which the driver needs not for the results of tasks
+    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, which the driver does not need for the results of tasks
 
     for batch in batches:
         rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))
