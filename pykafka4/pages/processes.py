@@ -90,7 +90,7 @@ def _write(client_id: str) -> None:
     try:
         home.mkdir(mode=0o700, parents=False, exist_ok=True)
         if not _is_private(home):
-            log.warning("%s: %s belongs to others too: pykafka4 watch will not find this process", client_id, home)
+            log.warning("%s: %s is no folder of this user alone (0700): pykafka4 watch will not find this process", client_id, home)
             return
         if not _pages:
             path.unlink(missing_ok=True)

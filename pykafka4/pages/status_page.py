@@ -48,7 +48,7 @@ class StatusPage:
         try:
             self._server = PageServer(port, self, system.monotonic)
         except OSError as error:
-            why = f"{error.strerror}; port=0 takes one that is free"
+            why = f"{error.strerror}; port=0 takes a free port"
             raise OSError(error.errno, f"the status page cannot listen on {HOST}:{port}: {why}") from error
         self.port = self._server.port
         self.url = f"http://{HOST}:{self.port}/"
