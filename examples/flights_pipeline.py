@@ -367,7 +367,7 @@ def show(checks: list[Check], figures: list[tuple[str, str]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="The main job of pykafka4, with a broker killed on the way.")
     parser.add_argument("--rows", type=int, default=ROWS, help="of the 336,776 flights (default: all)")
-    parser.add_argument("--cluster", choices=list(BACKENDS), default=chosen(), help="what runs the brokers (default: $CLUSTER or local)")
+    parser.add_argument("--cluster", choices=list(BACKENDS), default=chosen(), help="backend of the brokers (default: $CLUSTER or local)")
     parser.add_argument("--master", default="local[2]", help="where Spark runs: local[2], spark://host:7077 on this machine")
     parser.add_argument("--picture", type=Path, default=HERE.parent / "build" / "flights.png", help="the file of the picture")
     options = parser.parse_args()

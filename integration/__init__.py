@@ -1,13 +1,13 @@
-"""A real Kafka for tests. Rule: the client imports nothing of this, and the judge imports nothing of the client.
+"""Runs real Kafka clusters for tests. Invariant: the client imports nothing of this package, and the judge imports nothing of the client.
 
-    cluster.py                  what tests use; `seam.py` is what a backend has to give
+    cluster.py                  the cluster that tests use; `seam.py` declares the operations of a backend
     local/ docker/ vagrant/     the backends; `backends.py` has their names
-    kafka/                      what a broker is made of: release, jars, settings
+    kafka/                      the parts of a broker: release, jars, settings
     spark/                      Spark beside the brokers: a standalone cluster, the jars of its own Kafka connector
-    security/ access.py         brokers that demand TLS and users; who may do what
-    faults/ workload/ java/ go/ what tests do to brokers, and with them
-    admin.py judge/             questions and orders to brokers; what their logs hold
+    security/ access.py         brokers that demand TLS and users; users, rights and certificates of a running cluster
+    faults/ workload/ java/ go/ faults of brokers and connections; loads, and clients of other libraries
+    admin.py judge/             requests and orders to brokers; the records in their logs
     host/ waiting.py            this machine; deadlines
 
-By hand: `python -m integration up`. Which of them may import which is a contract in pyproject.toml.
+By hand: `python -m integration up`. A contract in pyproject.toml lists the imports that are allowed.
 """

@@ -1,4 +1,4 @@
-"""By hand. Rule: a cluster for work by hand lives in a daemon; every command is one order to it and prints what came of it.
+"""Starts a cluster by hand, in a daemon, and sends orders to it: each command is one order, and prints its result.
 
 python -m integration up [--backend local|docker|vagrant] [--brokers 3] [--version 4.4.0] [--security SASL_SSL|SSL|SASL_PLAINTEXT]
 python -m integration status
@@ -25,7 +25,7 @@ from integration.kafka.jars import KAFKA
 from integration.security.settings import Protocol
 from integration.waiting import WaitTimeout, until
 
-UP, ORDER = 900.0, 180.0  # seconds; a first run may make a machine image
+UP, ORDER = 900.0, 180.0  # seconds for a start, in which a first run may make a machine image, and for an order
 ROOT = Path(__file__).parent.parent
 
 
@@ -34,7 +34,7 @@ class NotUp(RuntimeError):
 
 
 def order(verb: str, **arguments: Any) -> Any:
-    """Send one order to the daemon; its result, or its error as an exception."""
+    """Send one order to the daemon. Returns its result, or raises its error."""
     try:
         told = json.loads(state_file().read_text())
         with socket.socket(socket.AF_UNIX) as connection:
@@ -62,14 +62,14 @@ def up(options: argparse.Namespace) -> None:
     until(lambda: state_file().exists() or daemon.poll() is not None, UP, f"the cluster to come up; see {log}")
     if daemon.poll() is not None:
         raise RuntimeError(f"the cluster did not come up:\n{log.read_text()[-3000:]}")
-    daemon.returncode = 0  # it goes on without this process: no warning about that
+    daemon.returncode = 0  # else Popen warns about a child that still runs, as the daemon does on purpose
     told = order("status")
     print(told["bootstrap"])
     explain(told)
 
 
 def explain(told: dict[str, Any]) -> None:
-    """The options that a client needs, where the brokers demand anything."""
+    """Print the options that a client needs, if the brokers demand any."""
     if told["clients"]:
         print(f"  clients need: {told['clients']}")
 
@@ -112,21 +112,21 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m integration", description="A real 3-broker Kafka.")
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser("up", help="start the cluster and print its bootstrap servers")
-    start.add_argument("--backend", choices=list(BACKENDS), default=chosen(), help="what runs the brokers (default: $CLUSTER or local)")
+    start.add_argument("--backend", choices=list(BACKENDS), default=chosen(), help="backend of the brokers (default: $CLUSTER or local)")
     start.add_argument("--brokers", type=int, default=3)
     start.add_argument("--version", default=KAFKA)
-    start.add_argument("--security", choices=get_args(Protocol), default="", help="what clients have to speak; prints their options")
-    commands.add_parser("status", help="what runs, and where")
+    start.add_argument("--security", choices=get_args(Protocol), default="", help="protocol of the clients; prints their options")
+    commands.add_parser("status", help="print the state, process and address of each broker")
     commands.add_parser("down", help="kill all brokers and remove their folders")
-    commands.add_parser("clean", help="remove what killed runs left behind, on every backend; touches nothing that is in use or not ours")
+    commands.add_parser("clean", help="remove the leftovers of killed runs, on every backend; touches nothing that is in use or not ours")
     for verb in NODE_ORDERS:
-        several = "?" if verb == "start" else None  # one of three that are all down has no quorum: start all
+        several = "?" if verb == "start" else None  # if all brokers are down, one of three has no quorum: `start` starts all
         commands.add_parser(verb, help=f"{verb} one broker").add_argument("node", type=int, nargs=several)
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; 0, or 1 with the reason on standard error."""
+    """Run one command. Returns 0, or 1 with the reason on standard error."""
     options = arguments().parse_args(argv)
     run: dict[str, Callable[[argparse.Namespace], None]] = {"up": up, "status": status, "down": down, "clean": clean}
     try:

@@ -1,7 +1,7 @@
-"""Access. Rule: an order about a user, a right or a certificate returns when every running broker obeys it.
+"""Changes users, rights and certificates of a running cluster. Invariant: a change returns when every running broker obeys it.
 
-So a test never meets a broker that has not heard of it yet. Orders go through the admin listener; whether a password or a certificate
-counts is found out by a login at the clients' listener, past any proxy.
+So a test never meets a broker that does not know the change yet. Orders go through the admin listener; a login at the clients' listener,
+past any proxy, shows whether a broker accepts a password or a certificate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Access", "Acl"]
 
 WAIT = 30.0
 NOT_FOUND = 91
-BROKER, SET = 4, 0  # of IncrementalAlterConfigs: the type of resource, the operation
+BROKER, SET = 4, 0  # in IncrementalAlterConfigs: the type of resource, the operation
 OPERATIONS = {
     "all": 2, "read": 3, "write": 4, "create": 5, "delete": 6, "alter": 7, "describe": 8, "cluster_action": 9, "describe_configs": 10,
     "alter_configs": 11, "idempotent_write": 12,
@@ -69,7 +69,7 @@ class Acl:
     permission: int
 
     def filter(self) -> dict[str, Any]:
-        """The fields of a request that means exactly this one."""
+        """Return the fields of a request that means exactly this right."""
         return {
             "resource_type_filter": self.resource_type,
             "resource_name_filter": self.resource_name,
@@ -86,16 +86,16 @@ class Access:
 
     def __init__(self, brokers: Brokers, admin: Admin, security: Security) -> None:
         self.brokers, self.admin, self.security = brokers, admin, security
-        self.authority = Authority()  # of the brokers' certificates
-        self.trusted: tuple[Authority, ...] = (self.authority,)  # of the clients' certificates
+        self.authority = Authority()  # signs the brokers' certificates
+        self.trusted: tuple[Authority, ...] = (self.authority,)  # sign the clients' certificates
         self.passwords = self.given()
 
-    # -- what clients need -------------------------------------------------------------------------------------------------
+    # -- options of clients ------------------------------------------------------------------------------------------------
 
     def options(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
-        """pykafka4's options for a client of that user, by default the first one, by the first mechanism with the password it has now.
+        """Return pykafka4's options for a client of `user`. Defaults: the first user, the first mechanism, the user's current password.
 
-        For OAUTHBEARER the client has to be given its token beside them, for GSSAPI its keytab (or a ticket).
+        For OAUTHBEARER the caller has to add the client's token, for GSSAPI its keytab (or a ticket).
         """
         security = self.security
         who = user if user is not None else next(iter(security.users), "client")
@@ -112,13 +112,13 @@ class Access:
         return found
 
     def password(self, user: str, mechanism: Mechanism) -> str:
-        """The one that it has now."""
+        """Return the user's current password. Raises ValueError if there is none."""
         if (user, mechanism) not in self.passwords:
             raise ValueError(f"{user} has no password of {mechanism}; known are {', '.join(map(' by '.join, self.passwords)) or 'none'}")
         return self.passwords[user, mechanism]
 
     def client_files(self, user: str, certificate: Certificate | None = None) -> tuple[str, str]:
-        """Certificate and key of a client as files, by default new and right ones; they go with the cluster."""
+        """Write the certificate and key of a client to files, which are removed with the cluster. Default: a new valid certificate."""
         made = certificate or self.trusted[0].client(user)
         cert, key = made.write(self.brokers.private_folder() / "clients", secrets.token_hex(8))
         return str(cert), str(key)
@@ -126,15 +126,15 @@ class Access:
     # -- logins ------------------------------------------------------------------------------------------------------------
 
     def own_certificate(self) -> tuple[str, str] | None:
-        """The harness's own, where the brokers want one."""
+        """Return the files of the harness's own certificate; None if the brokers demand no certificate."""
         return self.client_files("harness") if self.security.client_auth == "required" else None
 
     def context(self) -> ssl.SSLContext | None:
-        """It looks at no certificate: what a server shows may be wrong on purpose."""
+        """Return a context that verifies no certificate, because a test may give a server a wrong one; None without TLS."""
         return unchecked(self.own_certificate()) if self.security.tls else None
 
     def login(self, node: int, user: str, mechanism: Mechanism, password: str, timeout: float = WAIT) -> Session:
-        """Log in at one broker and be served; `Refused` where the broker says no. `password` is the token for OAUTHBEARER."""
+        """Log in at one broker, and send one request. Raises `Refused` if the broker refuses. For OAUTHBEARER `password` is the token."""
         return login(self.brokers.listener_address(node), self.context(), mechanism, user, password, timeout)
 
     def admits(self, node: int, user: str, mechanism: Mechanism, password: str) -> bool:
@@ -147,12 +147,12 @@ class Access:
     # -- users -------------------------------------------------------------------------------------------------------------
 
     def given(self) -> dict[tuple[str, Mechanism], str]:
-        """The passwords that a new cluster has."""
+        """Return the passwords of a new cluster."""
         named = [name for name in self.security.mechanisms if self.security.sasl and name in PASSWORDS]
         return {(user, name): word for user, word in self.security.users.items() for name in named}
 
     def begin(self, timeout: float = WAIT) -> None:
-        """Tell new brokers the users that they keep in their metadata; those of PLAIN stand in their settings."""
+        """Create the users that new brokers keep in their metadata; the settings of the brokers contain the users of PLAIN."""
         deadline = Deadline(timeout)
         self.passwords = self.given()
         for user, word in self.security.users.items():
@@ -160,16 +160,16 @@ class Access:
                 self.set_password(user, name, word, deadline.left())
 
     def set_password(self, user: str, mechanism: Mechanism, password: str, timeout: float = WAIT) -> None:
-        """Of a new user or a known one, while the brokers run."""
+        """Set the password of a new or known user, while the brokers run."""
         self.check_scram(mechanism)
         deadline = Deadline(timeout)
-        row = credential(user, mechanism, password)  # Kafka refuses two of the same user in one request
+        row = credential(user, mechanism, password)  # one per request: Kafka refuses two of the same user
         self.alter(AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]), deadline)
         self.passwords[user, mechanism] = password
         self.wait_admitted(user, mechanism, password, True, deadline)
 
     def drop_user(self, user: str, mechanism: Mechanism | None = None, timeout: float = WAIT) -> None:
-        """Forget its password, of one mechanism or all; a connection that it has goes on."""
+        """Remove a user's password, of one mechanism or of all; the user's open connections continue."""
         if mechanism is not None:
             self.check_scram(mechanism)
         deadline = Deadline(timeout)
@@ -188,7 +188,7 @@ class Access:
     def alter(self, request: AlterUserScramCredentialsRequest, deadline: Deadline) -> None:
         def judge(response: Any, again: bool) -> None:
             for row in response.results:
-                if not (again and row.error_code == NOT_FOUND):  # the attempt before dropped it and its answer was lost
+                if not (again and row.error_code == NOT_FOUND):  # an earlier attempt has removed the password, and its response was lost
                     check(row.error_code, f"change the password of {row.user}", row.error_message)
 
         self.admin.order(request, judge, deadline.left())
@@ -211,7 +211,7 @@ class Access:
         permission: Permission = "allow",
         timeout: float = WAIT,
     ) -> Acl:
-        """Allow it, or with `permission="deny"` forbid it; the name of the cluster is `kafka-cluster`."""
+        """Allow an operation, or forbid it with `permission="deny"`; the name of the cluster is `kafka-cluster`."""
         acl = acl_of(user, operation, resource_type, name, pattern, host, permission)
         row = CreateAclsRequest.Creation(
             resource_type=acl.resource_type,
@@ -242,7 +242,7 @@ class Access:
         permission: Permission = "allow",
         timeout: float = WAIT,
     ) -> None:
-        """Undo a `grant`; that there is none is fine."""
+        """Undo a `grant`; without effect if there is none."""
         acl = acl_of(user, operation, resource_type, name, pattern, host, permission)
 
         def judge(response: Any, _again: bool) -> None:
@@ -263,12 +263,12 @@ class Access:
     # -- certificates ------------------------------------------------------------------------------------------------------
 
     def certificate(self, node: int | None = None) -> Certificate:
-        """The right one for that broker, wherever clients reach it; or one that is right for every broker."""
+        """Return a certificate with all names and addresses of `node`; None: of every broker."""
         nodes = self.brokers.nodes if node is None else (node,)
         return self.authority.server(*sorted({host for each in nodes for host in self.brokers.hosts(each)}))
 
     def replace_certificate(self, node: int, certificate: Certificate, timeout: float = WAIT) -> None:
-        """Have a running broker show another one to every new connection; it keeps it when it is restarted."""
+        """Have a running broker show `certificate` to every new connection, also after a restart."""
         deadline = Deadline(timeout)
         self.set_options(node, self.brokers.put_keystore(node, certificate.keystore), deadline)
         until(
@@ -282,7 +282,7 @@ class Access:
         return served_certificate(self.brokers.listener_address(node), self.own_certificate()) == certificate.der
 
     def trust(self, *authorities: Authority, timeout: float = WAIT) -> None:
-        """Have the running brokers admit clients with certificates of these authorities, and of no other, on new connections."""
+        """Have the running brokers admit, on new connections, only clients with certificates of these authorities."""
         deadline, dropped = Deadline(timeout), [old for old in self.trusted if old not in authorities]
         shown = [(self.client_files("harness", by.client("harness")), by in authorities) for by in (*authorities, *dropped)]
         self.trusted = authorities
@@ -302,7 +302,7 @@ class Access:
         return True
 
     def set_options(self, node: int, options: Mapping[str, str], deadline: Deadline) -> None:
-        """Dynamic options of a broker; to the value they have already, which has it read again the files that they name."""
+        """Set dynamic options of a broker. A broker whose options keep their values reads the named files again."""
         rows = [
             IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=SET, value=value) for name, value in options.items()
         ]
@@ -313,7 +313,7 @@ class Access:
     # -- waiting -----------------------------------------------------------------------------------------------------------
 
     def everywhere(self, condition: Callable[[int], bool], deadline: Deadline, what: str) -> None:
-        """Until it holds for every running broker; one that does not answer has not answered yet."""
+        """Wait until `condition` holds for every running broker. A broker that does not answer does not fulfil it yet."""
         until(lambda: all(map(condition, self.brokers.running())), deadline.left(), what, forgive=(OSError, KafkaError))
 
 

@@ -1,6 +1,7 @@
-"""Admin. Rule: one blocking connection to each broker's admin listener, every answer within its deadline, every error code raised by name.
+"""Sends requests and orders to brokers, over one blocking connection to each broker's admin listener. Invariant: every answer comes within
+its deadline, and every error code is raised by name.
 
-Plain and slow on purpose: the tests believe it, so it shares nothing with the client but the message formats.
+The code is plain and slow on purpose: the tests rely on it, so it shares nothing with the client but the message formats.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ ANSWER = 10.0  # seconds for one answer: a broker that is starting on a busy mac
 LARGEST = 256 << 20
 CONTROLLERS = 2  # the endpoint type of DescribeCluster that asks controllers
 PREFERRED = 0
-WITHOUT_CREATION = 4  # the first Metadata that can ask for a topic without creating it
-TOPICS_AS_ROWS = 6  # the first DeleteTopics with a structure for each topic
+WITHOUT_CREATION = 4  # the first version of Metadata that can name a topic without creating it
+TOPICS_AS_ROWS = 6  # the first version of DeleteTopics with a structure for each topic
 UNKNOWN_TOPIC, ALREADY_EXISTS, ELECTION_NOT_NEEDED = 3, 36, 84
 
 
 @attrs.frozen
 class ClusterView:
-    """The cluster as one broker sees it; fenced brokers do not count."""
+    """The cluster in the answer of one broker, without fenced brokers."""
 
     brokers: frozenset[int]
     controller: int
@@ -55,7 +56,7 @@ class ClusterView:
 
 @attrs.frozen
 class Partition:
-    """One partition as one broker sees it; leader -1 when there is none."""
+    """One partition in the answer of one broker; `leader` is -1 if there is none."""
 
     leader: int
     leader_epoch: int
@@ -64,12 +65,12 @@ class Partition:
     error: int = 0
 
     def whole(self, alive: set[int]) -> bool:
-        """Whether it has a leader and all its replicas are alive and in sync."""
+        """Whether the partition has a leader, and all its replicas are alive and in sync."""
         return self.leader in alive and set(self.isr) == set(self.replicas) <= alive
 
 
 class Connection:
-    """A blocking connection that knows the broker's versions; one request at a time, and useless after the first failure."""
+    """A blocking connection that knows the broker's versions. It carries one request at a time, and none after the first failure."""
 
     def __init__(self, address: Address, timeout: float = ANSWER) -> None:
         self.address, self.broken = address, False
@@ -85,12 +86,12 @@ class Connection:
         self.offered = {api.api_key: (api.min_version, api.max_version) for api in told.api_keys}
 
     def request(self, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
-        """Send at the highest version both know (at most `highest`) and wait for the answer."""
+        """Send `message` in the highest version that both sides know (at most `highest`), and return the answer."""
         deadline = Deadline(timeout)
         return self.exchange(message, self.version(type(message), highest), deadline)
 
     def usable(self) -> bool:
-        """Whether it can carry another request; bytes nobody asked for are the broker's farewell."""
+        """Whether the connection can carry another request. Bytes without a request, or the end of the stream: the broker is ending it."""
         if self.broken:
             return False
         poll = select.poll()
@@ -98,7 +99,7 @@ class Connection:
         return not poll.poll(0)
 
     def version(self, kind: type[Request[Any]], highest: int | None = None) -> int:
-        """The highest version of these requests that both know."""
+        """Return the highest version of these requests that both sides know. Raises UnsupportedVersion if there is none."""
         ours = kind.versions
         low, high = self.offered.get(kind.api_key, (0, -1))
         version = min(high, ours[1], ours[1] if highest is None else highest)
@@ -118,7 +119,7 @@ class Connection:
             if answered != number:
                 raise ConnectionLost(f"{self.address} answered request {answered} where {number} was asked")
         except BaseException:
-            self.broken = True  # what is still to come would be taken for the next answer
+            self.broken = True  # the rest of this answer would be taken for the next one
             raise
         return response
 
@@ -145,7 +146,7 @@ class Connection:
 
 
 class Admin:
-    """Questions and orders to the brokers of a cluster, over the listener that is never proxied. Safe to use from several threads."""
+    """Requests and orders to the brokers of a cluster, over the listener that is never proxied. For any thread."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -161,24 +162,24 @@ class Admin:
     # -- asking ------------------------------------------------------------------------------------------------------------
 
     def ask(self, node: int, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
-        """The answer of one broker."""
+        """Return the answer of broker `node`."""
         return self.ask_address(self.brokers.admin_address(node), message, timeout, highest)
 
     def ask_address(self, address: Address, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
-        """The answer of whoever listens there."""
+        """Return the answer of the broker or controller at `address`."""
         deadline = Deadline(timeout)
         with self.turn(address, timeout):
             return self.connection(address, deadline.left()).request(message, deadline.left(), highest)
 
     def version(self, node: int, kind: type[Request[Any]], timeout: float = ANSWER) -> int:
-        """The version in which one broker is asked; UnsupportedVersion where it does not know these requests."""
+        """Return the version of requests to broker `node`. Raises UnsupportedVersion if the broker does not know them."""
         deadline = Deadline(timeout)
         address = self.brokers.admin_address(node)
         with self.turn(address, timeout):
             return self.connection(address, deadline.left()).version(kind)
 
     def of_any(self, question: Callable[[int], T], what: str) -> T:
-        """The answer of the first running broker that gives one."""
+        """Return the answer of the first running broker that gives one. Raises ConnectionLost if none does."""
         failures: list[str] = []
         for node in self.brokers.running():
             try:
@@ -189,7 +190,7 @@ class Admin:
 
     @contextlib.contextmanager
     def turn(self, address: Address, timeout: float) -> Iterator[None]:
-        """Threads that ask the same address take turns."""
+        """Let one thread at a time use the connection to `address`."""
         with self.lock:
             turn = self.turns.setdefault(address, threading.Lock())
         if not turn.acquire(timeout=timeout):
@@ -200,7 +201,7 @@ class Admin:
             turn.release()
 
     def connection(self, address: Address, timeout: float) -> Connection:
-        """The connection to `address`, a new one where the broker has closed the last."""
+        """Return the connection to `address`; a new one if the broker has closed the last one."""
         known = self.connections.get(address)
         if known is not None and known.usable():
             return known
@@ -210,7 +211,10 @@ class Admin:
         return self.connections[address]
 
     def order(self, message: Request[ResponseT], judge: Callable[[ResponseT, bool], None], timeout: float) -> None:
-        """Send to the controller until `judge(response, again)` raises nothing; retriable codes and lost connections are tried again."""
+        """Send `message` to the controller until `judge(response, again)` raises no error.
+
+        Retriable codes and lost connections lead to another attempt; then `again` is true.
+        """
         attempts = itertools.count()
 
         def attempt() -> bool:
@@ -235,14 +239,14 @@ class Admin:
     def describe_cluster(self, node: int) -> ClusterView:
         try:
             return view_of(self.ask(node, DescribeClusterRequest()))
-        except UnsupportedVersion:  # before 2.8
+        except UnsupportedVersion:  # a broker before 2.8
             return view_of_metadata(self.ask(node, MetadataRequest(topics=[])))
 
     def describe_any(self) -> ClusterView:
         return self.of_any(self.describe_cluster, "what the cluster is")
 
     def active_controller(self) -> int | None:
-        """The leader of the controllers' quorum as a majority of the running ones names it; None while there is none."""
+        """Return the controller that a majority of all nodes names; None while there is none."""
         votes: list[int] = []
         for node in self.brokers.running():
             with contextlib.suppress(OSError, KafkaError):
@@ -250,7 +254,7 @@ class Admin:
         return next((node for node in votes if node > 0 and votes.count(node) * 2 > len(self.brokers.nodes)), None)
 
     def vote(self, node: int) -> int:
-        """Whom the node takes for the controller; asked as a controller, where it is one."""
+        """Return the controller that `node` names. A node that is a controller is asked at its controller listener."""
         address = self.brokers.controller_address(node)
         if address == self.brokers.admin_address(node):
             return self.describe_cluster(node).controller
@@ -259,7 +263,7 @@ class Admin:
     # -- topics ------------------------------------------------------------------------------------------------------------
 
     def metadata(self, node: int | None, topics: list[str] | None) -> MetadataResponse:
-        """What `node`, or anybody, says of `topics`, by default of all. No question creates a topic."""
+        """Return the metadata of `topics` (None: all) from `node` (None: any running broker). The request creates no topic."""
         if node is None:
             return self.of_any(lambda other: self.metadata(other, topics), "what the topics are")
         if topics is not None and self.version(node, MetadataRequest) < WITHOUT_CREATION:
@@ -277,13 +281,13 @@ class Admin:
         return answer.error_code != UNKNOWN_TOPIC
 
     def led(self, node: int, topic: str) -> list[int]:
-        """The partitions of `topic` that have a leader, in the eyes of `node`."""
+        """Return the partitions of `topic` that have a leader according to `node`."""
         return [index for index, row in self.partitions(topic, node).items() if row.leader >= 0 and row.error == 0]
 
     def out_of_sync(self, node: int, topics: list[str] | None) -> list[str]:
-        """The partitions without a leader or with fewer replicas in sync than assigned, in the eyes of `node`.
+        """Return the partitions that have no leader, or fewer replicas in sync than assigned, according to `node`.
 
-        A replica whose process does not run is never in sync, although the brokers believe in it until its session ends.
+        A replica whose process does not run does not count as in sync, although the brokers count it until its session ends.
         """
         answer = self.metadata(node, topics)
         alive = {broker.node_id for broker in answer.brokers} & set(self.brokers.running())
@@ -299,7 +303,7 @@ class Admin:
 
         def judge(response: Any, again: bool) -> None:
             row = response.topics[0]
-            if not (again and row.error_code == ALREADY_EXISTS):  # the attempt before created it and its answer was lost
+            if not (again and row.error_code == ALREADY_EXISTS):  # an earlier attempt has created the topic, and its response was lost
                 check(row.error_code, f"create topic {name}", row.error_message)
 
         self.order(CreateTopicsRequest(topics=[topic], timeout_ms=int(ANSWER * 500)), judge, timeout)
@@ -309,7 +313,7 @@ class Admin:
             row = response.responses[0]
             if row.error_code != UNKNOWN_TOPIC:
                 check(row.error_code, f"delete topic {name}", row.error_message)
-            elif not again:  # elsewhere this code means "not yet"; the controller knows
+            elif not again:  # final: other brokers may not know the topic yet, but the controller does
                 raise Refused(broker_error(row.error_code, f"delete topic {name}", row.error_message))
 
         version = self.of_any(lambda node: self.version(node, DeleteTopicsRequest), "how topics are deleted")
@@ -339,7 +343,7 @@ class Admin:
         self.order(AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=int(ANSWER * 500)), judge, timeout)
 
     def elect(self, topic: str, partition: int, timeout: float) -> None:
-        """Make the first replica the leader; that it leads already is fine."""
+        """Make the first replica the leader; without effect if it leads already."""
         wanted = ElectLeadersRequest.Topic(topic=topic, partitions=[partition])
 
         def judge(response: Any, _again: bool) -> None:
@@ -352,7 +356,7 @@ class Admin:
 
 
 class Refused(Exception):
-    """The last word of the controller, or about one that is too old: carries the error past the wait that forgives errors."""
+    """Carries a final error, of the controller or about a controller that is too old, past the wait that forgives errors."""
 
     def __init__(self, error: KafkaError) -> None:
         super().__init__(str(error))
@@ -360,7 +364,7 @@ class Refused(Exception):
 
 
 def check(code: int, what: str, detail: str | None = None) -> None:
-    """Raise the error of a code that is not 0."""
+    """Raise the error of `code`, unless it is 0."""
     if code:
         raise broker_error(code, what, detail)
 
@@ -375,7 +379,7 @@ def view_of_metadata(answer: MetadataResponse) -> ClusterView:
 
 
 def narrowed(answer: MetadataResponse, topics: list[str]) -> MetadataResponse:
-    """Of an answer about all topics what it says of these; what it leaves out does not exist."""
+    """Limit an answer about all topics to `topics`; a topic that the answer lacks becomes UNKNOWN_TOPIC."""
     told = {topic.name: topic for topic in answer.topics}
     answer.topics = [told.get(name) or MetadataResponse.Topic(error_code=UNKNOWN_TOPIC, name=name, partitions=[]) for name in topics]
     return answer

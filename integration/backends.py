@@ -1,4 +1,4 @@
-"""Backends. Rule: a backend is a name here and one class; nobody else chooses."""
+"""Lists the backends, each with a name and a class, and chooses one; no other module does."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ BACKENDS = MappingProxyType(
 
 
 def chosen() -> str:
-    """The backend named by `$CLUSTER`, else `local`."""
+    """Return the name of the backend in `$CLUSTER`; without it, `local`."""
     return os.environ.get("CLUSTER") or "local"
 
 
 def backend(name: str) -> type[Cluster]:
-    """The class of that name; ValueError names those there are. A backend's own libraries are imported only now."""
+    """Return the class of a backend, whose own libraries are imported only now. Raises ValueError, with all names, for an unknown name."""
     if name not in BACKENDS:
         raise ValueError(f"no cluster backend is called {name!r}; there are {', '.join(BACKENDS)}")
     module, _, kind = BACKENDS[name].partition(":")
@@ -35,6 +35,6 @@ def backend(name: str) -> type[Cluster]:
 
 
 def proxied(name: str) -> type[Proxied]:
-    """That backend with a proxy before each broker."""
+    """Return the class of a backend with a proxy in front of each broker."""
     kind = backend(name)
     return type(f"Proxied{kind.__name__}", (Proxied, kind), {"__doc__": f"{kind.__name__}, each broker behind a proxy."})

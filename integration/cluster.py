@@ -1,7 +1,8 @@
-"""Cluster. Rule: how brokers run is a backend's business (`integration.seam`); what is true of them is asked from the brokers.
+"""Gives tests a cluster of real brokers. Invariant: a backend runs the brokers (`integration.seam`), and facts about them come from their
+own answers.
 
-This is what tests use. A backend (`integration.backends` lists them: plain processes, containers, virtual machines) starts, stops and finds
-brokers. Everything here is built on that and on the brokers' own answers, so every backend has it.
+A backend (`integration.backends` lists them: plain processes, containers, virtual machines) starts, stops and finds brokers. All methods
+here use only these operations and the brokers' answers, so every backend has them.
 """
 
 from __future__ import annotations
@@ -106,13 +107,13 @@ class Cluster(Brokers):
         until(served, deadline.left(), f"the ports of broker {node} to be free", forgive=(PortTaken,))
 
     def restart(self, node: int, timeout: float = READY) -> None:
-        """A clean stop and a start."""
+        """Stop a broker cleanly, and start it."""
         deadline = Deadline(timeout)
         self.stop(node, timeout=min(30.0, deadline.left()))
         self.start(node, timeout=deadline.left())
 
     def restart_with(self, node: int, certificate: Certificate, timeout: float = READY) -> None:
-        """A restart after which the broker shows another certificate; `access.replace_certificate` needs no restart."""
+        """Restart a broker with another certificate; `access.replace_certificate` needs no restart."""
         deadline = Deadline(timeout)
         self.stop(node, timeout=min(30.0, deadline.left()))
         self.put_keystore(node, certificate.keystore)
@@ -126,7 +127,7 @@ class Cluster(Brokers):
         self.wait_ready(timeout=timeout)
 
     def broken(self) -> list[str]:
-        """What a test left broken, one line for each broker; empty when all run."""
+        """Return a line for each broker that a test left down or frozen; empty if all run."""
         states = {node: self.state(node) for node in self.nodes}
         return [f"broker {node} is {state.value}" for node, state in states.items() if state is not State.RUNNING]
 
@@ -151,7 +152,7 @@ class Cluster(Brokers):
         return folder
 
     def keep_logs_for(self, error: BaseException) -> None:
-        """Keep what logs there are, and have the error say where."""
+        """Keep the logs that exist, and add their place to the error."""
         if any(self.server_log(node).exists() for node in self.nodes):
             error.add_note(f"the brokers' logs are kept in {self.keep_logs(Path(tempfile.mkdtemp(prefix='pykafka4-logs-')))}")
 
@@ -159,13 +160,13 @@ class Cluster(Brokers):
 
     @property
     def bootstrap(self) -> str:
-        """`host:port,…` of all brokers as clients are told."""
+        """`host:port,…` of all brokers, with the addresses that the brokers advertise to clients."""
         return ",".join(f"{host}:{port}" for host, port in map(self.address, self.nodes))
 
     # -- for backends ----------------------------------------------------------------------------------------------------
 
     def up_on_free_ports(self, prepare: Callable[[], None], timeout: float) -> None:
-        """Prepare, launch all brokers and wait until every one serves; other ports are tried when one turns out to be taken."""
+        """Prepare, launch all brokers, and wait until every broker serves. If a port turns out to be taken, try again with other ports."""
         deadline = Deadline(timeout)
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -183,34 +184,34 @@ class Cluster(Brokers):
                 raise
 
     def begin(self, deadline: Deadline) -> None:
-        """Wait until every new broker serves, and tell them their users."""
+        """Wait until every new broker serves, and create the users."""
         self.wait_ready(timeout=deadline.left())
         if self.security is not None:
             self.access.begin(deadline.left())
 
     def demands(self, usual: Mapping[str, str], keystore: str, host: str = "localhost") -> dict[str, str]:
-        """A broker's settings for `security` beside the `usual` ones.
+        """Return a broker's settings for `security`, in addition to the `usual` settings.
 
-        `keystore` is the file of `put_keystore` as the broker finds it, `host` what clients call the broker.
+        `keystore` is the broker's path of the file of `put_keystore`; `host` is the name by which clients reach the broker.
         """
         if self.security is None:
             return {}
         return self.security.settings(usual, keystore, self.access.authority.pem.decode(), self.secured_listeners, host)
 
     def keystores(self) -> dict[int, bytes]:
-        """Every broker's own, when all have an address; and what clients need of the authority is written."""
+        """Return every broker's keystore, once all brokers have an address, and write the authority's certificate for clients."""
         if self.security is None:
             return {}
         self.access.authority.write(self.private_folder())
         return {node: self.access.certificate(node).keystore for node in self.nodes}
 
     def mourn(self, error: BaseException) -> None:
-        """Close a cluster that did not come up, and say where its logs are."""
+        """Close a cluster that did not come up, and add the place of its logs to the error."""
         self.keep_logs_for(error)
         self.close()
 
     def stopped_by(self, node: int, ask: Callable[[], object], timeout: float) -> None:
-        """Ask a broker to end, which a frozen one cannot hear; kill it when it has not in `timeout` seconds, and then an error."""
+        """Thaw a broker and ask it to end. A broker that has not ended after `timeout` seconds is killed, and an error is raised."""
         self.thaw(node)
         ask()
         try:
@@ -220,30 +221,30 @@ class Cluster(Brokers):
             raise
 
     def check_alive(self, node: int) -> None:
-        """Raises `BrokerDied` when the process has ended."""
+        """Raise `BrokerDied` if the process of `node` has ended."""
         if self.state(node) is State.DOWN:
             raise died(f"broker {node}", self.last_words(node))
 
     def last_words(self, node: int) -> str:
-        """What it printed, or the end of that."""
+        """Return the broker's output, or its end."""
         return self.server_log(node).read_text(errors="replace")
 
     def wait_down(self, node: int, timeout: float) -> None:
-        """Until the broker's process is gone."""
+        """Wait until the broker's process is gone."""
         until(lambda: self.state(node) is State.DOWN, timeout, f"broker {node} to end")
 
     # -- waiting -----------------------------------------------------------------------------------------------------------
 
     def wait(self, condition: Callable[[], T | None], timeout: float, what: str | Callable[[], str]) -> T:
-        """`until`, where a broker that does not answer is one that has not answered yet."""
+        """Wait as `until` does; an error of a broker that does not answer counts as "not yet"."""
         return until(condition, timeout, what, forgive=NOT_YET)
 
     def wait_everywhere(self, condition: Callable[[int], bool], timeout: float, what: str) -> None:
-        """Until it holds for every running broker."""
+        """Wait until `condition` holds for every running broker."""
         self.wait(lambda: all(condition(node) for node in self.running()), timeout, what)
 
     def wait_ready(self, node: int | None = None, timeout: float = READY) -> None:
-        """Until `node` (default: every running broker) serves, knows a controller, and is known to all brokers that run."""
+        """Wait until `node` (None: every running broker) serves, knows a controller, and is known to all running brokers."""
         wanted = set(self.running()) if node is None else {node}
         self.wait(lambda: self.ready(wanted), timeout, f"brokers {sorted(wanted)} to serve")
 
@@ -254,11 +255,11 @@ class Cluster(Brokers):
         return all(wanted <= view.brokers and view.controller in view.brokers for view in views.values())
 
     def wait_fenced(self, node: int, timeout: float = LEADER) -> None:
-        """Until no running broker counts `node`, which is down or frozen, as a member of the cluster."""
+        """Wait until no running broker counts `node`, which is down or frozen, as a member of the cluster."""
         self.wait_everywhere(lambda other: node not in self.admin.describe_cluster(other).brokers, timeout, f"broker {node} to be fenced")
 
     def wait_full_isr(self, topics: Iterable[str] | None = None, timeout: float = ISR) -> None:
-        """Until every running broker says that all partitions of `topics` (default: all) have a leader and all replicas in sync."""
+        """Wait until every running broker says that all partitions of `topics` (None: all) have a leader and all replicas in sync."""
         names = None if topics is None else list(topics)
         short: list[str] = []
 
@@ -278,14 +279,14 @@ class Cluster(Brokers):
         configs: Mapping[str, str] | None = None,
         timeout: float = TOPIC,
     ) -> None:
-        """Create it and wait until every running broker knows all its leaders; replication factor 3, or as many as there are brokers."""
+        """Create a topic, and wait until every running broker knows all its leaders. Default replication factor: 3, or fewer brokers."""
         factor = min(3, len(self.nodes)) if replication_factor is None else replication_factor
         deadline = Deadline(timeout)
         self.admin.create_topic(name, partitions, factor, configs or {}, deadline.left())
         self.wait_led(name, partitions, deadline)
 
     def delete_topic(self, name: str, timeout: float = TOPIC) -> None:
-        """Delete it and wait until no running broker knows it."""
+        """Delete a topic, and wait until no running broker knows it."""
         deadline = Deadline(timeout)
         self.admin.delete_topic(name, deadline.left())
         self.wait_everywhere(lambda node: not self.admin.knows(node, name), deadline.left(), f"every broker to forget {name}")
@@ -304,21 +305,21 @@ class Cluster(Brokers):
         )
 
     def partitions(self, topic: str) -> dict[int, Partition]:
-        """The partitions as a running broker sees them now: leader, epoch, replicas, in-sync replicas."""
+        """Return the partitions according to a running broker: leader, epoch, replicas, in-sync replicas."""
         return self.admin.partitions(topic)
 
     # -- leaders -----------------------------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The leader as a running broker sees it now, -1 when there is none."""
+        """Return the leader according to a running broker, -1 if there is none."""
         return self.partitions(topic)[partition].leader
 
     def controller(self, timeout: float = LEADER) -> int:
-        """The active controller's node."""
+        """Wait for an active controller, and return its node."""
         return self.wait(self.admin.active_controller, timeout, "an active controller")
 
     def wait_leader(self, topic: str, partition: int = 0, other_than: int | None = None, timeout: float = LEADER) -> int:
-        """The leader, once all running brokers agree on one that runs and is not `other_than`."""
+        """Wait until all running brokers agree on a leader that runs and is not `other_than`, and return it."""
         what = f"a leader of {topic}-{partition} other than {other_than}"
         return self.wait(lambda: self.agreed(topic, partition, other_than), timeout, what)
 
@@ -329,7 +330,7 @@ class Cluster(Brokers):
         return leader if leader in running and leader != other_than else None
 
     def move_leader(self, topic: str, partition: int, to: int, timeout: float = LEADER) -> None:
-        """Make `to` the leader, without an error for anybody but a stale client: first in the replica list, then elected."""
+        """Make `to` the leader: put it first in the replica list, then elect it. Only clients with old metadata get an error."""
         deadline = Deadline(timeout)
         replicas = self.partitions(topic)[partition].replicas
         wanted = (to, *[node for node in replicas if node != to])[: len(replicas)]
@@ -338,7 +339,7 @@ class Cluster(Brokers):
         self.wait(lambda: self.agreed(topic, partition, None) == to, deadline.left(), f"broker {to} to lead {topic}-{partition}")
 
     def prefer(self, topic: str, partition: int, replicas: tuple[int, ...], timeout: float = LEADER) -> None:
-        """Give the partition these replicas, in this order, and wait until the first one is in sync; the leader stays who it is."""
+        """Give the partition these replicas, in this order, and wait until the first one is in sync; the leader does not change."""
         deadline = Deadline(timeout)
         self.admin.reassign(topic, partition, replicas, deadline.left())
         what = f"{topic}-{partition} to have replicas {replicas}"
@@ -351,13 +352,13 @@ class Cluster(Brokers):
     # -- the judge ---------------------------------------------------------------------------------------------------------
 
     def offsets(self, topic: str, timeout: float = TOPIC) -> dict[int, tuple[int, int]]:
-        """(earliest, latest) offset of each partition; latest is the high watermark."""
+        """Return the (earliest, latest) offsets of each partition; latest is the high watermark."""
         return reader.offsets(self, topic, Deadline(timeout))
 
     def log(self, topic: str, timeout: float = TOPIC) -> dict[int, list[LogRecord]]:
-        """Every record in the topic now, by partition, read from the leaders without the client under test."""
+        """Return every record in the topic now, by partition, read from the leaders without the client under test."""
         return reader.log(self, topic, Deadline(timeout))
 
     def committed(self, topic: str, timeout: float = TOPIC) -> dict[int, Committed]:
-        """As `log`, without what was aborted or is not committed yet."""
+        """Return the committed records, by partition: `log` without records of aborted and open transactions."""
         return reader.committed(self, topic, Deadline(timeout))

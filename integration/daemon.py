@@ -1,4 +1,4 @@
-"""Daemon. Rule: it owns the cluster that was started by hand, obeys one order at a time, and takes the brokers with it when it ends."""
+"""Owns the cluster that was started by hand, and carries out one order at a time. Invariant: the brokers end with this process."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from pykafka4.errors import KafkaError
 
 __all__ = ["NODE_ORDERS", "state_file"]
 
-PATIENCE = 10.0  # seconds for a client to say what it wants
+PATIENCE = 10.0  # seconds for a client to send its order
 NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw", "disconnect", "reconnect", "cut", "mend")
 
 
 def state_file() -> Path:
-    """Where the daemon says how to reach it, `$PYKAFKA4_CLUSTER` or in the cache; removed when it ends in order."""
+    """Return the path of the file with the daemon's socket: `$PYKAFKA4_CLUSTER`, or a file in the cache. A daemon that ends removes it."""
     chosen = os.environ.get("PYKAFKA4_CLUSTER")
     return Path(chosen) if chosen else cache() / "cluster.json"
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
-    """What the processes do, and what the brokers say of themselves; `trouble` is why they say nothing."""
+    """Return the states of the processes and the answers of the brokers; `trouble` is the reason why the brokers do not answer."""
     brokers = [
         {
             "node": node,
@@ -52,7 +52,7 @@ def status(cluster: Cluster) -> dict[str, Any]:
 
 
 def answers(cluster: Cluster) -> dict[str, Any]:
-    """What only a running broker knows."""
+    """Return the facts that only running brokers know."""
     return {
         "cluster_id": cluster.admin.describe_any().cluster_id,
         "controller": cluster.admin.active_controller(),
@@ -62,7 +62,7 @@ def answers(cluster: Cluster) -> dict[str, Any]:
 
 
 def carry_out(cluster: Cluster, order: dict[str, Any]) -> Any:
-    """The result of one order."""
+    """Carry out one order, and return its result."""
     if order["do"] == "status":
         return status(cluster)
     if order["do"] == "start" and order["node"] is None:
@@ -82,7 +82,7 @@ def answer(cluster: Cluster, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(cluster: Cluster, listener: socket.socket) -> None:
-    """Obey until `down`."""
+    """Carry out orders until `down`."""
     verb = None
     while verb != "down":
         connection, _ = listener.accept()
@@ -92,12 +92,12 @@ def serve(cluster: Cluster, listener: socket.socket) -> None:
                 order = json.loads(connection.makefile("rb").readline())
                 verb = order["do"]
                 connection.sendall(json.dumps(answer(cluster, order)).encode() + b"\n")
-            except (OSError, ValueError, KeyError):  # a client that hung up or talks nonsense is its own trouble
+            except (OSError, ValueError, KeyError):  # a client that hung up, or sent no order, must not end the daemon
                 continue
 
 
 def main(name: str, brokers: int, version: str, protocol: str) -> None:
-    """`protocol`: what clients have to speak, or empty for PLAINTEXT."""
+    """Start a cluster and serve it. `protocol` is the security protocol of the clients' listener; empty: PLAINTEXT."""
     security: dict[str, Any] = {"security": Security(cast(Protocol, protocol))} if protocol else {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     folder = Path(tempfile.mkdtemp(prefix="pykafka4-daemon-"))
@@ -113,7 +113,7 @@ def main(name: str, brokers: int, version: str, protocol: str) -> None:
 
 
 def announce(cluster: Cluster, path: Path) -> None:
-    """Write the state file, whole or not at all."""
+    """Write the state file in one step: a client never reads a part of it."""
     fresh = state_file().with_suffix(".new")
     fresh.write_text(json.dumps({"socket": str(path), "bootstrap": cluster.bootstrap}))
     fresh.rename(state_file())

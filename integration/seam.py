@@ -1,6 +1,6 @@
-"""Seam. Rule: what a backend has to give, and all that the others may know of it: how brokers run is its own business.
+"""Declares the operations of a backend, which runs brokers. Invariant: other modules know a backend only by these operations.
 
-`integration.cluster` builds on it what every backend has. What only some backends can do, the others refuse with the reason.
+`integration.cluster` adds the methods that every backend has. For an operation that only some backends have, the others raise the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TAKEN = re.compile(r"Address already in use|BindException")
 
 
 class State(enum.Enum):
-    """Of a broker's process. A running broker may still be starting: `wait_ready` knows."""
+    """The state of a broker's process. A running broker may still be starting; `wait_ready` waits until it serves."""
 
     RUNNING = "running"
     FROZEN = "frozen"
@@ -35,34 +35,34 @@ class State(enum.Enum):
 
 
 class BrokerDied(RuntimeError):
-    """A broker ended by itself; the message carries the end of its log."""
+    """A broker ended by itself; the message has the end of its log."""
 
 
 class PortTaken(BrokerDied):
-    """A broker cannot run because somebody else has one of its ports."""
+    """A broker cannot run because another process has one of its ports."""
 
 
 class Unsupported(RuntimeError):
-    """This backend has not got that operation; the message says why."""
+    """This backend lacks the operation; the message has the reason."""
 
 
 def died(what: str, log: str) -> BrokerDied:
-    """The error for a process that ended by itself; `log` is what it printed in this run."""
+    """Return the error for a process that ended by itself; `log` is its output in this run."""
     lines = log.splitlines()
     kind = PortTaken if any(TAKEN.search(line) for line in lines) else BrokerDied
     return kind("\n".join([f"{what} ended while it was waited for; the end of its log:", *lines[-20:]]))
 
 
 class Brokers(abc.ABC):
-    """`brokers` brokers of Kafka `version`, their ids `nodes` from 1.
+    """`brokers` brokers of Kafka `version`, with the ids `nodes` from 1.
 
-    `advertised`: the address clients are told for a broker, `{1: (host, port)}` or a callable `(node, real address) -> address`,
-    asked before the start. `properties`: added to every broker's settings, a mapping or a callable of the node. `security`: what the
-    brokers demand of clients, by default nothing.
+    `advertised`: the address that a broker advertises to clients, `{1: (host, port)}` or a callable `(node, real address) -> address`,
+    which is called before the start. `properties`: additional settings of every broker, a mapping or a callable of the node. `security`:
+    the brokers' demands on clients, by default none.
     """
 
-    lacks: ClassVar[Mapping[str, str]] = {}  # the operations a backend has not got: name -> why
-    secured_listeners: ClassVar[tuple[str, ...]] = ("CLIENT",)  # those that obey `security`
+    lacks: ClassVar[Mapping[str, str]] = {}  # operation that this backend lacks -> the reason
+    secured_listeners: ClassVar[tuple[str, ...]] = ("CLIENT",)  # the listeners that obey `security`
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class Brokers(abc.ABC):
         self.version, self.advertised, self.properties, self.security = version, advertised, properties, security
 
     def advertise(self, node: int, real: Address) -> Address:
-        """What clients are told where a broker listens at `real`."""
+        """Return the address that a broker, which listens at `real`, advertises to clients."""
         if callable(self.advertised):
             return self.advertised(node, real)
         return (self.advertised or {}).get(node, real)
 
     def extra(self, node: int) -> Mapping[str, str]:
-        """The settings asked for beside the usual ones."""
+        """Return the additional settings of a broker (`properties`)."""
         return self.properties(node) if callable(self.properties) else self.properties or {}
 
-    # -- what every backend gives ------------------------------------------------------------------------------------------
+    # -- operations of every backend ---------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def up(self, timeout: float = READY) -> None:
@@ -93,100 +93,100 @@ class Brokers(abc.ABC):
 
     @abc.abstractmethod
     def launch(self, node: int) -> None:
-        """Start the process of a broker that is down; does not wait."""
+        """Start the process of a broker that is down, without a wait."""
 
     @abc.abstractmethod
     def stop(self, node: int, timeout: float = 30.0) -> None:
-        """A clean stop: the broker hands over its leaders first. Needs a quorum of the others.
+        """Stop a broker cleanly: it hands over its leaders first, for which the others need a quorum.
 
-        A broker that has not ended in `timeout` seconds is killed, and that is an error.
+        A broker that has not ended after `timeout` seconds is killed, and an error is raised.
         """
 
     @abc.abstractmethod
     def kill(self, node: int) -> None:
-        """A crash; returns when the process is gone."""
+        """Crash a broker; returns when the process is gone."""
 
     @abc.abstractmethod
     def freeze(self, node: int) -> None:
-        """Its sockets stay open and say nothing."""
+        """Stop all threads of a broker: its sockets stay open and silent."""
 
     @abc.abstractmethod
     def thaw(self, node: int) -> None:
-        """Ends a freeze; nothing happens to a broker that is not frozen."""
+        """End a freeze; without effect for a broker that is not frozen."""
 
     @abc.abstractmethod
     def state(self, node: int) -> State:
-        """What the broker's process does now."""
+        """Return the state of the broker's process."""
 
     @abc.abstractmethod
     def address(self, node: int) -> Address:
-        """The address clients are told: the advertised one, a proxy's where there is one."""
+        """Return the address that the broker advertises to clients, which may be a proxy's."""
 
     @abc.abstractmethod
     def listener_address(self, node: int) -> Address:
-        """Where clients reach the broker itself, past any proxy."""
+        """Return the address at which clients reach the broker itself, past any proxy."""
 
     @abc.abstractmethod
     def admin_address(self, node: int) -> Address:
-        """A listener that is never proxied."""
+        """Return the address of the listener that is never proxied."""
 
     @abc.abstractmethod
     def controller_address(self, node: int) -> Address:
-        """The controller's listener; the admin one where brokers are no controllers."""
+        """Return the address of the controller's listener; of the admin listener if brokers are no controllers."""
 
     @abc.abstractmethod
     def server_log(self, node: int) -> Path:
-        """A file with all that the broker printed up to now, over its restarts."""
+        """Return a file with the broker's output up to now, over its restarts."""
 
     def running(self) -> list[int]:
-        """The brokers whose process runs now and that can be asked about the cluster."""
+        """Return the brokers whose process runs now, and that know the state of the cluster."""
         return [node for node in self.nodes if self.state(node) is State.RUNNING]
 
     def process(self, node: int) -> str:
-        """What runs a broker, for a person who looks for it: `pid 4711`, or a container's name."""
+        """Return the process or container of a broker, for a person who looks for it: `pid 4711`, or a container's name."""
         return f"broker {node}"
 
     @classmethod
     def clean(cls) -> list[str]:
-        """Remove what killed runs of this backend left on the machine; a line for each thing removed. What is in use stays."""
+        """Remove the leftovers of killed runs of this backend from the machine, and return a line for each. Objects in use stay."""
         return []
 
     # -- for `security` ----------------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def private_folder(self) -> Path:
-        """A folder of this machine that goes with the cluster, for the files that its clients need."""
+        """Return a folder of this machine for the files that clients need; it is removed with the cluster."""
 
     @abc.abstractmethod
     def put_keystore(self, node: int, keystore: bytes) -> Mapping[str, str]:
-        """Write the PEM file from which a broker takes key and certificate; the options that, set again, have a running one read it."""
+        """Write the PEM file with a broker's key and certificate. Returns the options that, set again, have a running broker read it."""
 
     def hosts(self, node: int) -> set[str]:
-        """The names and addresses by which clients reach a broker: its certificate is for them."""
+        """Return the names and addresses by which clients reach a broker, which its certificate must contain."""
         found = {self.address(node)[0], self.listener_address(node)[0]}
         return found | {"localhost"} if HOST in found else found
 
-    # -- what only some backends can do --------------------------------------------------------------------------------------
+    # -- operations of some backends -----------------------------------------------------------------------------------------
 
     def disconnect(self, node: int) -> None:
-        """Pull its network cable: nobody reaches it, it reaches nobody, and nobody is told."""
+        """Pull a broker's network cable: no packet reaches it or comes from it, and no side gets a sign."""
         raise self.lacking("disconnect")
 
     def reconnect(self, node: int) -> None:
-        """Ends a disconnect, with the same address; nothing happens to a broker that is connected."""
+        """End a disconnect, with the same address; without effect for a broker that is connected."""
         raise self.lacking("disconnect")
 
     def cut(self, node: int) -> None:
-        """Cut it off from the other brokers, while the clients at `direct_bootstrap` still reach it."""
+        """Cut a broker off from the other brokers, while clients at `direct_bootstrap` still reach it."""
         raise self.lacking("cut")
 
     def mend(self, node: int) -> None:
-        """Ends a cut; nothing happens to a broker that is not cut off."""
+        """End a cut; without effect for a broker that is not cut off."""
         raise self.lacking("cut")
 
     @property
     def direct_bootstrap(self) -> str:
-        """`host:port,…` by which clients reach also a broker that is cut off from the others."""
+        """`host:port,…` by which clients reach all brokers, also one that is cut off from the others."""
         raise self.lacking("cut")
 
     def lacking(self, operation: str) -> Unsupported:

@@ -1,4 +1,5 @@
-"""Waiting. Rule: every wait names what it waits for, has a deadline on the monotonic clock, and asks instead of sleeping it out."""
+"""Waits for conditions. Invariant: every wait names its condition, has a deadline on the monotonic clock, and ends as soon as the condition
+holds."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
 
 
 class WaitTimeout(AssertionError):
-    """What was waited for did not come true in time; an AssertionError, because a test that waits is asserting it."""
+    """The condition of a wait did not hold in time; an AssertionError, because a test that waits asserts the condition."""
 
 
 class Deadline:
@@ -39,7 +40,8 @@ def until(
     *,
     forgive: tuple[type[BaseException], ...] = (),
 ) -> T:
-    """The first truthy answer of `condition`; `what` is the end of the sentence "waited 5 s for …", asked when it is needed.
+    """Wait for the first truthy answer of `condition`, and return it. `what` is the end of the sentence "waited 5 s for …"; a callable is
+    called when the sentence is needed.
 
     Exceptions of the classes in `forgive` count as "not yet"; the last one is the cause of the `WaitTimeout`.
     """

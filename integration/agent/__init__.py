@@ -1,1 +1,1 @@
-"""The agent as its users have it: its process, programs that send to it, and a foreign reader of its topics."""
+"""Runs the agent in a process of its own, with programs that send to it, and a reader of its topics that shares no code with pykafka4."""

@@ -1,4 +1,5 @@
-"""AgentProcess: a `pykafka4 agent` process, its configuration, its pages. Invariant: no process outlives its `with` block."""
+"""Starts and ends a `pykafka4 agent` process, writes its configuration, and reads its pages. Invariant: no process outlives its `with`
+block."""
 
 from __future__ import annotations
 
@@ -36,24 +37,24 @@ class Total:
 
     @property
     def discarded(self) -> int:
-        """Messages, whatever the reason."""
+        """The number of discarded messages, for all reasons."""
         return sum(self.discards.values())
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing waits, in memory or on disk."""
+        """Whether no message waits, in memory or on disk."""
         return self.queued == self.spooled == 0
 
 
 class AgentEnded(RuntimeError):
-    """The agent's process has ended by itself; the message carries its output."""
+    """The agent's process has ended by itself; the message has the end of its output."""
 
 
 class AgentProcess:
     """An agent whose sockets, spool and output are in `folder`.
 
-    `kafka` are options of the producer; `tables` the other tables of the configuration. An input that `tables` does not name is off, but
-    for the datagram socket, which is always there. The same folder after a kill or an end: the same agent again.
+    `kafka` has options of the producer, `tables` the other tables of the configuration. An input that `tables` does not name is off, except
+    the datagram socket, which is always there. After a kill or an end, the same folder gives the same agent again.
     """
 
     def __init__(self, folder: Path, kafka: Mapping[str, Any], python: str = sys.executable, **tables: Mapping[str, Any]) -> None:
@@ -79,7 +80,7 @@ class AgentProcess:
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def start(self, wait: bool = True) -> None:
-        """Write the configuration, start the process and wait until it serves."""
+        """Write the configuration, start the process, and wait until the agent serves."""
         if self.process is not None:
             raise RuntimeError("the agent runs already")
         self.config.write_text(toml(self.tables))
@@ -90,7 +91,7 @@ class AgentProcess:
             until(self.serves, START, lambda: f"the agent to serve; it says: {self.said()[-3000:]}")
 
     def serves(self) -> bool:
-        """Whether the datagram socket takes messages and the page answers. Raises AgentEnded."""
+        """Whether the datagram socket takes messages and the page answers. Raises AgentEnded if the process has ended."""
         self.check_alive()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             try:
@@ -100,31 +101,31 @@ class AgentProcess:
                 return False
 
     def check_alive(self) -> None:
-        """Raises AgentEnded when the process has ended."""
+        """Raise AgentEnded if the process has ended."""
         if self.process is None or self.process.poll() is not None:
             code = None if self.process is None else self.process.returncode
             raise AgentEnded(f"the agent ended with {code}: {self.said()[-3000:]}")
 
     def kill(self) -> None:
-        """SIGKILL; nothing happens if it has ended."""
+        """Send SIGKILL; without effect if the process has ended."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(END)
             self.process = None
 
     def terminate(self) -> None:
-        """SIGTERM; `ended` waits."""
+        """Send SIGTERM; `ended` waits for the end."""
         self.signal(signal.SIGTERM)
 
     def ended(self, timeout: float = END) -> int:
-        """The exit code, when the process has ended by itself."""
+        """Wait until the process has ended by itself, and return its exit code."""
         assert self.process is not None
         code = self.process.wait(timeout)
         self.process = None
         return code
 
     def end(self, timeout: float = END) -> int:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM, wait, and return the exit code."""
         self.terminate()
         return self.ended(timeout)
 
@@ -133,38 +134,38 @@ class AgentProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
-    # -- what it says --------------------------------------------------------------------------------------------------------
+    # -- pages and output ----------------------------------------------------------------------------------------------------
 
     def said(self) -> str:
-        """All that it printed, over its restarts."""
+        """Return the output of the process, over its restarts."""
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
     def get(self, path: str, method: str = "GET") -> Any:
-        """The JSON of a page."""
+        """Return the JSON of a page."""
         return json.loads(self.page(path, method))
 
     def page(self, path: str, method: str = "GET") -> str:
-        """A page's text. Raises OSError."""
+        """Return the text of a page. Raises OSError if the page does not answer."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
         with urllib.request.urlopen(request, timeout=ANSWER) as answer:
             text: str = answer.read().decode()
             return text
 
     def total(self) -> Total:
-        """The account of all messages."""
+        """Return the account of all messages, whose sums must agree."""
         row = self.get("/account/json")["total"]
         found = Total(row["accepted"], row["acknowledged"], row["queued"], row["spooled"], row["discards"]["by_reason"])
         assert found.accepted == found.acknowledged + found.queued + found.spooled + found.discarded, found
         return found
 
     def read_all(self, accepted: int, timeout: float = OUTCOME) -> Total:
-        """The account when it has that many messages."""
+        """Wait until the agent has accepted so many messages, and return the account."""
         return until(
             lambda: self.total_if(lambda it: it.accepted == accepted), timeout, lambda: f"{accepted} messages to be read: {self.total()}"
         )
 
     def settled(self, accepted: int | None = None, timeout: float = OUTCOME) -> Total:
-        """The account when nothing waits, and it has that many messages."""
+        """Wait until no message waits, and so many were accepted (None: any number), and return the account."""
 
         def settled(it: Total) -> bool:
             return it.at_rest and accepted in (None, it.accepted)
@@ -173,12 +174,12 @@ class AgentProcess:
         return until(lambda: self.total_if(settled), timeout, lambda: f"{what}: {self.total()}; {self.said()[-2000:]}")
 
     def total_if(self, holds: Callable[[Total], bool]) -> Total | None:
-        """The account of all messages, if it is such."""
+        """Return the account of all messages if `holds` is true for it, else None."""
         found = self.total()
         return found if holds(found) else None
 
     def memory(self) -> int:
-        """The resident bytes of the process."""
+        """Return the resident bytes of the process."""
         assert self.process is not None
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
@@ -187,7 +188,7 @@ class AgentProcess:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody has now."""
+    """Return a port of this machine that no process uses now."""
     with socket.socket() as sock:
         sock.bind((HOST, 0))
         port: int = sock.getsockname()[1]
@@ -195,7 +196,7 @@ def free_port() -> int:
 
 
 def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Tables as TOML: strings, numbers and booleans look as in JSON."""
+    """Write tables as TOML, in which strings, numbers and booleans look as in JSON."""
     lines = []
     for name, table in tables.items():
         lines += [f"[{name}]", *[f"{json.dumps(key)} = {inline(value)}" for key, value in table.items()]]
@@ -203,7 +204,7 @@ def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def inline(value: Any) -> str:
-    """A value, tables and lists included."""
+    """Write a value as TOML, also a table or a list."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{json.dumps(key)} = {inline(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list | tuple):

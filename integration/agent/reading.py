@@ -13,7 +13,7 @@ READING, MOST = 120.0, 10_000
 
 
 class Read(NamedTuple):
-    """A record as librdkafka returned it."""
+    """A record that librdkafka has returned."""
 
     partition: int
     offset: int
@@ -23,8 +23,8 @@ class Read(NamedTuple):
 
 
 def read_topic(cluster: Cluster, topic: str, timeout: float = READING) -> list[Read]:
-    """All records between the first and last offsets of the moment, by partition and offset."""
-    from confluent_kafka import Consumer, TopicPartition  # only here: the offline tests do without
+    """Return all records between the first and last offsets of this moment, ordered by partition and offset."""
+    from confluent_kafka import Consumer, TopicPartition  # imported here: the offline tests run without it
 
     ends = {partition: span for partition, span in cluster.offsets(topic).items() if span[0] < span[1]}
     consumer = Consumer({**cluster.librdkafka, "group.id": "reader", "enable.auto.commit": False, "log_level": 0})

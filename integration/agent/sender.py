@@ -1,9 +1,9 @@
-"""A program that sends numbered messages to the agent. Run as a file; it shares no code with pykafka4.
+"""Sends numbered messages to the agent. Run as a file; the program shares no code with pykafka4.
 
 Its argument is JSON: `to` (a path or a port), `kind` (datagram, stream), `topics`, `name`, `first`, `count`, `size`, `rate` (per second,
-0: as fast as it can), `partition_key` (modulus, 0: AnyPartition), `wait` (whether a full datagram queue is waited for). Message n goes to
-topic n % len(topics), with key `name-topic number`, value `name n` filled up to `size`, timestamp START + n. It prints JSON: `sent`,
-`refused` (the numbers that the socket did not take), `longest` (seconds of one send).
+0: as fast as it can), `partition_key` (modulus, 0: AnyPartition), `wait` (whether it waits while the datagram queue is full). Message n
+goes to topic n % len(topics), with key `name-topic number`, value `name n` filled up to `size`, timestamp START + n. It prints JSON:
+`sent`, `refused` (the numbers that the socket did not take), `longest` (seconds of one send).
 """
 
 import json
@@ -16,7 +16,7 @@ START = 1_790_000_000_000  # milliseconds
 
 
 def packed(topic: bytes, key: bytes, value: bytes, partition_key: int | None, timestamp: int) -> bytes:
-    """A message of Dory's format."""
+    """Return a message in Dory's format."""
     head = struct.pack(">hhh", 256, 0, 0) if partition_key is None else struct.pack(">hhhI", 257, 0, 0, partition_key)
     body = head + struct.pack(f">h{len(topic)}sq", len(topic), topic, timestamp)
     body += struct.pack(f">i{len(key)}si{len(value)}s", len(key), key, len(value), value)
@@ -24,7 +24,7 @@ def packed(topic: bytes, key: bytes, value: bytes, partition_key: int | None, ti
 
 
 def connected(order: dict) -> socket.socket:  # type: ignore[type-arg]
-    """A socket to the agent."""
+    """Return a socket that is connected to the agent."""
     if isinstance(order["to"], int):
         return socket.create_connection(("127.0.0.1", order["to"]))
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM if order["kind"] == "datagram" else socket.SOCK_STREAM)
@@ -33,7 +33,7 @@ def connected(order: dict) -> socket.socket:  # type: ignore[type-arg]
 
 
 def main(order: dict) -> None:  # type: ignore[type-arg]
-    """Send everything, then say how it went."""
+    """Send all messages, then print the result."""
     topics = [topic.encode() for topic in order["topics"]]
     name, modulus, rate = order["name"], order["partition_key"], order["rate"]
     sock = connected(order)

@@ -1,4 +1,4 @@
-"""Programs that send numbered messages to the agent, each in a process of its own."""
+"""Starts programs that send numbered messages to the agent, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sender:
         self.process = subprocess.Popen([sys.executable, "-S", "-E", str(PROGRAM), json.dumps(order)], stdout=subprocess.PIPE)
 
     def result(self, timeout: float = SENDING) -> dict[str, Any]:
-        """What it says at its end."""
+        """Wait for the end of the process, and return the result that it prints."""
         out, _ = self.process.communicate(timeout=timeout)
         if self.process.returncode != 0:
             raise RuntimeError(f"the sender ended with {self.process.returncode}")
@@ -50,14 +50,14 @@ class Sender:
         return told
 
     def close(self) -> None:
-        """Kill what runs still."""
+        """Kill the process if it still runs."""
         self.process.kill()
         with self.process:
             pass
 
 
 class User(Sender):
-    """A process of `user.py`, which sends until its result is asked for."""
+    """A process of `user.py`, which sends until the caller asks for its result."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class User(Sender):
 
 @contextlib.contextmanager
 def senders(each: Iterable[Sender]) -> Iterator[list[Sender]]:
-    """None outlives the block."""
+    """Give the senders to a `with` block, which none of them outlives."""
     started: list[Sender] = []
     try:
         started.extend(each)
@@ -91,11 +91,11 @@ def senders(each: Iterable[Sender]) -> Iterator[list[Sender]]:
 
 
 def send(to: Path | int, topics: Sequence[str], count: int, **options: Any) -> dict[str, Any]:
-    """Send with one process and wait for its end."""
+    """Send with one process, and return its result."""
     with senders([Sender(to, topics, count, **options)]) as (sender,):
         return sender.result()
 
 
 def value_of(n: int, name: str = "s", size: int = 100) -> bytes:
-    """The value of a sender's message."""
+    """Return the value of a sender's message `n`."""
     return f"{name} {n} ".encode().ljust(size, b".")

@@ -1,4 +1,4 @@
-"""A program that uses pykafka4.agent.Client until its standard input ends. Invariant: each number that it sends is taken or lost, once.
+"""Sends numbered messages with pykafka4.agent.Client until standard input ends. Invariant: each number is taken or lost, once.
 
 Its argument is JSON: `kind` (datagram, stream, tcp), `to` (a path or a port), `topic`, `name`, `rate` (per second), `size`,
 `partition_key` (or null). It prints JSON:
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 
 def client_of(order: dict[str, Any]) -> Client:
-    """The client of an input."""
+    """Return a client for the agent's input."""
     if order["kind"] == "tcp":
         return Client.tcp(order["to"])
     return Client(order["to"]) if order["kind"] == "datagram" else Client.stream(order["to"])

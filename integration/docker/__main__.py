@@ -1,7 +1,7 @@
-"""By hand. Rule: a shell (or one command) with DOCKER_HOST set to our own engine, or to the one that DOCKER_HOST names already.
+"""Runs a shell, or one command, with DOCKER_HOST set to our own engine, unless DOCKER_HOST names an engine already.
 
 python -m integration.docker [COMMAND …]
-python -m integration.docker --clean        # remove what crashed runs left
+python -m integration.docker --clean        # remove the leftovers of crashed runs
 """
 
 from __future__ import annotations

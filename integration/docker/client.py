@@ -1,4 +1,4 @@
-"""Client. Rule: of an engine, whoever runs it, only what bears the label that is asked for is removed."""
+"""Connects to a Docker engine, and removes containers and networks from it. Invariant: only objects with the given label are removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["TROUBLE", "EngineFailed", "connect", "purge"]
 PURGE = 60.0
 CALL = 60.0  # seconds for one answer of an engine
 UNIX = "unix://"
-TROUBLE = (OSError, DockerException, WaitTimeout)  # what purging an engine that fails may raise
+TROUBLE = (OSError, DockerException, WaitTimeout)  # the errors of `purge` in an engine that fails
 
 
 class EngineFailed(RuntimeError):
@@ -23,8 +23,8 @@ class EngineFailed(RuntimeError):
 
 
 def connect(host: str) -> DockerClient:
-    """A client of the engine at `host`; raises what the SDK and its transport raise while nobody answers there."""
-    if host.startswith(UNIX):  # the SDK leaves a socket open that it could not connect
+    """Return a client of the engine at `host`. Raises the errors of the SDK and its transport while no engine answers there."""
+    if host.startswith(UNIX):  # connect here first: the SDK leaves a socket open if it cannot connect it
         with socket.socket(socket.AF_UNIX) as knock:
             knock.settimeout(CALL)
             knock.connect(host.removeprefix(UNIX))
@@ -32,7 +32,7 @@ def connect(host: str) -> DockerClient:
 
 
 def purge(client: DockerClient, label: str | None = None) -> list[str]:
-    """Remove the containers and networks that bear `label` (default: all there are), whatever state they are in; a line for each."""
+    """Remove the containers and networks with `label` (None: all), in any state. Returns a line for each."""
     filters = {"label": label} if label else {}
     removed: dict[str, None] = {}
     until(
@@ -45,7 +45,10 @@ def purge(client: DockerClient, label: str | None = None) -> list[str]:
 
 
 def emptied(client: DockerClient, filters: dict[str, str], removed: dict[str, None]) -> bool:
-    """Remove what is there, and say so; True when there was nothing. Somebody else may be removing the same."""
+    """Remove the containers and networks that are there, and note them. Returns True if there were none.
+
+    Another process may remove the same objects meanwhile.
+    """
     containers = client.containers.list(all=True, sparse=True, ignore_removed=True, filters=filters)
     for container in containers:
         with contextlib.suppress(NotFound):

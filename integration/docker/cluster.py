@@ -1,8 +1,9 @@
-"""DockerCluster. Rule: each broker is a container on two networks, and every fault is one that the engine makes for real.
+"""Runs each broker of a cluster as a container on two networks. Invariant: the engine makes every fault for real.
 
-The clients' network has the listener that is published on 127.0.0.1 (CLIENT) and one told by its own address (DIRECT): these two demand
-what `security` says. The brokers talk among themselves, and with the judge, on the other (ADMIN, CONTROLLER). So a broker can be cut off
-from the others while clients still reach it. Nothing is forwarded between the two, or from either to anywhere else.
+The clients' network has a listener that is published on 127.0.0.1 (CLIENT), and a listener that is advertised with the container's own
+address (DIRECT): these two obey `security`. The brokers talk among themselves, and with the judge, on the other network (ADMIN,
+CONTROLLER). So a broker can be cut off from the other brokers while clients still reach it. No packet is forwarded between the two
+networks, or from them to any other one.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ FORWARDING = "/proc/sys/net/ipv4/conf/{}/forwarding"
 
 @attrs.frozen
 class Member:
-    """One broker: its container, and the port of this machine at which clients reach it."""
+    """One broker: its container, and the port of this machine at which clients reach the broker."""
 
     id: int
     port: int
@@ -60,16 +61,17 @@ class Member:
 class DockerCluster(Cluster):
     """A `Cluster` of containers.
 
-    `image`: by default one made from this machine's own Java and Maven's jars, never pulled. Another must have Kafka run by the
-    environment as `apache/kafka` has it (KAFKA_NODE_ID and so on, CLUSTER_ID, KAFKA_HEAP_OPTS), and may write to /var/lib/kafka/data;
-    it is pulled when the engine has not got it, and only then is a registry asked. `version` does not count for it. `$KAFKA_DOCKER_IMAGE`
-    names one for clusters that are made without, a test suite's for example.
-    `engine`: one that is open and stays so; by default a new `Engine`, the user's where DOCKER_HOST names one. It must run on this
-    machine, because brokers are reached by the addresses of its bridges. `memory`: the limit of each container.
+    `image`: by default an image made from this machine's own Java and Maven's jars, never pulled. Any other image must take Kafka's
+    settings from the environment as `apache/kafka` does (KAFKA_NODE_ID and so on, CLUSTER_ID, KAFKA_HEAP_OPTS), and must be able to write
+    to /var/lib/kafka/data; it is pulled only if the engine lacks it, and `version` does not apply to it. `$KAFKA_DOCKER_IMAGE` names the
+    image of clusters that are made without this argument, of a test suite's, for example.
+    `engine`: an engine that is open, and that the cluster leaves open; by default a new `Engine`, which is the user's if DOCKER_HOST names
+    one. The engine must run on this machine, because brokers are reached by the addresses of its bridges. `memory`: the limit of each
+    container.
     """
 
     start_timeout = START
-    secured_listeners = ("DIRECT", "CLIENT")  # a running broker obeys in this order: CLIENT is the listener that is looked at
+    secured_listeners = ("DIRECT", "CLIENT")  # a running broker changes its listeners in this order, and `Access` waits for CLIENT
 
     def __init__(
         self,
@@ -99,11 +101,11 @@ class DockerCluster(Cluster):
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
-        """Remove every container (the last broker would wait in vain for a quorum to stop cleanly) and both networks; works twice."""
+        """Remove every container and both networks, without a clean stop, for which the last broker would need a quorum. Works twice."""
         super().close()
         engine, self.engine = self.engine, self.lent
         if engine is not None and self.name:
-            with contextlib.suppress(*TROUBLE):  # of an engine that has died nothing is left to remove
+            with contextlib.suppress(*TROUBLE):  # an engine that has died has nothing left to remove
                 purge(engine.client, f"{CLUSTER}={self.name}")
         self.members, self.networks, self.name = {}, (), ""
         ports, self.ports = self.ports, None
@@ -122,7 +124,7 @@ class DockerCluster(Cluster):
         self.close()
 
     def prepare(self) -> None:
-        """Engine, image, networks, containers; nothing runs yet."""
+        """Make engine, image, networks and containers; no broker runs yet."""
         self.engine = engine = self.lent or Engine()
         if engine is not self.lent:
             engine.open()
@@ -151,9 +153,9 @@ class DockerCluster(Cluster):
         return {**self.opened().labels, CLUSTER: self.name}
 
     def bridge(self, role: str, *, internal: bool) -> Network:
-        """`internal`: published ports then belong to the other network, whichever the engine happens to connect first."""
+        """Make a network for `role`. With `internal`, published ports belong to the other network, in any order of connecting."""
         network = Network.made(self.opened(), f"{self.name}-{role}", self.labels(), internal=internal)
-        # Where this machine forwards, a broker that is cut off would reach the others by way of it.
+        # If this machine forwards packets, a broker that is cut off reaches the others through it.
         with contextlib.suppress(PermissionError):
             Path(FORWARDING.format(network.interface)).write_text("0")
         return network
@@ -199,7 +201,7 @@ class DockerCluster(Cluster):
     # -- one broker --------------------------------------------------------------------------------------------------------
 
     def launch(self, node: int) -> None:
-        """Start the process of one broker; does not wait for it."""
+        """Start the process of one broker, without a wait."""
         member = self.members[node]
         if self.ports is not None:
             self.ports.release(member.port)
@@ -214,9 +216,9 @@ class DockerCluster(Cluster):
         self.stopped_by(node, lambda: self.signal(node, "SIGTERM"), timeout)
 
     def kill(self, node: int) -> None:
-        """SIGKILL, and wait until the process is gone."""
+        """Send SIGKILL, and wait until the process is gone."""
         self.signal(node, "SIGKILL")
-        self.thaw(node)  # some engines deliver nothing to a paused container
+        self.thaw(node)  # some engines deliver no signal to a paused container
         self.wait_down(node, STOP)
 
     def signal(self, node: int, name: str) -> None:
@@ -227,16 +229,16 @@ class DockerCluster(Cluster):
                 raise
 
     def freeze(self, node: int) -> None:
-        """The engine's pause: all its threads at once, its sockets stay open and say nothing."""
+        """Pause the container: all threads stop at once, and the sockets stay open and silent."""
         self.members[node].container.pause()
 
     def thaw(self, node: int) -> None:
-        """Ends a freeze; nothing happens to a broker that is not frozen."""
+        """End a freeze; without effect for a broker that is not frozen."""
         if self.state(node) is not State.FROZEN:
             return
         try:
             self.members[node].container.unpause()
-        except APIError:  # it was killed, and some engines let a killed one go on by themselves
+        except APIError:  # the container was killed, and some engines thaw a killed one by themselves
             if self.state(node) is State.FROZEN:
                 raise
 
@@ -247,42 +249,42 @@ class DockerCluster(Cluster):
         return State.RUNNING if told["Running"] else State.DOWN
 
     def last_words(self, node: int) -> str:
-        """Without `server_log`, which forgives an engine that fails."""
+        """Return the last lines from the engine, not from `server_log`, which hides an engine's failure."""
         return str(self.members[node].container.logs(tail=20).decode(errors="replace"))
 
     # -- its networks ------------------------------------------------------------------------------------------------------
 
     def disconnect(self, node: int) -> None:
-        """Off both networks: its published port is gone, too, as after a pulled cable nobody answers."""
+        """Disconnect a broker from both networks. The published port is gone, too: as after a pulled cable, nothing answers."""
         for network in self.on(node):
             network.handle.disconnect(self.members[node].container)
 
     def reconnect(self, node: int) -> None:
-        """On both networks, with the addresses and names it had."""
+        """Connect a broker with both networks again, with its former addresses and names."""
         attached = list(self.on(node))
         for network in self.networks:
             if network not in attached:
                 network.connect(self.members[node].container, node)
 
     def cut(self, node: int) -> None:
-        """Off the brokers' network; published port and `direct_bootstrap` still reach it."""
+        """Disconnect a broker from the brokers' network; the published port and `direct_bootstrap` still reach it."""
         brokers = self.networks[1]
         if brokers in self.on(node):
             brokers.handle.disconnect(self.members[node].container)
 
     def mend(self, node: int) -> None:
-        """Back on the brokers' network."""
+        """Connect a broker with the brokers' network again."""
         clients, _ = self.networks
         if list(self.on(node)) == [clients]:
             self.reconnect(node)
 
     def on(self, node: int) -> Iterator[Network]:
-        """The networks it is on."""
+        """Return the networks that a broker is connected with."""
         attached = self.inspect(node)["NetworkSettings"]["Networks"]
         return (network for network in self.networks if network.name in attached)
 
     def running(self) -> list[int]:
-        """The brokers whose process runs now and that the others can reach: only they can be asked about the cluster."""
+        """Return the brokers whose process runs now and that the others can reach: only these know the state of the cluster."""
         return [node for node in super().running() if len(list(self.on(node))) == len(self.networks)]
 
     def broken(self) -> list[str]:
@@ -314,21 +316,21 @@ class DockerCluster(Cluster):
         return self.opened().scratch / self.name / "security"
 
     def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
-        """Also into a container that does not run."""
+        """See `Brokers.put_keystore`; also for a container that does not run."""
         self.members[node].container.put_archive("/", archive(KEYSTORE, keystore))
         return {f"listener.name.{listener}.ssl.keystore.location": KEYSTORE for listener in map(str.lower, self.secured_listeners)}
 
     @property
     def direct_bootstrap(self) -> str:
-        """All brokers on the clients' network; clients that start here stay on it."""
+        """`host:port,…` of all brokers on the clients' network; clients that start there stay on it."""
         return ",".join(f"{self.networks[0].address(node)}:{DIRECT}" for node in self.nodes)
 
     def server_log(self, node: int) -> Path:
-        """A file with all that the broker printed up to now, over its restarts; collected anew by every call."""
+        """Write the broker's output up to now, over its restarts, to a file, and return its path; each call collects it anew."""
         folder = self.opened().scratch / (self.name or "none")
         if node in self.members:
             folder.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(*TROUBLE):  # with an engine that died the last one stays
+            with contextlib.suppress(*TROUBLE):  # after the death of the engine, the file of the last call stays
                 (folder / f"broker-{node}.log").write_bytes(self.members[node].container.logs())
         return folder / f"broker-{node}.log"
 
@@ -346,7 +348,7 @@ class DockerCluster(Cluster):
 
 
 def archive(path: str, content: bytes) -> bytes:
-    """A file as the engine takes it, for whatever user the broker is; it reads a file again only when that is younger."""
+    """Return a file as an archive for the engine, readable for any user, and dated now: a broker reads only a younger file again."""
     entry = tarfile.TarInfo(path.removeprefix("/"))
     entry.size, entry.mode, entry.mtime = len(content), 0o644, time.time()
     packed = io.BytesIO()
@@ -356,7 +358,7 @@ def archive(path: str, content: bytes) -> bytes:
 
 
 def environment(properties: dict[str, str]) -> dict[str, str]:
-    """Properties and the JVM's options in the convention of the image apache/kafka, which writes values to a file as they are."""
+    """Return properties and JVM options in the convention of the image apache/kafka, which writes values to a file unchanged."""
     names = {key: key.replace("_", "__").replace("-", "___").replace(".", "_").upper() for key in properties}
     heap = [option for option in JVM if option.startswith(("-Xms", "-Xmx"))]
     rest = [option for option in JVM if option not in heap]

@@ -1,7 +1,8 @@
-"""Engine. Rule: a running engine when the user names one with DOCKER_HOST, else one of our own that leaves nothing behind.
+"""Gives a process a Docker engine: the running engine that DOCKER_HOST names, else one of our own. Invariant: our own engine leaves nothing
+but images behind.
 
-The engine of our own is shared by the processes that use it at once, and ends with the last (`keeper.py`): a cluster kept up by hand
-does not make the test suite wait for it, and what each of them made goes with its own end. Images stay in the cache for the next run.
+Processes that use our own engine at the same time share it, and it ends with the last of them (`keeper.py`): so a test suite need not wait
+for a cluster that runs by hand. The containers and networks of a process go with that process. Images stay in the cache for the next run.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ COME_IN, GREETING, LEAVE = 180.0, 30.0, 120.0
 
 
 class Engine:
-    """A Docker engine from entry to exit. `host` is its DOCKER_HOST, `client` speaks to it, `labels` are for all that is made in it.
+    """A Docker engine, from entry to exit. `host` is its DOCKER_HOST, `client` sends it requests, all objects in it get the `labels`.
 
-    `folder`: where an engine of our own keeps its data, one in the cache by default; when it is given, DOCKER_HOST does not count.
-    Raises `MissingPrerequisite` where no engine can be started, `EngineFailed` when it does not start or the named one does not answer.
+    `folder`: the folder for the data of our own engine, by default one in the cache; with it, DOCKER_HOST is ignored. Raises
+    `MissingPrerequisite` if no engine can be started, `EngineFailed` if ours does not start, or the named one does not answer.
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
@@ -51,7 +52,7 @@ class Engine:
         self.host = named or self.place.host
         self.owner = ""
         self.connection: socket.socket | None = None
-        self.keeper: subprocess.Popen[bytes] | None = None  # if it was us who started it
+        self.keeper: subprocess.Popen[bytes] | None = None  # if this process started the keeper
         self.docker: DockerClient | None = None
 
     # -- coming and going --------------------------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ class Engine:
         self.close()
 
     def open(self) -> None:
-        """Become a user of the engine; start it when nobody else uses it."""
+        """Become a user of the engine; start the engine if it has no user."""
         if self.own:
             prerequisites.require(*missing_for_engine())
         self.place.folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +78,7 @@ class Engine:
             raise
 
     def come_in(self, timeout: float) -> None:
-        """Through the keeper that runs; one that is about to end hangs up, and then a new one waits for its end."""
+        """Connect to the running keeper. A keeper that is about to end hangs up; then start a new one, which waits for its end."""
         if self.greeted():
             return
         self.keeper = keeper = self.start_keeper()
@@ -91,7 +92,7 @@ class Engine:
             raise EngineFailed(f"the engine at {self.host} cannot be used{tail(self.log)}")
 
     def greeted(self) -> bool:
-        """Whether a keeper took us in."""
+        """Connect to a keeper. Returns whether it has accepted this user."""
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(GREETING)
         try:
@@ -119,11 +120,11 @@ class Engine:
 
     @property
     def log(self) -> Path:
-        """What its keeper printed."""
+        """The file with the output of the keeper."""
         return self.place.folder / "keeper.log"
 
     def close(self) -> None:
-        """Leave, and wait until what we made is gone, the engine too when nobody else uses it; works twice."""
+        """Leave, and wait until this user's objects are gone, and the engine, too, if no other user is left. Works twice."""
         docker, self.docker = self.docker, None
         if docker is not None:
             docker.close()
@@ -137,7 +138,7 @@ class Engine:
             goes_on = connection.recv(1)
         keeper, self.keeper = self.keeper, None
         if keeper is not None and goes_on:
-            keeper.returncode = 0  # without this process: no warning about that
+            keeper.returncode = 0  # else Popen warns about a child that runs on without this process
         elif keeper is not None and keeper.wait(LEAVE) != 0:
             raise EngineFailed(f"the engine at {self.host} did not end in order; python -m integration.docker --clean{tail(self.log)}")
 
@@ -151,24 +152,25 @@ class Engine:
 
     @property
     def labels(self) -> dict[str, str]:
-        """For containers and networks: what bears them is removed when this user leaves, even by SIGKILL."""
+        """The labels for containers and networks: the keeper removes these when this user leaves, even by SIGKILL."""
         return {LABEL: self.place.label, OWNER: self.owner}
 
     @property
     def scratch(self) -> Path:
-        """A folder for this user's files, made by who needs it; it goes when the user does."""
+        """The path of a folder for this user's files, which the code that needs it creates; it is removed when the user leaves."""
         return self.place.scratch(self.owner)
 
     def bridge(self) -> str:
-        """A name for the bridge of a new network, by which it is found after a crash; no interface of this machine has it."""
+        """Return an unused interface name for the bridge of a new network, by which a later run finds the bridge after a crash."""
         names = (f"{self.place.name}-{secrets.token_hex(2)[:3]}" for _ in itertools.count())
         return next(name for name in names if not Path("/sys/class/net", name).exists())
 
 
 def clean(folder: Path | str | None = None) -> list[str]:
-    """Remove what crashed runs left: of our own engine everything but its images, in the one DOCKER_HOST names what bears our label.
+    """Remove the leftovers of crashed runs: of our own engine all but its images, of the engine of DOCKER_HOST the objects with our label.
 
-    A line for each thing; an engine in use, and any other engine, is not touched. Raises `EngineFailed` when the named one does not answer.
+    Returns a line for each. An engine in use, and any other engine, is not touched. Raises `EngineFailed` if the named engine does not
+    answer.
     """
     named = os.environ.get("DOCKER_HOST") if folder is None else None
     place = Place.own(Path(folder) if folder else None)
@@ -186,6 +188,6 @@ def cleaned_at(host: str) -> list[str]:
 
 
 def unused(place: Place, sweep: Callable[[], list[str]]) -> list[str]:
-    """What `sweep` tells, where nobody uses the place; whoever comes in meanwhile waits."""
+    """Return the result of `sweep`, if the place has no user; a new user waits meanwhile."""
     with locked(place.door, COME_IN), place.life.open("w") as life:
         return sweep() if taken(life.fileno()) else []

@@ -1,8 +1,9 @@
-"""Keeper. Rule: the engine lives as long as somebody uses it; what a user made goes when the user does, however it ends.
+"""Keeps a Docker engine running as long as it has users. Invariant: the containers and networks of a user are removed when the user ends,
+in any way.
 
-One process for each `Place`. A user is a connection, and the process at its other end: the end of either is the end of the user (a
-forked child may hold the connection, but never that process). The first user starts the keeper, the last one's end stops the engine.
-Of an engine that somebody else runs only what bears our label is touched.
+Each `Place` has one keeper process. A user is a connection, together with the process at its other end: the end of either is the end of the
+user (a forked child may keep the connection open, but it is another process). The first user starts the keeper, and the end of the last one
+stops the engine. In an engine of somebody else, the keeper touches only objects with our label.
 
     python -m integration.docker.keeper FOLDER [HOST]      # without HOST: an engine of our own
 """
@@ -32,12 +33,12 @@ from integration.host.cache import locked
 
 __all__ = ["Foreign", "Keeper"]
 
-LIFE = 60.0  # seconds: the keeper before may still be stopping its engine
-FIRST = 20.0  # seconds for the first user, who started this process, to come in
+LIFE = 60.0  # seconds to wait for an earlier keeper, which may still be stopping its engine
+FIRST = 20.0  # seconds for the first user, which started this process, to connect
 
 
 class Kept(Protocol):
-    """What a keeper starts and stops."""
+    """An engine that a keeper starts and stops."""
 
     def start(self) -> None: ...
 
@@ -46,7 +47,7 @@ class Kept(Protocol):
 
 @attrs.frozen
 class Foreign:
-    """An engine of somebody else: only what bears our label goes."""
+    """An engine of somebody else, of which only objects with our label are removed."""
 
     place: Place
     host: str
@@ -55,7 +56,7 @@ class Foreign:
         self.sweep()
 
     def sweep(self) -> list[str]:
-        """Remove what a keeper before left, and the files of its users; a line for each thing."""
+        """Remove the leftovers of an earlier keeper, and the files of its users. Returns a line for each."""
         with contextlib.closing(connect(self.host)) as client:
             removed = purge(client, f"{LABEL}={self.place.label}")
         if self.place.run.exists():
@@ -70,7 +71,7 @@ class Foreign:
 
 @attrs.frozen(eq=False)
 class User:
-    """A connection, the process at its other end, and the name its containers bear."""
+    """A connection, the process at its other end, and the label of its containers."""
 
     connection: socket.socket
     process: int  # a descriptor
@@ -96,7 +97,7 @@ class Keeper:
         self.selector.register(self.listener, selectors.EVENT_READ, self.welcome)
 
     def serve(self) -> None:
-        """Until the last user is gone, nobody came at all, or the engine ended by itself."""
+        """Serve until the last user is gone, no user came at all, or the engine has ended by itself."""
         patience: float | None = FIRST
         while ready := self.selector.select(patience):
             for key, _ in ready:
@@ -107,7 +108,7 @@ class Keeper:
             self.release()
 
     def welcome(self) -> None:
-        """A new user; one whose process is gone already is none."""
+        """Accept a new user, unless its process is gone already."""
         connection, _ = self.listener.accept()
         (pid, _, _) = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
         try:
@@ -121,8 +122,8 @@ class Keeper:
             self.selector.register(descriptor, selectors.EVENT_READ, lambda: self.leave(user))
 
     def leave(self, user: User) -> None:
-        """Remove what the user made; the end of its connection, when that is done, tells it so."""
-        if user not in self.users:  # both wires ended at once
+        """Remove the user's objects. The end of its connection then tells the user that they are gone."""
+        if user not in self.users:  # connection and process ended at the same time
             return
         self.users.discard(user)
         for descriptor in (user.connection, user.process):
@@ -135,29 +136,29 @@ class Keeper:
                 purge(client, f"{OWNER}={user.owner}")
 
     def release(self) -> None:
-        """Let those go whose things are removed. The last user hears nothing until the keeper ends, when the engine is gone, too."""
+        """Close the connections of users whose objects are removed. The last user's stays open until keeper and engine have ended."""
         for connection in self.leaving:
             with connection, contextlib.suppress(OSError):
                 connection.send(b".")
         self.leaving.clear()
 
     def shut(self) -> None:
-        """Whoever comes now finds nobody and starts the next keeper, which waits for the end of this one."""
+        """Stop listening: a new user finds no keeper and starts the next one, which waits for the end of this one."""
         self.place.keeper.unlink(missing_ok=True)
         self.listener.close()
         shutil.rmtree(self.place.scratch(""), ignore_errors=True)
-        with contextlib.suppress(OSError):  # an engine of our own has more in it, and removes it when it stops
+        with contextlib.suppress(OSError):  # not empty for our own engine, which removes the folder when it stops
             self.place.run.rmdir()
 
 
 def watch(keeper: Keeper, dockerd: Dockerd) -> None:
-    """Have the end of dockerd noticed at once."""
+    """Wake the keeper at the end of dockerd."""
     assert dockerd.process is not None
     keeper.selector.register(os.pidfd_open(dockerd.process.pid), selectors.EVENT_READ, lambda: None)
 
 
 def main(folder: Path, host: str | None) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP):  # a Ctrl-C is the users' to handle
+    for number in (signal.SIGINT, signal.SIGHUP):  # the users handle Ctrl-C, which reaches the keeper, too
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     place = Place(folder)

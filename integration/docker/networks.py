@@ -1,4 +1,5 @@
-"""Networks. Rule: a network of ours is a bridge whose name tells whose it is, in a range that nothing on this machine used before."""
+"""Makes the networks of containers. Invariant: the name of a network's bridge shows its owner, and its range of addresses was unused on the
+machine."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ TAKEN = re.compile(r"overlaps|already exists|same bridge name|already in use", r
 
 @attrs.frozen
 class Network:
-    """A user-defined bridge; node n has the address .10+n in it. `interface` is its name on this machine."""
+    """A user-defined bridge, in which node n has the address .10+n. `interface` is its name on this machine."""
 
     handle: Any
     name: str
@@ -32,7 +33,7 @@ class Network:
 
     @staticmethod
     def made(engine: Engine, name: str, labels: Mapping[str, str], *, internal: bool = False) -> Network:
-        """A new one. Somebody else may be choosing the same range at this moment."""
+        """Make a network. If another process takes the same range at this moment, try the next range."""
         for subnet in free_subnets():
             interface = engine.bridge()
             pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
@@ -57,5 +58,5 @@ class Network:
         return str(self.subnet[10 + node])
 
     def connect(self, container: Any, node: int) -> None:
-        """With the address and name it had: the engine forgets both when a container is disconnected."""
+        """Connect a container with its former address and name: the engine forgets both when a container is disconnected."""
         self.handle.connect(container, ipv4_address=self.address(node), aliases=[f"kafka{node}"])

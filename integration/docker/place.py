@@ -1,4 +1,5 @@
-"""Place. Rule: everything that an engine leaves on a machine has a name derived from one folder, so it can be found after any crash."""
+"""Names the files, groups and interfaces of a Docker engine. Invariant: each name derives from one folder, so a later run finds everything
+that a crash left behind."""
 
 from __future__ import annotations
 

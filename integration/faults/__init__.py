@@ -1,1 +1,1 @@
-"""What goes wrong on real brokers: the list of faults, which the simulation shares, schedules of them, and how they are made."""
+"""Makes real brokers and connections fail: the list of faults, which the simulation shares, their schedules, and their execution."""

@@ -1,7 +1,7 @@
-"""Counts lost acknowledgements: answers to Produce requests that came from a broker and that a proxy did not pass on.
+"""Counts lost acknowledgements: responses to Produce requests that came from a broker and that a proxy did not pass on.
 
-Invariant: only what is seen in full counts. An answer whose first bytes had gone through is not counted, nor is anything of a connection
-over TLS, whose bytes cannot be read: the count is a lower bound.
+Invariant: the count is a lower bound. A response of which some bytes were passed on does not count, and neither do responses over TLS,
+whose bytes cannot be read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REQUEST = 8  # of a request's head: api key, api version, correlation id
 
 
 class Heads:
-    """Finds the first `size` bytes of every frame in a stream that comes in pieces; a shorter frame is not reported."""
+    """The first `size` bytes of every frame in a stream that comes in pieces; a shorter frame is not reported."""
 
     def __init__(self, size: int) -> None:
         self.wanted = SIZE + size
@@ -22,7 +22,7 @@ class Heads:
         self.skip = 0  # bytes until the next frame
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The heads that end in this piece."""
+        """Take a piece of the stream, and return the heads that end in it."""
         found: list[bytes] = []
         at = 0
         while at < len(data):
@@ -45,7 +45,7 @@ class Heads:
         return int.from_bytes(self.head[:SIZE], signed=True)
 
     def missing(self) -> int:
-        """Bytes of the present head that have not come: of the size first, and then no more than the frame has."""
+        """Return the number of bytes that the current head lacks: of the size first, and then no more than the frame has."""
         if len(self.head) < SIZE:
             return SIZE - len(self.head)
         return max(0, min(self.wanted, SIZE + self.announced()) - len(self.head))
@@ -59,13 +59,13 @@ class Acks:
         self.waiting: set[bytes] = set()  # correlation ids of Produce requests
 
     def asked(self, data: bytes) -> None:
-        """The client sent that."""
+        """Note the Produce requests in bytes of the client."""
         for head in self.requests.feed(data):
             if int.from_bytes(head[:API]) == PRODUCE:
                 self.waiting.add(head[-CORRELATION:])
 
     def answered(self, data: bytes) -> int:
-        """How many acknowledgements begin in what the broker sent."""
+        """Return the number of acknowledgements that begin in bytes of the broker."""
         found = self.waiting.intersection(self.responses.feed(data))
         self.waiting -= found
         return len(found)

@@ -1,7 +1,7 @@
-"""How real brokers, the proxies before them, and group members do what the list of faults names.
+"""Carries out the faults of the list on real brokers, on the proxies in front of them, and on group members.
 
-Invariant: an action returns when its fault is over and what it needs for the next one is whole; it keeps the judge's books: which records
-lost their log through no fault of the client.
+Invariant: an action returns when its fault is over and the cluster is ready for the next one; it notes for the judge the records whose log
+was lost through no fault of the client.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ FRAGILE_CONFIGS: Final = {"unclean.leader.election.enable": "true", "min.insync.
 WAIT: Final = 60.0
 MOST_PARTITIONS: Final = 9
 MOST_MEMBERS: Final = 4
-TOPIC, SET = 2, 0  # of IncrementalAlterConfigs: the type of resource, the operation
+TOPIC, SET = 2, 0  # in IncrementalAlterConfigs: the type of resource, the operation
 INSYNC: Final = "2"  # min.insync.replicas of the topics
 
 
 @attrs.define(eq=False)
 class Run:
-    """What a schedule acts on."""
+    """A schedule, and the cluster, loads and members on which it acts."""
 
     cluster: Proxied
     plan: ChaosPlan
@@ -44,7 +44,7 @@ class Run:
     fragile: Load  # the same producer, to a topic that loses records
     members: Members
     story: list[str] = attrs.Factory(list)
-    done: dict[str, int] = attrs.Factory(dict)  # how often each fault happened
+    done: dict[str, int] = attrs.Factory(dict)  # fault -> how many times it happened
     errors: list[BaseException] = attrs.Factory(list)
     began: float = attrs.Factory(time.monotonic)
 
@@ -68,14 +68,14 @@ class Run:
                 ACTIONS[step.fault](self, step)
                 self.done[step.fault] = self.done.get(step.fault, 0) + 1
                 time.sleep(step.pause)
-        except BaseException as error:  # the test raises it
+        except BaseException as error:  # kept for the test, which raises it
             self.note(f"{type(error).__name__}: {error}")
             self.errors.append(error)
 
     def note(self, what: str) -> None:
         self.story.append(f"{time.monotonic() - self.began:6.1f} {what}")
 
-    # -- what steps choose --------------------------------------------------------------------------------------------------
+    # -- choices of steps ---------------------------------------------------------------------------------------------------
 
     def node(self, step: Step) -> int:
         return self.cluster.nodes[step.pick % len(self.cluster.nodes)]
@@ -91,7 +91,7 @@ class Run:
         return next(node for node in self.cluster.partitions(topic)[partition].replicas if node != leader)
 
     def min_insync(self, value: str) -> None:
-        """Of the main topic; returns when the controller has it."""
+        """Set min.insync.replicas of the main topic; returns when the controller has stored it."""
         row = IncrementalAlterConfigsRequest.Resource.Config(name="min.insync.replicas", config_operation=SET, value=value)
         resource = IncrementalAlterConfigsRequest.Resource(resource_type=TOPIC, resource_name=self.main.topic, configs=[row])
 
@@ -108,7 +108,7 @@ Action: TypeAlias = Callable[[Run, Step], None]
 
 
 def _away(run: Run, node: int, seconds: float) -> None:
-    """A broker crashes and comes back."""
+    """Crash a broker, and start it again after `seconds`."""
     run.cluster.kill(node)
     time.sleep(seconds)
     run.cluster.start(node)
@@ -140,7 +140,7 @@ def _move_leader(run: Run, step: Step) -> None:
 
 
 def _leaderless(run: Run, step: Step) -> None:
-    """The broker of partitions with one replica is away: nobody leads them."""
+    """Crash the broker of partitions with one replica, which then have no leader, and start it again."""
     _away(run, run.cluster.wait_leader(run.fragile.topic, step.pick % FRAGILE), step.seconds)
     topic = run.fragile.topic
     run.cluster.wait(lambda: all(row.leader >= 0 for row in run.cluster.partitions(topic).values()), WAIT, f"all leaders of {topic}")
@@ -154,7 +154,7 @@ def _more_partitions(run: Run, _step: Step) -> None:
 
 
 def _refused_before_append(run: Run, step: Step) -> None:
-    """Fewer replicas are in sync than the topic demands, and the leader knows it: NOT_ENOUGH_REPLICAS."""
+    """Leave fewer replicas in sync than the topic demands, so that the leader refuses records: NOT_ENOUGH_REPLICAS."""
     node = run.node(step)
     run.cluster.freeze(node)
     try:
@@ -168,7 +168,7 @@ def _refused_before_append(run: Run, step: Step) -> None:
 
 
 def _refused_after_append(run: Run, step: Step) -> None:
-    """Replicas leave the in-sync set after records were appended: they are not acknowledged until it is whole again."""
+    """Have replicas leave the in-sync set after records were appended, which are not acknowledged until the set is whole again."""
     run.min_insync("3")
     try:
         _frozen(run, run.node(step), step.seconds)
@@ -177,7 +177,7 @@ def _refused_after_append(run: Run, step: Step) -> None:
 
 
 def _demote(run: Run, step: Step) -> None:
-    """The leader changes while records wait for a frozen follower: they are appended, and refused as NOT_LEADER_OR_FOLLOWER."""
+    """Change the leader while records wait for a frozen follower: they are appended, and refused as NOT_LEADER_OR_FOLLOWER."""
     topic, partition = run.main.topic, run.partition(step)
     leader = run.cluster.wait_leader(topic, partition)
     slow, successor = (node for node in run.cluster.nodes if node != leader)
@@ -196,7 +196,7 @@ def _shrink(run: Run, step: Step) -> None:
 
 
 def _unclean(run: Run, step: Step) -> None:
-    """A replica that lacks acknowledged records leads: the only one in sync is killed before the other one is back."""
+    """Have a replica lead that lacks acknowledged records: kill the only replica in sync before the other one is back."""
     topic, partition = run.fragile.topic, step.pick % FRAGILE
     leader, behind = run.cluster.wait_leader(topic, partition), run.follower(topic, partition)
     run.cluster.freeze(behind)
@@ -222,7 +222,7 @@ def _recreate(run: Run, _step: Step) -> None:
 
 
 def _retention(run: Run, step: Step) -> None:
-    """The first half of a partition's records is deleted."""
+    """Delete the first half of a partition's records."""
     topic, partition = run.fragile.topic, step.pick % FRAGILE
     first, end = run.cluster.offsets(topic)[partition]
     row = DeleteRecordsRequest.Topic.Partition(partition_index=partition, offset=(first + end) // 2)
@@ -244,7 +244,7 @@ def _move_coordinator(run: Run, step: Step) -> None:
 
 
 def _proxied(begin: Callable[[Proxy, Step], object], end: Callable[[Proxy], object] = Proxy.heal) -> Action:
-    """Something that the connections to one broker suffer for a while."""
+    """Return the action of a fault that the connections to one broker have for a while."""
 
     def action(run: Run, step: Step) -> None:
         proxy = run.proxy(step)

@@ -1,8 +1,7 @@
-"""The list of faults that schedules are drawn from, simulated ones and those on real brokers.
+"""Lists the faults from which schedules are drawn, in the simulation and on real brokers.
 
-Invariant: a fault has one name and one place for how long it lasts. `producer_plan.py` and `consumer_plan.py` in `tests/simulation/plans`
-say how the model cluster does it, `actions.py` how real brokers do; for each fault that real brokers cannot be made to do, `unreal` says
-why.
+Invariant: a fault has one name, and one place with its durations. `producer_plan.py` and `consumer_plan.py` in `tests/simulation/plans`
+carry it out on the model cluster, `actions.py` on real brokers; for each fault that real brokers cannot have, `unreal` gives the reason.
 
 A new fault draws other plans from the same seeds: run `make sim`, and replace the seeds in `tests/simulation/seeds.txt` that no longer find
 their mutant.
@@ -23,7 +22,7 @@ Span: TypeAlias = tuple[float, float]  # seconds: at least, at most
 
 
 class Lane(Enum):
-    """What a real fault occupies: two faults of one lane never overlap, faults of different lanes do."""
+    """The part of the cluster that a real fault occupies: two faults of one lane never overlap, faults of different lanes do."""
 
     BROKERS = "brokers"  # a broker's process, or leaders and topics, which need the other brokers
     NETWORK = "network"  # the proxies before the brokers
@@ -32,10 +31,10 @@ class Lane(Enum):
 
 @attrs.frozen(kw_only=True)
 class ScheduledFault:
-    """One fault: how long it lasts in producers' and in consumers' simulated schedules, and on real brokers.
+    """A fault, with its durations in the simulated schedules of producers and consumers, and on real brokers.
 
-    `producers` and `consumers` are None where that kind of schedule does not have it. `lane` is None where real brokers cannot do it, and
-    `unreal` is then the reason.
+    `producers` and `consumers` are None if that kind of schedule does not have the fault. `lane` is None if real brokers cannot have it,
+    for the reason `unreal`.
     """
 
     name: str
@@ -133,7 +132,7 @@ FAULTS: Final[tuple[ScheduledFault, ...]] = (
     ScheduledFault(name="member dies", consumers=AT_ONCE, lane=Lane.MEMBERS),
 )
 
-# What real schedules have besides: a clean restart, which hands leaders over first, and a member that is stopped for a while.
+# Faults of real schedules only: a clean restart, which hands leaders over first, and a member that is stopped for a while.
 REAL_ONLY: Final[tuple[ScheduledFault, ...]] = (
     ScheduledFault(name="broker restarts", lane=Lane.BROKERS),
     ScheduledFault(name="member freezes", lane=Lane.MEMBERS, real=(1.0, 10.0)),
@@ -149,5 +148,5 @@ CONSUMERS: Final = _spans((fault.name, fault.consumers) for fault in FAULTS)
 
 
 def real(lane: Lane) -> list[ScheduledFault]:
-    """What can happen on real brokers in that lane."""
+    """Return the faults of real brokers in `lane`."""
     return [fault for fault in (*FAULTS, *REAL_ONLY) if fault.lane == lane]

@@ -1,7 +1,7 @@
-"""Draws what happens on real brokers, for about two minutes, from the list of faults that the simulation draws from.
+"""Draws a plan of about two minutes for real brokers from the list of faults that the simulation uses, too.
 
-Invariant: everything a run does follows from its seed, and the plan can be read before it runs. Which requests a fault meets depends on the
-machine: a run with the same seed does the same things, but need not fail in the same way.
+Invariant: the plan follows from its seed, and can be read before it runs. The requests that a fault meets depend on the machine: two runs
+with the same seed have the same faults, but need not fail in the same way.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from integration.faults.catalog import Lane, ScheduledFault, real
 __all__ = ["ChaosPlan", "Step", "draw", "seed_of"]
 
 PAUSES: Final = {Lane.BROKERS: (1.0, 6.0), Lane.NETWORK: (0.5, 4.0), Lane.MEMBERS: (2.0, 8.0)}  # seconds between two faults of a lane
-LIKELY: Final = 0.6  # how likely a fault is among those of a plan
-FAIR: Final = 3  # faults that a lane has at least
+LIKELY: Final = 0.6  # probability of a fault to be part of a plan
+FAIR: Final = 3  # least number of faults in a lane
 LEADERLESS: Final = ("no leader", "partition is gone")
 UNCLEAN: Final = "unclean election"
 
 
 @attrs.frozen
 class Step:
-    """One fault: how long it lasts, and the pause after it, in seconds. `pick` chooses the broker, the partition, or another detail."""
+    """One fault, with its duration and the pause after it, in seconds. `pick` chooses the broker, the partition, or another detail."""
 
     fault: str
     seconds: float
@@ -38,11 +38,11 @@ class Step:
 
 @attrs.frozen(kw_only=True)
 class ChaosPlan:
-    """One run. The topic `fragile` has one replica, so that partitions are without a leader, or two, so that elections can be unclean."""
+    """The plan of a run. The topic `fragile` has one replica, so that partitions can be leaderless, or two, for unclean elections."""
 
     seed: int
     seconds: float
-    idempotent: Mapping[str, Any]  # options of the producer that may neither lose nor repeat
+    idempotent: Mapping[str, Any]  # options of the producer that may neither lose nor repeat records
     plain: Mapping[str, Any]  # options of the producer without idempotence
     fragile_replicas: int
     members: int  # at the start
@@ -51,12 +51,12 @@ class ChaosPlan:
 
 
 def seed_of(text: str | None) -> int:
-    """The seed that somebody gave; a new one where nobody did, also if the variable is there and empty, as `make chaos` leaves it."""
+    """Return the given seed, or a new one for None and for an empty text, which `make chaos` passes."""
     return int(text) if text else randrange(1 << 31)
 
 
 def draw(seed: int, seconds: float = 120.0) -> ChaosPlan:
-    """The plan of `seed`."""
+    """Return the plan of `seed`."""
     r = Random(seed)
     replicas = r.choice((1, 2))
     without = UNCLEAN if replicas == 1 else LEADERLESS
@@ -80,7 +80,7 @@ def _options(r: Random) -> dict[str, Any]:
         "max_in_flight_requests_per_connection": r.choice((1, 5)),
         "request_timeout_ms": r.choice((1_500, 5_000, 30_000)),
         "metadata_max_age_ms": r.choice((2_000, 300_000)),
-        "allow_auto_create_topics": False,  # a topic that is deleted shall be gone until it is created again
+        "allow_auto_create_topics": False,  # a deleted topic must be gone until the run creates it again
     }
 
 

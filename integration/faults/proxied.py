@@ -1,4 +1,4 @@
-"""Proxied. Rule: on any backend, clients reach each broker through a proxy, and all other connections go directly to the broker."""
+"""Puts a proxy in front of each broker of any backend. Invariant: only clients reach brokers through proxies, all other parts directly."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Proxy. Rule: a fault is a method, its end is `heal()`, and what went through is counted.
+"""Passes the bytes between clients and one broker through a TCP proxy that makes faults, and counts the bytes. A fault is a method, and its
+end is `heal()`.
 
-A TCP proxy in a thread of its own stands before one broker. "Requests" are the bytes a client sends, "responses" those of the broker.
-Every method is synchronous: when it returns, the fault is in force. `integration.faults.proxied` puts one before each broker of a cluster.
+The proxy has a thread of its own. "Requests" are the bytes of clients, "responses" the bytes of the broker. Every method is synchronous:
+when it returns, the fault is in force. `integration.faults.proxied` puts a proxy in front of each broker of a cluster.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ T = TypeVar("T")
 
 Address = tuple[str, int]
 PATIENCE = 30.0  # seconds for the proxy's thread to carry out one order
-BOUND = 32 << 20  # bytes one direction of one connection may hold back before its sender has to wait
+BOUND = 32 << 20  # bytes that one direction of a connection may hold back before its sender has to wait
 CHUNK = 64 << 10
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER with zero seconds: close sends RST
 
 
 @attrs.define
 class Counters:
-    """What went through since the proxy was made; bytes as they left it."""
+    """The counts since the proxy was made; bytes count when they leave the proxy."""
 
     connections: int = 0
     refused: int = 0  # the broker was not there
     resets: int = 0
     lossy_resets: int = 0  # of these, connections that had lost responses before
-    lost_acks: int = 0  # answers to Produce requests among what was swallowed, at least; none over TLS
+    lost_acks: int = 0  # the least number of responses to Produce requests among the swallowed bytes; 0 over TLS
     request_bytes: int = 0
     response_bytes: int = 0
     swallowed_bytes: int = 0
@@ -49,19 +50,19 @@ class Counters:
 
 @attrs.define
 class Faults:
-    """What happens to the bytes of one direction."""
+    """The faults of one direction."""
 
     delay: float = 0.0  # seconds
-    jitter: float = 0.0  # up to that many seconds more, order kept
+    jitter: float = 0.0  # longest additional delay, in seconds; the order is kept
     bandwidth: float | None = None  # bytes per second, for each connection
     swallow: bool = False
     hold: bool = False
-    cut_after: int | None = None  # reset the connection when that many more bytes of this direction have passed, all connections together
+    cut_after: int | None = None  # reset the connection after so many more bytes of this direction, of all connections together
 
 
 @attrs.frozen
 class Chaos:
-    """Every new connection lives a random time; with probability `swallow` the responses of its last `tail` seconds are lost."""
+    """A fault: each new connection lives a random time, and with probability `swallow` loses the responses of its last `tail` seconds."""
 
     shortest: float
     longest: float
@@ -70,7 +71,7 @@ class Chaos:
 
 
 class Direction(asyncio.Protocol):
-    """One side of a connection: what it receives goes, late or never, to the other side."""
+    """One side of a connection, whose received bytes go to the other side, late or never."""
 
     def __init__(self, link: Link, faults: Faults, counter: str) -> None:
         self.link, self.faults, self.counter = link, faults, counter
@@ -113,7 +114,7 @@ class Direction(asyncio.Protocol):
     # -- the way of a chunk ------------------------------------------------------------------------------------------------
 
     def due(self, size: int) -> float:
-        """When a chunk that arrives now may leave; never before the one before it."""
+        """Return the time at which a chunk that arrives now may leave, which is never before the last chunk's."""
         now = self.link.loop.time()
         faults = self.faults
         due = now + faults.delay + (self.link.proxy.random.uniform(0, faults.jitter) if faults.jitter else 0.0)
@@ -124,7 +125,7 @@ class Direction(asyncio.Protocol):
         return self.last_due
 
     def pump(self) -> None:
-        """Forward what is due; come back for the rest."""
+        """Forward the bytes that are due, and set a timer for the rest."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -144,7 +145,7 @@ class Direction(asyncio.Protocol):
             self.transport.resume_reading()
 
     def forward(self, data: bytes, to: asyncio.Transport) -> bool:
-        """Write it, up to where the connection is to be cut; False when it was cut."""
+        """Write `data`, up to the place of a cut. Returns False if the connection was cut."""
         counters, cut = self.link.proxy.counters, self.faults.cut_after
         piece = data if cut is None else data[:cut]
         if not to.is_closing():
@@ -155,13 +156,13 @@ class Direction(asyncio.Protocol):
         self.faults.cut_after = cut - len(piece)
         if self.faults.cut_after:
             return True
-        self.faults.cut_after = None  # once
+        self.faults.cut_after = None  # a cut happens once
         self.link.reset()
         return False
 
 
 class Link:
-    """One client's connection and the one to the broker behind it."""
+    """A client's connection, and the connection to the broker behind it."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy, self.loop = proxy, proxy.loop
@@ -173,7 +174,7 @@ class Link:
         self.dead = self.lossy = False
 
     def passes(self, direction: Direction, data: bytes, lost: bool) -> None:
-        """Count what one side sent, and what of it is lost."""
+        """Count the bytes of one side, and the lost ones among them."""
         counters = self.proxy.counters
         if lost:
             counters.swallowed_bytes += len(data)
@@ -186,7 +187,7 @@ class Link:
             counters.lost_acks += acks
 
     def made(self, direction: Direction) -> None:
-        """The client came: connect to the broker, or leave it waiting. The broker came: send what waited."""
+        """If the client's side is open, connect to the broker, or let the client wait; if the broker's is, send the waiting bytes."""
         if self.dead or (direction is self.responses and self.requests.ended and not self.requests.queue):
             self.abort(direction)
         elif direction is self.responses:
@@ -220,7 +221,7 @@ class Link:
         self.responses.swallow = True
 
     def lost(self, direction: Direction) -> None:
-        """One side ended. What it sent before still goes through, also what is held: a request may outlive its client."""
+        """Note the end of one side. Its earlier bytes still go through, also the held ones: a request may outlive its client."""
         told = not self.proxy.silent or direction.other is None or direction.other.ended
         if told and not direction.queue:
             self.finish(direction)
@@ -233,7 +234,7 @@ class Link:
             self.forget()
 
     def reset(self) -> None:
-        """RST to both sides; what was on its way is lost."""
+        """Send RST to both sides; bytes on their way are lost."""
         if self.dead:
             return
         self.dead = True
@@ -259,7 +260,7 @@ class Link:
 
 
 class Proxy:
-    """Stands at `port` before the broker at `target`. `seed` makes jitter and chaos repeatable."""
+    """The proxy at `port` in front of the broker at `target`. `seed` makes jitter and chaos repeatable."""
 
     def __init__(self, target: Address, port: int | None = None, seed: int = 0) -> None:
         self.target, self.random = target, random.Random(seed)
@@ -278,77 +279,77 @@ class Proxy:
 
     @property
     def address(self) -> Address:
-        """What clients connect to."""
+        """The address for clients."""
         return HOST, self.port
 
     @property
     def open(self) -> int:
-        """The clients' connections that are open now."""
+        """The number of clients' connections that are open now."""
         return self.call(lambda: len(self.links))
 
     # -- faults ------------------------------------------------------------------------------------------------------------
 
     def delay(self, seconds: float, jitter: float = 0.0) -> None:
-        """Hold every chunk back that long, half of it on the way there and half on the way back; `jitter` is added at random, likewise."""
+        """Delay every exchange by `seconds`, half in each direction, and by a random time up to `jitter`, likewise."""
         self.both(delay=seconds / 2, jitter=jitter / 2)
 
     def bandwidth(self, bytes_per_second: float | None) -> None:
-        """Of each connection, in each direction; None is without bound."""
+        """Limit the bytes per second of each connection, in each direction; None: no limit."""
         self.both(bandwidth=bytes_per_second)
 
     def cut_requests_after(self, count: int) -> None:
-        """Let `count` more bytes of requests through, then reset the connection that sent the last of them. Once."""
+        """Let `count` more bytes of requests through, then reset the connection that sent the last of them; once."""
         self.change(self.requests, cut_after=count)
 
     def cut_responses_after(self, count: int) -> None:
-        """The same for responses."""
+        """Let `count` more bytes of responses through, then reset the connection with the last of them; once."""
         self.change(self.responses, cut_after=count)
 
     def swallow_requests(self) -> None:
-        """From now on no request arrives, and nobody is told."""
+        """From now on drop all requests, without a sign to either side."""
         self.change(self.requests, swallow=True)
 
     def swallow_responses(self) -> None:
-        """From now on requests arrive and their answers are lost: what was written is unknown to the client."""
+        """From now on pass requests and drop their responses: the client does not know which records were written."""
         self.change(self.responses, swallow=True)
 
     def hold_requests(self) -> None:
-        """Keep requests until `release`, even when their connection ends before: they then arrive late, from the dead."""
+        """Keep requests until `release`, even if their connection ends before: then they arrive after the death of their client."""
         self.change(self.requests, hold=True)
 
     def hold_responses(self) -> None:
         self.change(self.responses, hold=True)
 
     def release(self) -> None:
-        """Let go of what is held."""
+        """Forward the held bytes."""
         self.both(hold=False)
         self.call(self.pump_all)
 
     def drop_connections(self) -> int:
-        """RST every connection, now; returns how many. New ones are welcome."""
+        """Send RST on every connection now, and return their number. New connections are accepted."""
         return self.call(self.reset_all)
 
     def refuse(self) -> None:
-        """Stop listening and drop all connections: new ones are refused at once."""
+        """Stop listening, and drop all connections: new connections are refused at once."""
         self.call(self.close_listener)
         self.drop_connections()
 
     def accept(self) -> None:
-        """Listen (again)."""
+        """Listen again."""
         self.call(self.listen)
 
     def silence(self) -> None:
-        """Half-open: new connections are accepted and never answered; on the open ones nothing passes any more, either way."""
+        """Accept new connections and never answer them, and pass no bytes of open ones any more, in either direction."""
         self.both(swallow=True)
         self.set(silent=True)
 
     def chaos(self, shortest: float = 0.5, longest: float = 1.5, swallow: float = 0.5, tail: float = 0.2) -> None:
-        """Connections live `shortest` to `longest` seconds; `swallow` is the chance that one loses its last responses (`tail` seconds)."""
+        """Reset each connection after `shortest` to `longest` seconds, and with probability `swallow` lose its last `tail` seconds."""
         self.set(chaotic=Chaos(shortest, longest, swallow, tail))
         self.drop_connections()
 
     def heal(self) -> None:
-        """End every fault. Connections that swallowed bytes are reset: their streams have holes no client could read over."""
+        """End every fault. Connections that have lost bytes are reset: no client can read a stream with holes."""
         torn = self.silent or self.requests.swallow or self.responses.swallow or self.chaotic is not None
         self.set(silent=False, chaotic=None)
         self.both(**{field.name: field.default for field in attrs.fields(Faults)})
@@ -358,7 +359,7 @@ class Proxy:
         self.accept()
 
     def retarget(self, target: Address) -> None:
-        """Stand before another broker; open connections stay with the old one."""
+        """Connect new clients to another broker; open connections stay with the old one."""
         self.set(target=target)
 
     # -- life --------------------------------------------------------------------------------------------------------------
@@ -393,7 +394,7 @@ class Proxy:
             self.loop.add_reader(self.listener, self.welcome)
 
     def welcome(self) -> None:
-        """Accept what waits. Not asyncio's own server: one that is closed right after an accept forgets that connection."""
+        """Accept the waiting connections. Not with asyncio's own server: closed right after an accept, it forgets the connection."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while self.listener is not None:
                 self.spawn(Link(self).adopt(self.listener.accept()[0]))
@@ -416,7 +417,7 @@ class Proxy:
         return len(links)
 
     async def settle(self) -> None:
-        """Let what is just being accepted or connected arrive and be reset, so that nothing is left open when the loop ends."""
+        """Let connections that are just being accepted or connected arrive and be reset, so that none is open when the loop ends."""
         if self.tasks:
             _, late = await asyncio.wait(self.tasks, timeout=1.0)
             for task in late:
@@ -444,7 +445,7 @@ class Proxy:
         self.call(lambda: assign(self, values))
 
     def call(self, work: Callable[[], T]) -> T:
-        """Run it on the proxy's thread and wait for the answer."""
+        """Run `work` on the proxy's thread, and return its result."""
 
         async def wrapped() -> T:
             return work()

@@ -1,7 +1,8 @@
-"""A storm: connections through proxies live a second or so, half of them lose acknowledgements, and links are slow or stuck in between.
+"""Makes a storm on connections through proxies: each lives for about a second, half of them lose acknowledgements, and links are slow or
+stuck in between.
 
-Invariant: what happens follows from the seed; when the storm is over, every proxy is healed. `cuts`, `lost_acks` and `done` say what became
-of the connections: a test that promises something of a storm has to look at them.
+Invariant: the faults follow from the seed, and every proxy is healed when the storm is over. `cuts`, `lost_acks` and `done` count faults
+with an effect: a test that relies on a storm has to check them.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from integration.faults.proxy import Proxy
 
 __all__ = ["FAULTS", "Storm"]
 
-PAUSE, LASTS = (0.2, 1.0), (0.2, 0.8)  # seconds between two faults, and of a fault
+PAUSE, LASTS = (0.2, 1.0), (0.2, 0.8)  # seconds between two faults; duration of a fault
 END: Final = 10.0
 
 
 def _nothing(_: Proxy) -> None:
-    """The fault is over by itself."""
+    """Do nothing: the fault ends by itself."""
 
 
 @attrs.frozen
 class Fault:
-    """What happens to a proxy, how it ends, and whether it came to anything, asked when it ended."""
+    """A fault of a proxy: its begin, its end, and the check after the end whether it had an effect."""
 
     begin: Callable[[Proxy, Random], object]
     end: Callable[[Proxy], object] = _nothing
@@ -54,7 +55,7 @@ FAULTS: Final[Mapping[str, Fault]] = MappingProxyType(
 
 
 class Storm:
-    """What happens to the connections while the `with` block runs. Each lives 0.5 to 1.5 s, and half of the cuts lose responses."""
+    """The storm during a `with` block. Each connection lives 0.5 to 1.5 s, and half of the cuts lose responses."""
 
     def __init__(self, proxies: Mapping[int, Proxy], seed: int) -> None:
         self.proxies, self.random = list(proxies.values()), Random(seed)
@@ -63,35 +64,35 @@ class Storm:
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run, name="storm", daemon=True)
         self.before = self.counted()
-        self.after: tuple[int, int, int] | None = None  # None: it goes on
+        self.after: tuple[int, int, int] | None = None  # the counts at the end; None: the storm goes on
 
     def counted(self) -> tuple[int, int, int]:
         counters = [proxy.counters for proxy in self.proxies]
         return sum(c.resets for c in counters), sum(c.lossy_resets for c in counters), sum(c.lost_acks for c in counters)
 
     def since(self) -> tuple[int, int, int]:
-        """What was counted from the beginning to the end. Connections that the storm found or left open are reset, too: not counted."""
+        """Return the counts from the begin to the end. Connections that the storm found or left open are reset, too, but not counted."""
         resets, lossy, lost = (now - before for now, before in zip(self.after or self.counted(), self.before, strict=True))
         return resets, lossy, lost
 
     @property
     def cuts(self) -> int:
-        """Connections that were cut."""
+        """The number of connections that were cut."""
         return self.since()[0]
 
     @property
     def lossy_cuts(self) -> int:
-        """Of these, connections that had lost responses: also over TLS."""
+        """The number of cut connections that had lost responses; also over TLS."""
         return self.since()[1]
 
     @property
     def lost_acks(self) -> int:
-        """Produce requests that a broker answered and whose answer was lost, at least; not counted over TLS."""
+        """The least number of Produce requests that a broker answered and whose response was lost; 0 over TLS."""
         return self.since()[2]
 
     @property
     def rounds(self) -> int:
-        """How often each fault came to something, at least."""
+        """The number of times that each fault had an effect, at least."""
         return min(self.done[name] for name in FAULTS)
 
     def __enter__(self) -> Self:
@@ -111,7 +112,7 @@ class Storm:
             raise self.error
 
     def run(self) -> None:
-        """One fault after the other, each once before one comes again."""
+        """Make one fault after the other; each fault comes once before any comes again."""
         left: list[str] = []
         try:
             while not self.over.wait(self.random.uniform(*PAUSE)):
@@ -122,7 +123,7 @@ class Storm:
                 self.over.wait(self.random.uniform(*LASTS))
                 fault.end(proxy)
                 self.done[name] += fault.came(proxy) and found != 0
-        except BaseException as error:  # the test raises it
+        except BaseException as error:  # kept for the test, which raises it
             self.error = error
 
     def __str__(self) -> str:

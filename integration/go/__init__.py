@@ -1,6 +1,6 @@
-"""Members of consumer groups in Go's client libraries. Rule: `member.go` reads and commits; the group is judged by the tests.
+"""Starts members of consumer groups that use Go's client libraries: `member.go` reads and commits, and the tests judge the group.
 
-Needs Go and, for the first build, the proxy of Go modules; `missing()` is the reason for a skip.
+This needs Go and, for the first build, the proxy of Go modules; `missing()` returns the reason for a skip.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEAVE = 30.0
 
 
 def missing() -> str:
-    """Why these members cannot run on this machine; empty if they can."""
+    """Return why these members cannot run on this machine; empty if they can."""
     if lines := prerequisites.missing({"go": "it builds members of other client libraries; install Go"}):
         return lines[0]
     told = subprocess.run(["go", "version"], capture_output=True, text=True, timeout=60, check=False).stdout
@@ -36,7 +36,7 @@ def missing() -> str:
 
 
 def program() -> Path:
-    """The compiled program, built once for each text of its sources."""
+    """Return the compiled program, which is built once for each text of its sources."""
     stamp = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SOURCES)).hexdigest()[:16]
     return install(cache() / "go" / stamp, build) / "member"
 

@@ -1,1 +1,1 @@
-"""This machine: what it lacks, what is kept on it, its ports, and who ends what a killed process leaves running."""
+"""Manages the resources of this machine: missing programs, the cache, ports, and processes that must end with their owner."""

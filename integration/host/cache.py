@@ -1,6 +1,7 @@
-"""Cache. Rule: what is downloaded or made once lies in one folder outside the source tree, and others see it only when it is complete.
+"""Keeps downloads and other files that are made once, in one folder outside the source tree. Invariant: other processes see a folder only
+when it is complete.
 
-A folder is filled under a temporary name and renamed, under a lock, so that processes which ask at once wait for one download.
+A folder is filled under a temporary name and then renamed, under a lock: processes that need it at the same time wait for one download.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MAKING = 900.0  # seconds: a cold Maven repository behind a slow line
 
 
 def cache() -> Path:
-    """The folder for all that is downloaded or made once: `$PYKAFKA4_CACHE`, else `~/.cache/pykafka4`."""
+    """Return the folder for files that are made once: `$PYKAFKA4_CACHE`, else `~/.cache/pykafka4`."""
     chosen = os.environ.get("PYKAFKA4_CACHE")
     folder = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "pykafka4"
     folder.mkdir(parents=True, exist_ok=True)
@@ -29,7 +30,7 @@ def cache() -> Path:
 
 
 def install(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """`folder`, made by `fill(temporary folder)` when it is not there yet; safe for several processes at once."""
+    """Return `folder`; if it does not exist, `fill(temporary folder)` makes it. Safe for several processes at once."""
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,10 @@ def install(folder: Path, fill: Callable[[Path], None]) -> Path:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what processes left that were killed while they filled it; eight characters follow the name, so no other folder's is meant."""
+    """Remove temporary folders of processes that were killed while they filled `folder`.
+
+    Their names have eight characters behind the name of `folder`, so they belong to no other folder.
+    """
     for left in folder.parent.glob(f".{folder.name}-????????"):
         shutil.rmtree(left)
 
@@ -58,7 +62,7 @@ def make(folder: Path, fill: Callable[[Path], None]) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, timeout: float) -> Iterator[None]:
-    """The lock file `path`, held; a process that dies gives it back."""
+    """Hold the lock file `path` during a `with` block. The system releases the lock of a process that dies."""
     with path.open("w") as file:
         until(lambda: taken(file.fileno()), timeout, f"the lock {path}: another process holds it")
         yield

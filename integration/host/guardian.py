@@ -1,10 +1,10 @@
-"""Guardian. Rule: whatever way its owner ends, SIGKILL included, no broker and no scratch folder outlives it.
+"""Starts brokers for their owner, and ends them with it. Invariant: no broker and no scratch folder outlives the owner, even after SIGKILL.
 
-A process of its own, the parent of the brokers. It dies with its owner by two wires, the end of its standard input and the
-owner's process descriptor (a forked child of the owner keeps the pipe open, but never that one), and its children die with it:
-the kernel sends them SIGKILL when their parent ends (PR_SET_PDEATHSIG). The brokers are not started by the owner itself because
-that signal follows the *thread* that started a child, and a test may start a broker from a thread that ends.
-Started by path with nothing but the standard library; speaks JSON lines. SIGKILL ends stopped processes as well as running ones.
+The guardian is a process of its own, the parent of the brokers. It learns of its owner's end in two ways: by the end of its standard input,
+and by the owner's process descriptor (a forked child of the owner keeps the pipe open, but does not keep the owner alive). Its children die
+with it: the kernel sends them SIGKILL when their parent ends (PR_SET_PDEATHSIG). The owner does not start the brokers itself, because this
+signal comes at the end of the *thread* that started a child, and a test may start a broker on a thread that ends.
+The guardian is started by its path, with nothing but the standard library, and speaks JSON lines. SIGKILL ends stopped processes, too.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
-GONE = 10.0  # seconds a killed process gets to be reaped
+GONE = 10.0  # seconds until a killed process has to be reaped
 
 
 def die_with_parent() -> None:
-    """In the child, before exec: be killed when the guardian ends."""
+    """Have the kernel kill this process when the guardian ends. Called in the child, before exec."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Guardian:
-    """The children by name, and the folder that goes with them."""
+    """The children by name, and the folder that is removed with them."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -52,7 +52,7 @@ class Guardian:
         return child.pid
 
     def signal(self, name: str, number: int) -> bool:
-        """Send it; False when that child has ended (Popen looks first, so a pid used again is never hit)."""
+        """Send a signal to a child. Returns False if the child has ended: Popen checks first, and so never hits a process id used again."""
         child = self.children[name]
         child.send_signal(number)
         return child.poll() is None
@@ -68,7 +68,7 @@ class Guardian:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def serve(self, owner: int) -> None:
-        """Obey until the owner is gone or says `close`."""
+        """Carry out orders until the owner is gone or sends `close`."""
         selector = selectors.DefaultSelector()
         selector.register(0, selectors.EVENT_READ)
         if hasattr(os, "pidfd_open"):
@@ -86,7 +86,7 @@ class Guardian:
                 return
 
     def answer(self, order: dict[str, Any]) -> bool:
-        """Carry out one order; False when it was the last."""
+        """Carry out one order. Returns False after the last one."""
         verb = order.pop("do")
         try:
             answer = {"result": getattr(self, verb)(**order)}
@@ -97,7 +97,7 @@ class Guardian:
 
 
 def stopped(pid: int) -> bool:
-    """Whether the process is stopped by a signal; False where /proc is missing."""
+    """Whether a signal has stopped the process; False without /proc."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     except OSError:
@@ -105,13 +105,13 @@ def stopped(pid: int) -> bool:
 
 
 def main(owner: int, scratch: Path) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP):  # a Ctrl-C is the owner's to handle
+    for number in (signal.SIGINT, signal.SIGHUP):  # the owner handles Ctrl-C, which reaches the guardian, too
         signal.signal(number, signal.SIG_IGN)
     guardian = Guardian(scratch)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         guardian.serve(owner)
-    except (BrokenPipeError, ProcessLookupError):  # the owner went while it was being answered, or before it could be watched
+    except (BrokenPipeError, ProcessLookupError):  # the owner ended during an answer, or before the guardian could watch it
         pass
     finally:
         guardian.close()

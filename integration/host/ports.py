@@ -1,8 +1,8 @@
-"""Ports. Rule: a port belongs to one cluster until that cluster is gone, also while its broker is down.
+"""Gives ports to clusters. Invariant: a port belongs to one cluster until the cluster is gone, also while its broker is down.
 
-They lie below the kernel's range for outgoing connections: a client that keeps knocking on a dead broker's port would
-otherwise sooner or later be given that very port for itself, connect to itself, and keep the broker from starting again.
-Each block of ports is a lock file, so that two clusters never choose the same, and the sockets stay bound until just before the start.
+The ports lie below the kernel's range for outgoing connections. In that range: a client connects again and again to the port of a dead
+broker, the kernel gives the client this very port for its own end, the client is connected to itself, and the broker cannot start.
+Each block of ports has a lock file, so that two clusters never choose the same block. The sockets stay bound until just before the start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def highest() -> int:
-    """The first port the kernel gives to outgoing connections, at most 32768."""
+    """Return the first port that the kernel gives to outgoing connections, at most 32768."""
     try:
         return min(32_768, int(RANGE.read_text().split()[0]))
     except (OSError, ValueError, IndexError):
@@ -31,7 +31,7 @@ def highest() -> int:
 
 
 class Ports:
-    """A block of ports: `take` hands them out bound, `release` unbinds them for their broker, `close` gives the block back."""
+    """A block of ports: `take` returns a port and keeps it bound, `release` unbinds it for its broker, `close` gives the block back."""
 
     def __init__(self) -> None:
         self.held: dict[int, socket.socket] = {}
@@ -39,7 +39,7 @@ class Ports:
 
     @staticmethod
     def choose() -> tuple[IO[str], int, int]:
-        """A block nobody else holds; random, so that what a crashed test left in TIME_WAIT is rarely met again."""
+        """Return a free block; a random one, so that it rarely has ports that a crashed test left in TIME_WAIT."""
         folder = cache() / "ports"
         folder.mkdir(exist_ok=True)
         blocks = list(range(max(LOWEST, 1024), max(highest(), LOWEST + BLOCK) - BLOCK + 1, BLOCK))
@@ -51,10 +51,10 @@ class Ports:
         raise RuntimeError(f"every block of ports between {LOWEST} and {highest()} is held; locks in {folder}")
 
     def take(self) -> int:
-        """The next port of the block that can be bound now; it stays bound until `release`."""
+        """Return the next port of the block that can be bound now; it stays bound until `release`."""
         while self.next < self.end:
             port, self.next = self.next, self.next + 1
-            held = socket.socket()  # without SO_REUSEADDR: two that have it may both be bound as long as neither listens
+            held = socket.socket()  # without SO_REUSEADDR: two sockets with it may both be bound as long as neither listens
             try:
                 held.bind((HOST, port))
             except OSError:

@@ -1,6 +1,6 @@
-"""Prerequisites. Rule: a missing program is one line that says which, why, and the command that installs it.
+"""Finds programs that this machine lacks. A missing program is one line, with its name, its use, and the command that installs it.
 
-`python -m integration.host.prerequisites` prints the lines and exits with 1 when there are any.
+`python -m integration.host.prerequisites` prints the lines, and exits with 1 if there are any.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ JAVA = 17
 
 
 class MissingPrerequisite(RuntimeError):
-    """Something this machine lacks; the message is the line to show."""
+    """This machine lacks a program or a right; the message is the line to show."""
 
 
 def java() -> str:
-    """The `java` to run: the one of `JAVA_HOME` when that is set, else the one on the path."""
+    """Return the `java` to run: in `JAVA_HOME` if that is set, else on the path."""
     home = os.environ.get("JAVA_HOME")
     candidate = Path(home, "bin", "java") if home else None
     return str(candidate) if candidate is not None and candidate.exists() else "java"
 
 
 def java_version(program: str) -> int | None:
-    """The major version (8 for "1.8.0"), None where there is no Java."""
+    """Return the major version of Java (8 for "1.8.0"); None without Java."""
     try:
         told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -40,12 +40,12 @@ def java_version(program: str) -> int | None:
 
 
 def javac() -> str:
-    """The compiler beside `java()`."""
+    """Return the compiler beside `java()`."""
     return str(Path(java()).with_name("javac")) if "/" in java() else "javac"
 
 
 def missing_java() -> str | None:
-    """The line about a JDK that is missing or too old; None when it is there."""
+    """Return the line about a JDK that is missing or too old; None if there is one."""
     found, home = java_version(java()), os.environ.get("JAVA_HOME")
     if home and not Path(home, "bin", "java").exists():
         have = f"JAVA_HOME={home} has no bin/java"
@@ -61,23 +61,23 @@ def missing_java() -> str | None:
 
 
 def missing(rows: Mapping[str, str], path: str | None = None) -> list[str]:
-    """A line for each program that is not there: what it is for, and the command that installs it."""
+    """Return a line for each missing program, with its use and the command that installs it."""
     return [f"{name} is missing: {cure}" for name, cure in rows.items() if not shutil.which(name, path=path)]
 
 
 def check() -> list[str]:
-    """What is missing to run brokers, one line each; empty when all is there."""
+    """Return a line for each missing program that brokers need."""
     return [*filter(None, [missing_java()]), *missing({"mvn": "it downloads the brokers' jars; apt-get install -y maven"})]
 
 
 def optional() -> list[str]:
-    """What is missing that the brokers can do without."""
+    """Return a line for each missing program that brokers do not need."""
     present = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
     return [] if present else ["gcc is missing: the compiled core cannot be built (optional); apt-get install -y gcc python3-dev"]
 
 
 def require(*lines: str) -> None:
-    """Raises `MissingPrerequisite` with every line."""
+    """Raise `MissingPrerequisite` with all lines, if there are any."""
     if lines:
         raise MissingPrerequisite("; ".join(lines))
 

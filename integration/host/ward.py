@@ -1,6 +1,6 @@
-"""Ward. Rule: the owner's end of the guardian; one order at a time, and every answer has a deadline.
+"""Sends the owner's orders to the guardian, one at a time. Invariant: every answer has a deadline.
 
-A guardian has a scratch folder. The folder of one that was killed, too, is removed by the next process that makes one.
+A guardian has a scratch folder. If the guardian was killed, too, the next process that makes a guardian removes the folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REMOVAL = 180.0  # seconds to reap the children and to remove the scratch folder
 
 
 class Child(NamedTuple):
-    """What the guardian knows of one child: `returncode` is None while it lives, `stopped` after SIGSTOP."""
+    """The state of a child: `returncode` is None while it lives, `stopped` is true after SIGSTOP."""
 
     pid: int
     returncode: int | None
@@ -38,7 +38,7 @@ class Child(NamedTuple):
 
 
 class Ward:
-    """Children that end when this process ends. `keep` are descriptors the guardian shall hold open too: the lock of `scratch`."""
+    """Children that end with this process. `keep` are descriptors that the guardian holds open, too: the lock of `scratch`."""
 
     def __init__(self, scratch: Path, keep: tuple[int, ...] = ()) -> None:
         self.scratch = scratch
@@ -53,7 +53,7 @@ class Ward:
         )
 
     def start(self, name: str, argv: list[str], log: Path, cwd: Path) -> int:
-        """Start a child, its output appended to `log`; returns its pid."""
+        """Start a child, whose output is appended to `log`, and return its process id."""
         return int(self.order("start", name=name, argv=argv, log=str(log), cwd=str(cwd)))
 
     def signal(self, name: str, number: int) -> bool:
@@ -63,7 +63,7 @@ class Ward:
         return {name: Child(*row) for name, row in self.order("status").items()}
 
     def close(self) -> None:
-        """Kill all children, remove the scratch folder, end the guardian; a second call does nothing."""
+        """Kill all children, remove the scratch folder, and end the guardian; a second call does nothing."""
         if self.guardian.stdin is None or self.guardian.stdin.closed:
             return
         with contextlib.suppress(RuntimeError, OSError):
@@ -97,9 +97,10 @@ class Ward:
 
 
 def guard(parent: Path) -> Ward:
-    """A guardian of a new folder in `parent`, whose lock it holds.
+    """Start a guardian with a new folder in `parent`, and with the lock of the folder.
 
-    The lock gets its name when it is held: a sweep never sees it free before.
+    The lock file gets its name only after it is locked. Otherwise: this process makes the file, a sweep of another process finds it
+    unlocked, and removes the new folder.
     """
     sweep(parent)
     scratch = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
@@ -111,7 +112,7 @@ def guard(parent: Path) -> Ward:
 
 
 def sweep(parent: Path) -> list[Path]:
-    """Remove the scratch folders whose owner and guardian were both killed: nobody holds their lock any more."""
+    """Remove the scratch folders whose owner and guardian were both killed: no process holds their lock any more."""
     removed = []
     for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
         try:
@@ -125,5 +126,5 @@ def sweep(parent: Path) -> list[Path]:
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """The end of what was printed there, each line on a new one."""
+    """Return the last lines of a log, each after a line end."""
     return "".join(f"\n{line}" for line in log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""

@@ -1,1 +1,1 @@
-"""Java's own clients and tools, of today and of each release."""
+"""Runs Java's own clients and tools, of today and of each release."""

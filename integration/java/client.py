@@ -1,7 +1,8 @@
-"""Java. Rule: Kafka's own client is the other side of an interop test, and every byte of a record crosses exactly: null is not empty.
+"""Runs Kafka's own Java client, as the other side of interop tests, and Kafka's tools. Invariant: every byte of a record crosses unchanged:
+null is not empty.
 
-`Interop.java` runs on the broker's jars (the client of the same release) and speaks JSON lines with base64, because the console
-tools cannot tell null from empty or print arbitrary bytes. `run_tool` runs any of Kafka's command line tools from their own folder.
+`Interop.java` runs on the broker's jars (the client of the same release) and speaks JSON lines with base64, because the console tools
+cannot tell null from empty or print arbitrary bytes. `run_tool` runs any of Kafka's command line tools from their own folder.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class JavaRecord(NamedTuple):
-    """A record as the Java client sends or reads it; what it cannot know before sending is None, and the broker or partitioner fills it."""
+    """A record that the Java client sends or reads. Fields that are unknown before the send are None; broker or partitioner set them."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -57,7 +58,7 @@ class JavaRecord(NamedTuple):
 
 
 class JavaAck(NamedTuple):
-    """Where the Java producer was told its record lies."""
+    """The place of a record according to the acknowledgement to the Java producer."""
 
     partition: int
     offset: int
@@ -73,9 +74,10 @@ def java_produce(
     transaction: str | None = None,
     timeout: float = TIMEOUT,
 ) -> list[JavaAck]:
-    """Send the records with Java's producer and return where each lies.
+    """Send the records with Java's producer, and return their places.
 
-    `transaction` is "commit" or "abort": all records in one transaction, ended so; `properties` then names the `transactional.id`.
+    With `transaction`, "commit" or "abort", all records are in one transaction, which ends in this way; `properties` must have the
+    `transactional.id`.
     """
     settings = {"bootstrap.servers": bootstrap, "compression.type": codec, **(properties or {})}
     order = {"mode": "produce", "topic": topic, "properties": settings, "transaction": transaction}
@@ -89,9 +91,9 @@ def java_consume(
     properties: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
 ) -> list[JavaRecord]:
-    """Read the topic with Java's consumer, from the beginning to its present end or until `count` records.
+    """Read the topic with Java's consumer, from the beginning to the current end or up to `count` records.
 
-    With a `group.id` in `properties` it subscribes instead, reads until `count` or the timeout, and commits.
+    With a `group.id` in `properties` the consumer subscribes, reads until it has `count` records or the timeout is over, and commits.
     """
     settings = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest", **(properties or {})}
     order = {"mode": "consume", "topic": topic, "properties": settings, "count": count, "timeout": timeout}
@@ -99,28 +101,28 @@ def java_consume(
 
 
 def java_rights(properties: Mapping[str, str], timeout: float = TIMEOUT) -> dict[str, Any]:
-    """The ACLs, users, quotas and delegation tokens that Java's Admin finds."""
+    """Return the ACLs, users, quotas and delegation tokens that Java's Admin finds."""
     found: dict[str, Any] = json.loads(java([*JVM, *with_program(RIGHTS), "Rights"], json.dumps(dict(properties)), timeout))
     return found
 
 
 def run_tool(main: str, *arguments: str, jvm: Iterable[str] = JVM, stdin: str | None = None, timeout: float = TIMEOUT) -> str:
-    """The output of one of Kafka's tools, `org.apache.kafka.tools.ProducerPerformance` for example; an error when it fails."""
+    """Run one of Kafka's tools, `org.apache.kafka.tools.ProducerPerformance` for example, and return its output. Raises if it fails."""
     return java([*jvm, *with_tools(), main, *arguments], stdin, timeout)
 
 
 def with_tools() -> list[str]:
-    """The class path of Kafka's tools, as options of a JVM."""
+    """Return the class path of Kafka's tools, as options of a JVM."""
     return [*mapped_classes(tools_jars()), "-cp", classpath(tools_jars())]
 
 
 def with_program(program: Path) -> list[str]:
-    """The class path of `program` and the client of the brokers' release, as options of a JVM; the jars stand first, as in the archive."""
+    """Return the class path of `program` and the client of the brokers' release, as options of a JVM; jars first, as in the archive."""
     return [*mapped_classes(kafka_jars()), "-cp", f"{classpath(kafka_jars())}:{classes(program)}"]
 
 
 def classes(program: Path, version: str = KAFKA) -> Path:
-    """`program`, compiled once for each text of it and each release."""
+    """Return the folder with the classes of `program`, which is compiled once for each of its texts and each release."""
     stamp = f"{hashlib.sha256(program.read_bytes()).hexdigest()[:16]}-{version}"
     return install(cache() / program.stem.lower() / stamp, lambda folder: compile_into(folder, program, version))
 

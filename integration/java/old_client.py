@@ -1,6 +1,6 @@
-"""Old Java. Rule: who writes an old record format is the producer of that time, on the jars of its own release.
+"""Writes old record formats with the Java producer of that time, on the jars of its own release.
 
-`client.py` runs the newest one, which cannot write the formats before record batches, nor speak to brokers before 2.1.
+`client.py` runs the newest producer, which cannot write the formats before record batches, nor speak to brokers before 2.1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def old_java_produce(
     properties: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
 ) -> list[JavaAck]:
-    """Send the records, which have no headers, with the Java producer of release `version`, and return where each lies."""
+    """Send the records, which have no headers, with the Java producer of release `version`, and return their places."""
     settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "acks": "all", **(properties or {})}
     path = f"{classes(PROGRAM, version)}:{classpath(kafka_jars(version))}"
     command = [prerequisites.java(), *JVM, f"-Dlog4j.configuration={OLD_LOGGING.as_uri()}", "-cp", path, "Writer", topic]

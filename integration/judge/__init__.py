@@ -1,1 +1,1 @@
-"""What the brokers hold, read from their logs without any code of the client."""
+"""Reads the records in the brokers' logs, without any code of the client."""

@@ -1,8 +1,8 @@
-"""Reads what a group's coordinator wrote to `__consumer_offsets`: commits, and which member owned which partition. No code of the client.
+"""Reads the records of a group's coordinator in `__consumer_offsets`: commits, and the owners of partitions. Uses no code of the client.
 
 Invariant: the events are in the order in which the coordinator wrote them, so a commit belongs to the owner that the events before it name.
-Groups of the classic protocol write one record for each generation, with all members; those of the consumer protocol write one for each
-member. Members are named by their client ids. A group is read for one topic: partitions of others are not told apart.
+Classic groups have one record for each generation, with all members; groups of the consumer protocol have one for each member. Members are
+named by their client ids. A group is read for one topic: partitions of several topics are not told apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Committed", "Event", "Generation", "Owned", "Removed", "group_log", 
 TOPIC = "__consumer_offsets"
 EARLIEST, LATEST = -2, -1
 COMMIT, CLASSIC, MEMBER, CURRENT = 1, 2, 5, 8  # kinds of records, the first two bytes of their keys
-CLASSIC_VERSION = 3  # the last one that is not flexible, which brokers write
+CLASSIC_VERSION = 3  # the last version that is not flexible; brokers write this one
 
 
 class Committed(NamedTuple):
@@ -33,7 +33,7 @@ class Committed(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """A generation of a classic group began, or one of its static members was replaced: all members with their partitions."""
+    """The start of a generation of a classic group, or the replacement of a static member: all members with their partitions."""
 
     number: int
     owned: dict[str, frozenset[int]]
@@ -41,7 +41,7 @@ class Generation(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """A member of a group of the consumer protocol has these partitions from now on, those that it has to give back among them."""
+    """A member of a group of the consumer protocol has these partitions from now on, also partitions that it has to give back."""
 
     client: str
     epoch: int
@@ -61,7 +61,7 @@ Event = Committed | Generation | Owned | Removed
 
 
 def group_log(brokers: Brokers, group: str, timeout: float = 60.0) -> list[Event]:
-    """What the coordinator of `group` wrote up to now."""
+    """Return the events that the coordinator of `group` has written up to now."""
     deadline = Deadline(timeout)
     partition = java_hash(group) % len(leaders(brokers, TOPIC))
     first, end = (one(brokers, TOPIC, partition, at, deadline) for at in (EARLIEST, LATEST))
@@ -69,7 +69,7 @@ def group_log(brokers: Brokers, group: str, timeout: float = 60.0) -> list[Event
 
 
 def java_hash(text: str) -> int:
-    """`Utils.abs(text.hashCode())`."""
+    """Return `Utils.abs(text.hashCode())` of Java, which chooses the group's partition of the offsets topic."""
     value = 0
     for unit in struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be")):
         value = (value * 31 + unit) & 0xFFFFFFFF
@@ -77,7 +77,7 @@ def java_hash(text: str) -> int:
 
 
 def parsed(group: str, records: Iterable[LogRecord]) -> Iterator[Event]:
-    """The events of `group` in these records of the offsets topic."""
+    """Yield the events of `group` in these records of the offsets topic."""
     names: dict[str, str] = {}  # member id -> client id
     for record in records:
         key = Reader(record.key or b"")
@@ -121,7 +121,7 @@ def classic(_: Reader, record: LogRecord, __: dict[str, str]) -> Iterator[Event]
 
 
 def assignment(data: bytes) -> frozenset[int]:
-    """The partitions in an assignment of the classic protocol."""
+    """Return the partitions in an assignment of the classic protocol."""
     if not data:
         return frozenset()
     value, found = Reader(data), set[int]()
@@ -183,7 +183,7 @@ class Reader:
         return int.from_bytes(self.take(8), signed=True)
 
     def varint(self) -> int:
-        """Unsigned."""
+        """Read an unsigned varint."""
         value = shift = 0
         while True:
             (byte,) = self.take(1)
@@ -201,12 +201,12 @@ class Reader:
         return None if size < 0 else self.take(size)
 
     def compact(self) -> str | None:
-        """Text of a flexible version."""
+        """Read a text of a flexible version."""
         size = self.varint()
         return None if not size else self.take(size - 1).decode()
 
     def partitions(self) -> frozenset[int]:
-        """Those of an array of topics, of a flexible version."""
+        """Read the partitions in an array of topics, of a flexible version."""
         found = set[int]()
         for _ in range(self.varint() - 1):
             self.take(16)  # topic id

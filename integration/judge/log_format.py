@@ -1,8 +1,8 @@
-"""Reads the bytes of a partition's log: record batches and the message sets before them. Nothing of the client is used here.
+"""Reads the bytes of a partition's log: record batches, and the message sets of older releases. Uses no code of the client.
 
-Invariant: a checksum, a length or a count that does not fit raises `Wrong`; only the end of the bytes may be incomplete, where a
-broker cut its answer. Checksums come from crcmod and zlib, decompression from the codecs' own libraries.
-`tests/integration/test_log_format.py` compares what is read here with Kafka's own dump of the same files.
+Invariant: a checksum, a length or a count that does not fit raises `Wrong`; only the end of the bytes may be incomplete, where a broker has
+cut its answer. Checksums come from crcmod and zlib, decompression from the codecs' own libraries.
+`tests/integration/test_log_format.py` compares the result with Kafka's own dump of the same files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MARKER = struct.Struct(">hh")
 COMMIT = 1
 BEFORE_LENGTH_ENDS = 12  # bytes of base offset and length, which every format has first
 MAGIC_AT = 16
-CRC_AT = {0: 16, 1: 16, 2: 21}  # where the bytes begin that the checksum covers
+CRC_AT = {0: 16, 1: 16, 2: 21}  # format -> first byte that the checksum covers
 CODEC, APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 XERIAL = b"\x82SNAPPY\x00"
 LARGEST = 256 << 20  # bytes of one batch, decompressed
@@ -34,7 +34,7 @@ LARGEST = 256 << 20  # bytes of one batch, decompressed
 
 @functools.cache
 def crc_function() -> Callable[[Any], int]:
-    import crcmod.predefined  # only here: offline tests import this module and may do without
+    import crcmod.predefined  # imported here: offline tests import this module, and may run without it
 
     made: Callable[[Any], int] = crcmod.predefined.mkCrcFun("crc-32c")
     return made
@@ -45,11 +45,11 @@ def crc32c(data: bytes) -> int:
 
 
 class Wrong(AssertionError):
-    """A broker's log is not what a log can be; the message says where."""
+    """A broker's log breaks the format; the message has the place."""
 
 
 class LogRecord(NamedTuple):
-    """A record as it lies in the log; -1 where its producer was not idempotent. Control records are not shown."""
+    """A record in the log; the producer's fields are -1 if it was not idempotent. Control records are left out."""
 
     offset: int
     key: bytes | None
@@ -62,7 +62,7 @@ class LogRecord(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One batch of the log, or one message of an old format with all that is packed into it."""
+    """One batch of the log, or one message of an old format with the messages that are packed into it."""
 
     base_offset: int
     next_offset: int
@@ -80,7 +80,7 @@ class Batch(NamedTuple):
 
 
 def batches_in(data: Any, where: str = "log") -> Iterator[Batch]:
-    """The batches of a log segment or a fetch answer; an incomplete last one is left out."""
+    """Yield the batches of a log segment or a Fetch response, without an incomplete last one."""
     view, at = memoryview(data), 0
     while len(view) - at > MAGIC_AT:
         base, length = struct.unpack_from(">qi", view, at)
@@ -120,7 +120,7 @@ def batch_of(frame: memoryview, where: str) -> Batch:
 
 
 def commits(rows: list[LogRecord], where: str) -> bool:
-    """Whether a control batch commits: its one record has a version and a type as its key."""
+    """Whether a control batch commits; the key of its only record has a version and a type."""
     if len(rows) != 1 or rows[0].key is None or len(rows[0].key) < MARKER.size:
         raise Wrong(f"{where} is a control batch without a marker")
     _, kind = MARKER.unpack_from(rows[0].key)
@@ -143,7 +143,7 @@ class Bytes:
         return self.data[self.at - size : self.at]
 
     def number(self) -> int:
-        """A zigzag varint."""
+        """Read a zigzag varint."""
         value = shift = 0
         while True:
             (byte,) = self.take(1)
@@ -155,7 +155,7 @@ class Bytes:
                 raise Wrong(f"{self.where}: a number of more than ten bytes")
 
     def text(self) -> bytes | None:
-        """Bytes with their length; None for -1."""
+        """Read bytes after their length; None for the length -1."""
         size = self.number()
         return None if size == -1 else self.take(size)
 
@@ -191,7 +191,7 @@ def message_of(frame: memoryview, where: str) -> Batch:
 
 
 def messages(frame: memoryview, where: str, append_time: int | None) -> list[LogRecord]:
-    """The record of one message, or those packed into it."""
+    """Return the record of one message, or the records that are packed into it."""
     offset, _, crc, magic, attributes = MESSAGE.unpack_from(frame)
     where = f"{where}: the message at {offset}"
     if zlib.crc32(frame[CRC_AT[magic] :]) != crc:
@@ -237,7 +237,7 @@ def unpack(codec: int, data: bytes, where: str) -> bytes:
 
 
 def from_snappy(data: bytes) -> bytes:
-    """One block, or several in the frame of snappy-java."""
+    """Decompress one block, or several blocks in the frame of snappy-java."""
     if not data.startswith(XERIAL):
         return bytes(snappy.uncompress(data))
     parts, at = [], 16
@@ -249,7 +249,7 @@ def from_snappy(data: bytes) -> bytes:
 
 
 def from_lz4(data: bytes) -> bytes:
-    """Block by block: old Kafka clients write a wrong header checksum, which the library's frame reader refuses."""
+    """Decompress block by block: old Kafka clients write a wrong header checksum, which the library's frame reader refuses."""
     flags, largest = data[4], 1 << (8 + 2 * (data[5] >> 4))
     linked, block_checksum, content_size = not flags & 0x20, flags & 0x10, flags & 0x08
     out, at = bytearray(), 15 if content_size else 7

@@ -1,6 +1,6 @@
-"""Asks brokers for leaders, offsets and log bytes with requests packed by hand. Nothing of the client is used here.
+"""Asks brokers for leaders, offsets and log bytes, with requests that are packed by hand. Uses no code of the client.
 
-Every version was chosen because brokers of 0.10.2 to 4.x know it; only Fetch needs two.
+Brokers of 0.10.2 to 4.x know each version that is used here; only Fetch needs two.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLIENT_ID = b"judge"
 
 
 class NotNow(ConnectionError):
-    """The broker cannot answer now; worth another attempt."""
+    """The broker cannot answer now; another attempt may succeed."""
 
 
 class Reader:
@@ -84,7 +84,7 @@ class Broker:
         return bytes(data)
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """partition -> leader; all topics are asked for, because asking for one by name may create it."""
+        """Return partition -> leader. The request is for all topics, because a request for one by name may create it."""
         answer = self.ask(METADATA, 1, struct.pack(">i", -1))
         for _ in answer.count():
             answer.take("i"), answer.text(), answer.take("i"), answer.text()
@@ -107,7 +107,7 @@ class Broker:
         return index, leader
 
     def offset(self, topic: str, partition: int, timestamp: int) -> int:
-        """The offset that ListOffsets gives for a timestamp, or for -1 (latest) and -2 (earliest)."""
+        """Return the offset from ListOffsets for a timestamp, or for -1 (latest) or -2 (earliest)."""
         body = struct.pack(">i", -1) + named(topic, struct.pack(">iq", partition, timestamp))
         answer = self.ask(LIST_OFFSETS, 1, body)
         answer.count(), answer.text(), answer.count()
@@ -116,7 +116,7 @@ class Broker:
         return int(offset)
 
     def fetch(self, topic: str, partition: int, offset: int, size: int, wait_ms: int, *, old: bool) -> bytes:
-        """The log's bytes from `offset` on; the last batch may be incomplete."""
+        """Return the log's bytes from `offset` on; the last batch may be incomplete."""
         limits = b"" if old else struct.pack(">ib", size, 0)
         body = struct.pack(">iii", -1, wait_ms, 1) + limits + named(topic, struct.pack(">iqi", partition, offset, size))
         answer = self.ask(FETCH, FETCH_OLD if old else FETCH_NEW, body)
@@ -131,7 +131,7 @@ class Broker:
 
 
 def named(topic: str, row: bytes) -> bytes:
-    """One topic with one partition's row."""
+    """Pack an array of one topic with one partition's `row`."""
     name = topic.encode()
     return struct.pack(">ih", 1, len(name)) + name + struct.pack(">i", 1) + row
 

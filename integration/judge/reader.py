@@ -1,7 +1,7 @@
-"""Reads from a topic's leaders everything that is in it, without any code of the client.
+"""Reads all records of a topic from its leaders, without any code of the client.
 
-Invariant: anything a reader should never meet is an error: offsets that do not rise, a batch that starts after the end that was asked
-for, a partition that answers nothing although it has records. `raw.py` asks the brokers, `log_format.py` reads the bytes.
+Invariant: a finding that no correct log has is an error: offsets that do not rise, a batch that starts after the requested end, a partition
+that returns no bytes although it has records. `raw.py` asks the brokers, `log_format.py` reads the bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORD_BATCHES_SINCE = (0, 11)
 
 
 class Committed(NamedTuple):
-    """What the markers in a partition's log say."""
+    """The records of a partition by the markers of their transactions."""
 
     records: list[LogRecord]
     aborted: int  # records of aborted transactions
@@ -35,7 +35,7 @@ class Committed(NamedTuple):
 
 
 def offsets(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, tuple[int, int]]:
-    """(earliest, latest) of each partition."""
+    """Return (earliest, latest) of each partition."""
     found = until(partial(leaders, brokers, topic), deadline.left(), f"the partitions of {topic}", forgive=(OSError,))
     return {
         index: (one(brokers, topic, index, EARLIEST, deadline), one(brokers, topic, index, LATEST, deadline)) for index in sorted(found)
@@ -52,7 +52,7 @@ def one(brokers: Brokers, topic: str, partition: int, timestamp: int, deadline: 
 
 
 def leaders(brokers: Brokers, topic: str) -> dict[int, int]:
-    """partition -> leader, as the first running broker that answers sees them."""
+    """Return partition -> leader, from the first running broker that answers."""
     for node in brokers.running():
         with contextlib.suppress(OSError), Broker(brokers.admin_address(node), ANSWER) as broker:
             return broker.leaders(topic)
@@ -60,7 +60,7 @@ def leaders(brokers: Brokers, topic: str) -> dict[int, int]:
 
 
 def leader_of(brokers: Brokers, topic: str, partition: int) -> Broker:
-    """A connection to the leader."""
+    """Connect to the leader of a partition. Raises NotNow if there is none."""
     leader = leaders(brokers, topic).get(partition, -1)
     if leader not in brokers.nodes:
         raise NotNow(f"{topic}-{partition} has no leader now")
@@ -68,12 +68,12 @@ def leader_of(brokers: Brokers, topic: str, partition: int) -> Broker:
 
 
 def log(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, list[LogRecord]]:
-    """Every record of the topic, up to the high watermarks at the moment of the call."""
+    """Return every record of the topic, by partition, up to the high watermarks at the moment of the call."""
     return {index: read(brokers, topic, index, first, end, deadline) for index, (first, end) in offsets(brokers, topic, deadline).items()}
 
 
 def committed(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, Committed]:
-    """What a reader of committed records may see, up to the high watermarks at the moment of the call: worked out from the markers."""
+    """Return the records for a reader of committed records, by the markers, up to the high watermarks at the moment of the call."""
     return {
         index: committed_of(batches(brokers, topic, index, first, end, deadline))
         for index, (first, end) in offsets(brokers, topic, deadline).items()
@@ -81,7 +81,7 @@ def committed(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, Com
 
 
 def committed_of(log: Iterable[Batch]) -> Committed:
-    """The records outside of transactions, and those of transactions that were committed."""
+    """Return the records outside of transactions, and the records of committed transactions."""
     open_ones: dict[int, list[LogRecord]] = {}  # producer id -> records of its transaction
     records: list[LogRecord] = []
     aborted = 0
@@ -98,7 +98,7 @@ def committed_of(log: Iterable[Batch]) -> Committed:
 
 
 def read(brokers: Brokers, topic: str, partition: int, first: int, end: int, deadline: Deadline) -> list[LogRecord]:
-    """The records from `first` up to `end`."""
+    """Return the records from `first` up to `end`."""
     found = batches(brokers, topic, partition, first, end, deadline)
     records = [record for batch in found for record in batch.records if first <= record.offset < end]
     rising(f"{topic}-{partition}", records)
@@ -106,7 +106,7 @@ def read(brokers: Brokers, topic: str, partition: int, first: int, end: int, dea
 
 
 def batches(brokers: Brokers, topic: str, partition: int, first: int, end: int, deadline: Deadline) -> Iterator[Batch]:
-    """The batches that hold the offsets from `first` up to `end`; the first and the last may hold more."""
+    """Yield the batches with the offsets from `first` up to `end`; the first and the last batch may have more."""
     at = first
     where = f"{topic}-{partition}"
     while at < end:
@@ -126,7 +126,7 @@ def batches(brokers: Brokers, topic: str, partition: int, first: int, end: int, 
 
 
 def fetch(brokers: Brokers, topic: str, partition: int, offset: int) -> bytes | None:
-    """One answer's bytes; None when there are none yet."""
+    """Return the bytes of one answer; None if there are none yet."""
     release = tuple(int(part) for part in brokers.version.split(".")[:2])
     with leader_of(brokers, topic, partition) as broker:
         return broker.fetch(topic, partition, offset, PIECE, WAIT_MS, old=release < RECORD_BATCHES_SINCE) or None

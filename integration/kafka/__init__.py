@@ -1,1 +1,1 @@
-"""What a broker is made of: its release, the jars of that, its settings, and a formatted data folder."""
+"""Has the parts of a broker: its release, the release's jars, its settings, and a formatted data folder."""

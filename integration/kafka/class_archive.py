@@ -17,12 +17,12 @@ QUIET = "-Xlog:disable"  # a JVM that refuses an archive says so on standard out
 
 
 def class_archive(jars: Path) -> Path:
-    """Where the archive of a folder of jars lies. Each release of Java has its own."""
+    """Return the path of the archive for a folder of jars. Each release of Java has its own archive."""
     return jars.parent / f"classes-{java_release()}" / "classes.jsa"
 
 
 def mapped_classes(jars: Path) -> list[str]:
-    """Options of a JVM whose class path begins with `jars`: empty without an archive."""
+    """Return options of a JVM whose class path begins with `jars`; empty without an archive."""
     archive = class_archive(jars)
     return [f"-XX:SharedArchiveFile={archive}", QUIET] if archive.exists() else []
 

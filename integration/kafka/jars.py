@@ -1,6 +1,6 @@
-"""Jars. Rule: downloaded once through Maven, into the cache.
+"""Downloads Kafka's jars once, through Maven, into the cache.
 
-`python -m integration.kafka.jars` fetches everything that tests and benchmarks use.
+`python -m integration.kafka.jars` downloads all jars that tests and benchmarks use.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ DOWNLOAD = 900.0  # seconds: a cold Maven repository behind a slow line
 
 
 def kafka_jars(version: str = KAFKA) -> Path:
-    """The folder with the broker's jars, those of its ZooKeeper among them where the release needs one."""
+    """Return the folder with the broker's jars, and with its ZooKeeper's if the release needs one."""
     row = release(version)
     properties = {"kafka.version": version, "scala.version": row.scala}
     return install(cache() / f"kafka_{row.scala}-{version}" / "jars", lambda folder: copy(row.profiles, properties, folder))
 
 
 def tools_jars(version: str = TOOLS) -> Path:
-    """The folder with Kafka's command line tools; apart from the broker's, whose versions of the same jars differ."""
+    """Return the folder with Kafka's command line tools. It is not the broker's, which has other versions of the same jars."""
     return install(cache() / f"kafka-tools-{version}" / "jars", lambda folder: copy("tools", {"tools.version": version}, folder))
 
 
 def kafka_clients_jar(version: str = KAFKA) -> Path:
-    """The jar that holds the message definitions, under `common/message/`."""
+    """Return the jar with the message definitions, under `common/message/`."""
     return kafka_jars(version) / f"kafka-clients-{version}.jar"
 
 
 def absent(version: str = KAFKA) -> str:
-    """Why the broker's jars of that release are not at hand without a download; empty when they are."""
+    """Return why the broker's jars of that release need a download; empty if they are in the cache."""
     folder = cache() / f"kafka_{release(version).scala}-{version}" / "jars"
     return "" if folder.is_dir() else f"no jars of Kafka {version} in {folder}; `make kafka` downloads them (needs a JDK and Maven)"
 
 
 def classpath(folder: Path) -> str:
-    """All jars of a folder, in a fixed order."""
+    """Return a class path with all jars of a folder, in a fixed order."""
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
 def copy(profiles: str, properties: dict[str, str], folder: Path) -> None:
-    """Let Maven copy the jars of some profiles of the pom into `folder`."""
+    """Have Maven copy the jars of some profiles of the pom into `folder`."""
     prerequisites.require(*prerequisites.check())
     command = ["mvn", "-B", "-q", "-f", str(POM), "-P", profiles, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{name}={value}" for name, value in properties.items()]

@@ -1,4 +1,4 @@
-"""Releases. Rule: what a Kafka release needs to run on today's Java is a row of this table; nobody else compares version numbers."""
+"""Lists the needs of Kafka releases on today's Java, one row for a range of releases. Invariant: no other module compares versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Kind", "Release", "release"]
 
 
 class Kind(enum.Enum):
-    """Of quorum: who elects the controller and keeps the metadata."""
+    """The kinds of quorum, which elects the controller and keeps the metadata."""
 
     RAFT = "the brokers themselves (KRaft)"
     ZOOKEEPER = "a ZooKeeper"
@@ -18,7 +18,7 @@ class Kind(enum.Enum):
 
 @attrs.frozen
 class Release:
-    """From `since` on: the Scala of the broker's artifact, the profiles of the pom, the quorum."""
+    """The releases from `since` on: the Scala version of the broker's artifact, the profiles of the pom, the quorum."""
 
     since: tuple[int, ...]
     scala: str
@@ -26,7 +26,7 @@ class Release:
     quorum: Kind
 
 
-# The newest first. ZooKeeper 3.4.11 to 3.4.14 cannot resolve 127.0.0.1 on Java 17, so the releases of that time get the one before.
+# The newest first. ZooKeeper 3.4.11 to 3.4.14 cannot resolve 127.0.0.1 on Java 17, so releases of that time get an earlier ZooKeeper.
 TABLE = (
     Release((4, 0), "2.13", "broker", Kind.RAFT),
     Release((2, 4), "2.13", "old-broker", Kind.ZOOKEEPER),
@@ -35,7 +35,7 @@ TABLE = (
 
 
 def release(version: str) -> Release:
-    """The row of `version`; ValueError where it is too old to be run here."""
+    """Return the row of `version`. Raises ValueError for a release that is too old to run here."""
     number = tuple(int(part) for part in version.split("."))
     found = next((row for row in TABLE if number >= row.since), None)
     if found is None:

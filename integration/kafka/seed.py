@@ -1,4 +1,4 @@
-"""Seed. Rule: a data folder is formatted once for each release; a broker gets a copy of it with ids of its own, which saves a JVM start."""
+"""Formats a data folder once for each release. A broker gets a copy with ids of its own, which saves a start of a JVM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = 120.0
 
 
 def seed(version: str) -> Path:
-    """The folder formatted for `version`, 4.0 or newer."""
+    """Return the folder that is formatted for `version`, 4.0 or newer."""
     jars = kafka_jars(version)
     return install(jars.parent / "seed", lambda folder: format_folder(jars, folder))
 

@@ -1,6 +1,7 @@
-"""Settings. Rule: the same broker on every backend: small, quick to start, quick to fail over, and everything replicated.
+"""Makes the settings of brokers from the files in `broker/`. Invariant: brokers are the same on every backend: small, quick to start, quick
+to fail over, and with replicas of everything.
 
-It is what the files in `broker/` say, which the Vagrantfile takes as they are.
+The Vagrantfile uses the same files.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ __all__ = ["BROKER", "JVM", "LOGGING", "OLD_LOGGING", "escaped", "expand", "rand
 BROKER = Path(__file__).resolve().with_name("broker")
 JVM = tuple((BROKER / "jvm.options").read_text().split())
 LOGGING = BROKER / "log4j2.yaml"
-OLD_LOGGING = BROKER / "log4j.properties"  # of brokers before 4.0, their ZooKeeper and their clients
+OLD_LOGGING = BROKER / "log4j.properties"  # for brokers before 4.0, their ZooKeeper and their clients
 
 
 def expand(brokers: int) -> dict[str, str]:
-    """The properties for that many brokers."""
+    """Return the properties for so many brokers."""
     replicas = min(3, brokers)
     counts = {"replication.factor": replicas, "insync.replicas": max(1, replicas - 1), "min.isr": max(1, replicas - 1)}
     lines = (BROKER / "broker.properties").read_text().splitlines()
@@ -32,12 +33,12 @@ def write_properties(path: Path, properties: Mapping[str, str]) -> None:
 
 
 def escaped(value: str) -> str:
-    """As Java reads it: a backslash and whatever is not ASCII are escaped, so that the value arrives as it is here."""
+    """Escape backslashes and characters that are not ASCII, so that Java reads the value unchanged."""
     units = value.replace("\\", "\\\\").encode("utf-16-be")
     codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
     return "".join(chr(code) if 32 <= code < 127 else f"\\u{code:04x}" for code in codes)
 
 
 def random_id() -> str:
-    """22 characters, as Kafka writes its ids; never with a leading dash, which its tools take for an option."""
+    """Return an id of 22 characters in Kafka's form; never with a leading dash, which Kafka's tools take for an option."""
     return "a" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]

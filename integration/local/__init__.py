@@ -1,1 +1,1 @@
-"""Brokers as plain processes of this machine, of any release."""
+"""Runs brokers of any release as plain processes of this machine."""

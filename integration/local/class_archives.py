@@ -23,7 +23,7 @@ TIMEOUT = 120.0
 
 
 def written_by(jars: Path, folder: Path) -> list[str]:
-    """Options of a JVM that writes the archive of `jars` into `folder` when it ends."""
+    """Return options of a JVM that writes the archive of `jars` into `folder` when it ends."""
     return [f"-XX:ArchiveClassesAtExit={folder / class_archive(jars).name}", QUIET]
 
 

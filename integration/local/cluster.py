@@ -1,8 +1,8 @@
-"""LocalCluster. Rule: real brokers as plain processes of this machine, all of them gone when their owner is, however it ends.
+"""Runs real brokers as plain processes of this machine. Invariant: all of them end with their owner, in any way.
 
 Every broker has three listeners on 127.0.0.1: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers
 among themselves, never proxied; and CONTROLLER. Each node is broker and controller in one JVM. Brokers before 4.0 have no CONTROLLER
-listener but a ZooKeeper, one for each cluster.
+listener, but one ZooKeeper for each cluster.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEE
 class LocalCluster(Cluster):
     """A `Cluster` of JVMs on this machine.
 
-    `scratch`: the folder to make the temporary folder in. `jvm`: the options of the JVMs; by default those of `integration.kafka.settings`,
-    and the class archive of the release.
-    `plugins`: folders with classes that the brokers' settings name.
+    `scratch`: the parent of the temporary folder. `jvm`: the options of the JVMs; by default the options in `integration.kafka.settings`,
+    and the class archive of the release. `plugins`: folders with classes that the brokers' settings name.
     """
 
     lacks = {
@@ -64,7 +63,7 @@ class LocalCluster(Cluster):
         self.jvm, self.plugins = jvm, tuple(plugins)
         self.parent = Path(scratch) if scratch else Path(tempfile.gettempdir())
         self.members: dict[int, Node] = {}
-        self.log_sizes: dict[int, int] = {}  # where the log of the present run begins
+        self.log_sizes: dict[int, int] = {}  # node -> byte at which the log of the current run begins
         self.ports: Ports | None = None
         self.ward: Ward | None = None
 
@@ -75,7 +74,7 @@ class LocalCluster(Cluster):
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
-        """Kill every broker (the last one would wait in vain for a quorum to stop cleanly) and remove their folders; works twice."""
+        """Kill every broker and remove their folders, without a clean stop, for which the last broker would need a quorum. Works twice."""
         super().close()
         ward, self.ward = self.ward, None
         if ward is not None:
@@ -89,11 +88,11 @@ class LocalCluster(Cluster):
         return [f"removed {folder}" for folder in sweep(Path(tempfile.gettempdir()))]
 
     def keep_logs_for(self, error: BaseException) -> None:
-        if self.members:  # without any nothing was started
+        if self.members:  # else nothing was started
             super().keep_logs_for(error)
 
     def prepare(self) -> None:
-        """Folders, ports, configurations; nothing runs yet."""
+        """Make folders, ports and configurations; no broker runs yet."""
         secured = () if self.security is None else self.security.jvm
         jars = kafka_jars(self.version)
         path = ":".join([classpath(jars), *map(str, self.plugins)])
@@ -124,7 +123,7 @@ class LocalCluster(Cluster):
         }
 
     def launch(self, node: int) -> None:
-        """Start the process of one broker; does not wait for it, but for the end of what is left of its last run."""
+        """Start the process of one broker, after the session of its last run has ended; does not wait for the start."""
         member = self.members[node]
         self.quorum.admit(node, STOP)
         if self.ports is not None:
@@ -140,17 +139,17 @@ class LocalCluster(Cluster):
         self.stopped_by(node, lambda: self.guarded().signal(str(node), signal.SIGTERM), timeout)
 
     def kill(self, node: int) -> None:
-        """SIGKILL, and wait until the process is gone."""
+        """Send SIGKILL, and wait until the process is gone."""
         self.guarded().signal(str(node), signal.SIGKILL)
         self.wait_down(node, STOP)
 
     def freeze(self, node: int) -> None:
-        """SIGSTOP: its sockets stay open and say nothing."""
+        """Send SIGSTOP: the sockets stay open and silent."""
         self.guarded().signal(str(node), signal.SIGSTOP)
         until(lambda: self.state(node) is State.FROZEN, STOP, f"broker {node} to freeze")
 
     def thaw(self, node: int) -> None:
-        """SIGCONT; nothing happens to a broker that is not frozen."""
+        """Send SIGCONT; without effect for a broker that is not frozen."""
         self.guarded().signal(str(node), signal.SIGCONT)
         until(lambda: self.state(node) is not State.FROZEN, STOP, f"broker {node} to thaw")
 
@@ -164,7 +163,7 @@ class LocalCluster(Cluster):
         return f"pid {self.pid(node)}"
 
     def pid(self, node: int) -> int:
-        """The process id of a broker, for tools that watch it."""
+        """Return the process id of a broker, for tools that watch it."""
         child = self.child(node)
         if child is None:
             raise RuntimeError(f"broker {node} was never started")
@@ -174,16 +173,16 @@ class LocalCluster(Cluster):
         return self.guarded().status().get(str(node))
 
     def last_words(self, node: int) -> str:
-        """Of the present run."""
+        """Return the broker's output in the current run."""
         return self.server_log(node).read_bytes()[self.log_sizes[node] :].decode(errors="replace")
 
     def ready(self, wanted: set[int]) -> bool:
-        """Asked of the process too: a broker may answer on one listener before it fails to bind the next."""
+        """Whether the brokers serve, and their processes listen on all ports: a broker may answer on one and fail to bind the next."""
         return all(set(self.members[node].ports) <= self.listening(node) for node in wanted) and super().ready(wanted)
 
     def listening(self, node: int) -> set[int]:
-        """The ports on which the broker's own process listens."""
-        import psutil  # only here: the offline tests import this module and do without
+        """Return the ports on which the broker's own process listens."""
+        import psutil  # imported here: the offline tests import this module, and run without it
 
         self.check_alive(node)
         try:
@@ -223,7 +222,7 @@ class LocalCluster(Cluster):
         return self.members[node].log
 
     def folder(self, node: int) -> Path:
-        """Where the broker's configuration (`server.properties`) and data (`data/`) lie."""
+        """Return the folder with the broker's configuration (`server.properties`) and data (`data/`)."""
         return self.members[node].folder
 
     def guarded(self) -> Ward:

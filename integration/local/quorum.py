@@ -1,6 +1,6 @@
-"""Quorum. Rule: all that a local broker's start has to do with who elects its controller is here; `local` never asks for a version.
+"""Makes the quorum of a local cluster, which elects the controller. Invariant: other modules of `local` never ask for a version.
 
-From 4.0 on every node is broker and controller in one JVM. Before that the brokers have a ZooKeeper (`integration.local.zookeeper`).
+From 4.0 on, every node is broker and controller in one JVM. Older brokers have a ZooKeeper (`integration.local.zookeeper`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Node", "Quorum", "Raft", "Site"]
 
 @attrs.frozen
 class Node:
-    """One broker: its ports and its folder. `controller` is None where brokers are no controllers."""
+    """One broker: its ports and its folder. `controller` is None if brokers are no controllers."""
 
     id: int
     client: int
@@ -54,7 +54,7 @@ class Node:
 
 @attrs.frozen
 class Site:
-    """Where a cluster is being made: its release, its ports, and who guards its processes and their folder."""
+    """The site of a new cluster: its release, its ports, and the ward of its processes and their folder."""
 
     version: str
     ports: Ports
@@ -65,29 +65,29 @@ class Site:
 
 
 class Quorum(Protocol):
-    """What every kind of quorum does for the brokers."""
+    """The operations of every kind of quorum."""
 
     def node(self, number: int) -> Node:
-        """A broker, with as many ports as it needs."""
+        """Return a broker, with as many ports as it needs."""
 
     def begin(self, members: Mapping[int, Node]) -> None:
-        """All that must be there before the first broker is configured."""
+        """Make the parts that must exist before the first broker is configured."""
 
     def furnish(self, node: Node) -> None:
         """Make the broker's data folder."""
 
     def settings(self, node: Node, brokers: int) -> dict[str, str]:
-        """The broker's settings, but for what is the same everywhere: listeners and folders."""
+        """Return the broker's settings, without those that are the same for every quorum: advertised listeners and folders."""
 
     def logging(self) -> str:
-        """The JVM option that makes the broker log to its standard output."""
+        """Return the JVM option with which the broker logs to its standard output."""
 
     def admit(self, node: int, timeout: float) -> None:
-        """Wait until the broker may be started: again, when it was running before."""
+        """Wait until the broker may be started; matters only for one that was running before."""
 
 
 class Raft:
-    """The brokers themselves."""
+    """The quorum of the brokers themselves."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -120,4 +120,4 @@ class Raft:
         return f"-Dlog4j2.configurationFile={LOGGING}"
 
     def admit(self, node: int, timeout: float) -> None:
-        """The others find out by themselves that it is a new run."""
+        """Do nothing: the other brokers recognize a new run."""

@@ -1,7 +1,7 @@
-"""ZooKeeper. Rule: one server for each cluster, asked what it knows; a broker starts when the session of its last run is over.
+"""Runs the ZooKeeper of a cluster of brokers before 4.0. Invariant: a broker starts only after the session of its last run has ended.
 
-For brokers before 4.0. A broker registers under its id for as long as its session lives, and one that finds its id taken ends itself:
-after a SIGKILL that is the case for a few seconds.
+A broker registers its id for as long as its session lives, and a broker that finds its id taken ends itself. After a SIGKILL, the id stays
+taken for a few seconds.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SERVER: Final = {
     "tickTime": "500",
     "clientPortAddress": HOST,
     "maxClientCnxns": "0",
-    "admin.enableServer": "false",  # from 3.5 on it would listen on 8080
+    "admin.enableServer": "false",  # from 3.5 on this server would listen on 8080
     "4lw.commands.whitelist": "srvr,dump",
 }
 
-# A session of 3 s: a dead broker is replaced after 3 to 4 s, and a JVM that the machine lets wait for two keeps its place.
+# A session of 3 s: a dead broker is replaced after 3 to 4 s, and a JVM that gets no processor for 2 s keeps its session.
 SETTINGS: Final = {
     "listener.security.protocol.map": "CLIENT:PLAINTEXT,ADMIN:PLAINTEXT",
     "zookeeper.session.timeout.ms": "3000",
@@ -62,7 +62,7 @@ class ZooKeeper:
         return Node(number, ports.take(), ports.take(), None, self.site.folder(number))
 
     def begin(self, members: Mapping[int, Node]) -> None:
-        """Start the server and wait until it serves: a broker that comes first waits a second between its attempts."""
+        """Start the server, and wait until it serves: a broker that starts before waits a second between its attempts."""
         (self.folder / "tmp").mkdir(parents=True)
         config = self.folder / "zoo.cfg"
         write_properties(config, {**SERVER, "clientPort": str(self.port), "dataDir": str(self.folder / "data")})
@@ -92,11 +92,11 @@ class ZooKeeper:
         until(lambda: node not in self.registered(), timeout, f"the last session of broker {node} to end", forgive=NOT_YET)
 
     def registered(self) -> set[int]:
-        """The brokers whose sessions live, in the eyes of ZooKeeper."""
+        """Return the brokers whose sessions live, according to ZooKeeper."""
         return {int(number) for number in REGISTERED.findall(self.ask("dump"))}
 
     def ask(self, word: str) -> str:
-        """The answer to one of ZooKeeper's commands of four letters; ConnectionError where there is none."""
+        """Return the answer to one of ZooKeeper's commands of four letters. Raises ConnectionError if there is none."""
         self.check_alive()
         with socket.create_connection((HOST, self.port), timeout=ANSWER) as connection:
             connection.sendall(word.encode())

@@ -1,6 +1,7 @@
-"""Certificates. Rule: every cluster has an authority of its own that nobody else trusts; what can be wrong with a certificate is a method.
+"""Issues certificates, right ones and wrong ones: each kind of fault is a method. Invariant: every cluster has an authority of its own, and
+only its clients and brokers trust it.
 
-Private keys are PKCS#8, which is what Java reads from PEM files.
+Private keys are in PKCS#8, because Java reads this format from PEM files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Authority", "Certificate", "self_signed"]
 
 DAY = datetime.timedelta(days=1)
 HERE = ("localhost", "127.0.0.1")
-CLIENT = "client.invalid"  # without any alternative name Java refuses a certificate
+CLIENT = "client.invalid"  # Java refuses a certificate without an alternative name
 
 
 @attrs.frozen
@@ -33,16 +34,16 @@ class Certificate:
 
     @property
     def keystore(self) -> bytes:
-        """One PEM file with all of it, as a broker takes it."""
+        """The PEM file for a broker, with key and chain."""
         return self.key + self.chain
 
     @property
     def der(self) -> bytes:
-        """The certificate itself, as `ssl` shows that of a peer."""
+        """The certificate without its chain, in the form in which `ssl` returns a peer's certificate."""
         return ssl.PEM_cert_to_DER_cert(self.chain.decode().partition("-----END CERTIFICATE-----")[0] + "-----END CERTIFICATE-----\n")
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
-        """Its files `name.pem` and `name.key`, as options of clients name them."""
+        """Write the files `name.pem` and `name.key` for the options of clients, and return their paths."""
         folder.mkdir(parents=True, exist_ok=True)
         files = folder / f"{name}.pem", folder / f"{name}.key"
         for path, content in zip(files, (self.chain, self.key), strict=True):
@@ -58,35 +59,35 @@ class Authority:
         self.pem = self.issuer.cert_pem.bytes()
 
     def write(self, folder: Path) -> Path:
-        """Its certificate in a file, the `ssl_cafile` of clients."""
+        """Write the authority's certificate to a file, the `ssl_cafile` of clients, and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "ca.pem"
         path.write_bytes(self.pem)
         return path
 
     def server(self, *names: str) -> Certificate:
-        """One that is right for a server of these names."""
+        """Issue a valid certificate for a server with these names."""
         return self.issued(names or HERE)
 
     def wrong_host(self) -> Certificate:
         return self.issued(("elsewhere.invalid",))
 
     def expired(self, *names: str) -> Certificate:
-        """Since yesterday."""
+        """Issue a certificate that expired yesterday."""
         now = datetime.datetime.now(datetime.UTC)
         return self.issued(names or HERE, since=now - 30 * DAY, until=now - DAY)
 
     def not_yet_valid(self, *names: str) -> Certificate:
-        """Not before tomorrow."""
+        """Issue a certificate that is valid from tomorrow on."""
         now = datetime.datetime.now(datetime.UTC)
         return self.issued(names or HERE, since=now + DAY, until=now + 30 * DAY)
 
     def chained(self, *names: str) -> Certificate:
-        """Issued by an intermediate authority, whose certificate the server shows, too."""
+        """Issue a certificate by an intermediate authority, whose certificate the server shows, too."""
         return self.issued(names or HERE, issuer=self.issuer.create_child_ca())
 
     def client(self, user: str) -> Certificate:
-        """A client's, whose common name is the user."""
+        """Issue a certificate for a client, with the user as the common name."""
         return self.issued((CLIENT,), user)
 
     def expired_client(self, user: str) -> Certificate:
@@ -107,7 +108,7 @@ class Authority:
 
 
 def self_signed(*names: str) -> Certificate:
-    """Signed by itself; right in everything else."""
+    """Make a certificate that is signed by itself, and valid otherwise."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC)
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "self-signed")])

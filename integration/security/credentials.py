@@ -1,4 +1,4 @@
-"""Credentials. Rule: what a password or a user becomes before it is sent or stored, as Kafka and the RFCs say; pure functions."""
+"""Computes the forms in which passwords, users and tokens are sent or stored, by the rules of Kafka and the RFCs, with pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 __all__ = ["ITERATIONS", "SCRAM", "Scram", "quoted", "salted", "unsecured_token"]
 
-ITERATIONS = 4096  # the fewest that brokers take
+ITERATIONS = 4096  # the lowest number that brokers accept
 
 
 class Scram:
@@ -25,20 +25,20 @@ SCRAM = MappingProxyType({"SCRAM-SHA-256": Scram(1, "sha256"), "SCRAM-SHA-512": 
 
 
 def salted(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """`SaltedPassword` of RFC 5802; Kafka does not normalize the password."""
+    """Return `SaltedPassword` of RFC 5802; Kafka does not normalize the password."""
     return hashlib.pbkdf2_hmac(SCRAM[mechanism].hash_name, password.encode(), salt, iterations)
 
 
 def quoted(text: str) -> str:
-    """A word of a JAAS configuration, whatever is in it."""
+    """Quote a word of a JAAS configuration, which may have any characters."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def unsecured_token(subject: str, lifetime_s: float = 3600.0, issued: float | None = None) -> str:
-    """An unsigned JSON Web Token that says who one is; the brokers of a test believe it until it expires.
+    """Return an unsigned JSON Web Token that names its user; the brokers of a test accept it until it expires.
 
-    `issued`: seconds since 1970, by default now. With a time in the past the token may have expired already.
+    `issued`: seconds since 1970, by default now. With a time in the past, the token may have expired already.
     """
     begin = time.time() if issued is None else issued
     return f"{part({'alg': 'none'})}.{part({'sub': subject, 'iat': begin, 'exp': begin + lifetime_s})}."

@@ -1,6 +1,6 @@
-"""Kerberos. Rule: a realm of its own, run by Debian's KDC from a temporary folder on 127.0.0.1; no file of the system is read or changed.
+"""Runs a realm of Kerberos with Debian's KDC, from a temporary folder on 127.0.0.1. Invariant: no file of the system is read or changed.
 
-Whoever is to use it gets `environment`: that is all that Kerberos libraries and programs need to find it. Java takes `config`.
+`environment` is all that Kerberos libraries and programs need to find the realm. Java takes `config`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROGRAMS = dict.fromkeys(("krb5kdc", "kdb5_util", "kadmin.local", "kinit"), f"it
 
 PACKAGE = "apt-get install -y gcc libkrb5-dev && pip install -e '.[gssapi]'"
 
-# Names of hosts are taken as they are written: nothing asks a DNS.
+# Host names are used unchanged: no library asks a DNS server.
 CONFIG = """
 [libdefaults]
     default_realm = {name}
@@ -62,7 +62,7 @@ PROFILE = """
 
 
 def missing() -> list[str]:
-    """What is missing to run a realm, and clients of it, one line each."""
+    """Return a line for each part that a realm or its clients lack."""
     package = [] if importlib.util.find_spec("gssapi") else [f"the package gssapi is missing: clients need it for GSSAPI; {PACKAGE}"]
     return [*prerequisites.missing(PROGRAMS, PATH), *package]
 
@@ -108,12 +108,12 @@ class Realm:
         until(self.listens, READY, lambda: f"the KDC to listen; its log ends with{tail(log)}")
 
     def stop(self) -> None:
-        """Kill the KDC: its port refuses."""
+        """Kill the KDC: its port refuses connections."""
         self.ward.signal(KDC, signal.SIGKILL)
         until(lambda: not self.listens(), READY, "the KDC to end")
 
     def freeze(self) -> None:
-        """It gets requests, and does not answer."""
+        """Freeze the KDC: it receives requests, and does not answer."""
         self.ward.signal(KDC, signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -129,11 +129,11 @@ class Realm:
     # -- principals and tickets --------------------------------------------------------------------------------------------
 
     def principal(self, name: str) -> str:
-        """With the realm's name."""
+        """Return a principal with the realm's name."""
         return f"{name}@{self.name}"
 
     def add(self, *names: str) -> Path:
-        """Create principals with random keys; a new keytab with these."""
+        """Create principals with random keys, and return a new keytab with these keys."""
         keytab = self.folder / f"{secrets.token_hex(8)}.keytab"
         for name in names:
             self.administer(f"addprinc -randkey {name}")
@@ -141,15 +141,15 @@ class Realm:
         return keytab
 
     def export(self, keytab: Path, *names: str) -> None:
-        """Write the keys that these principals have now into a keytab; others in it stay."""
+        """Write the current keys of these principals into a keytab; other keys in it stay."""
         self.administer(f"ktadd -norandkey -k {keytab} {' '.join(names)}")
 
     def administer(self, query: str) -> str:
-        """An order of `kadmin`."""
+        """Carry out a query of `kadmin`, and return its output."""
         return self.run("kadmin.local", "-r", self.name, "-q", query)
 
     def log_in(self, cache: Path, keytab: Path, name: str, lifetime: str = "1h") -> None:
-        """`kinit`: a ticket in a cache."""
+        """Get a ticket into a cache, with `kinit`."""
         self.run("kinit", "-c", str(cache), "-k", "-t", str(keytab), "-l", lifetime, self.principal(name))
 
     def has_expired(self, cache: Path) -> bool:

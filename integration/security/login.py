@@ -1,7 +1,7 @@
-"""Login. Rule: a connection as a client makes it, frame by frame, with no code of the client under test: to know what a broker answers.
+"""Logs in at a broker, frame by frame, with no code of the client under test, to learn the broker's answers.
 
-Blocking, and every step within the deadline. What the broker refuses is a `Refused` with its code; a handshake of TLS that fails is
-`ssl`'s error.
+All calls block, and each ends within its deadline. A refusal of the broker is a `Refused` with its code; a failed TLS handshake raises the
+error of `ssl`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Exchange = Generator[bytes, bytes, None]
 
 
 class Refused(Exception):
-    """The broker's answer to a login: its error code, and what it says."""
+    """The broker's refusal of a login: its error code and its message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} (error {code})")
@@ -41,13 +41,13 @@ class Refused(Exception):
 
 @attrs.frozen
 class Session:
-    """A login that succeeded. `lifetime_ms`: until the connection must authenticate again, 0 for ever."""
+    """A login that succeeded. `lifetime_ms` is the time until the connection must authenticate again; 0: never."""
 
     lifetime_ms: int
 
 
 def trusting(authority: Authority, certificate: tuple[str, str] | None = None) -> ssl.SSLContext:
-    """What a client of this authority checks; `certificate` are its own certificate and key, as files."""
+    """Return the context of a client that trusts this authority; `certificate` are the files of its own certificate and key."""
     context = ssl.create_default_context(cadata=authority.pem.decode())
     if certificate is not None:
         context.load_cert_chain(*certificate)
@@ -55,7 +55,7 @@ def trusting(authority: Authority, certificate: tuple[str, str] | None = None) -
 
 
 def unchecked(certificate: tuple[str, str] | None = None) -> ssl.SSLContext:
-    """It believes every server."""
+    """Return a context that accepts every server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if certificate is not None:
@@ -71,19 +71,19 @@ def login(
     password: str = "",
     timeout: float = STEP,
 ) -> Session:
-    """Connect, with TLS where there is a `context`, authenticate where there is a `mechanism`, and be served.
+    """Connect, with TLS if there is a `context`; authenticate if there is a `mechanism`; then send a request.
 
-    `password` is the token for OAUTHBEARER.
+    For OAUTHBEARER `password` is the token. Raises `Refused` if the broker refuses.
     """
     deadline = Deadline(timeout)
     with Line(connected(address, context, deadline), deadline) as line:
         lifetime = 0 if mechanism is None else authenticated(line, mechanism, exchange(mechanism, user, password))
-        line.call(API_VERSIONS, 0, b"")  # over TLS 1.3 this is when one learns that a certificate was refused
+        line.call(API_VERSIONS, 0, b"")  # with TLS 1.3, a refusal of the client's certificate comes only here
         return Session(lifetime)
 
 
 def served_certificate(address: tuple[str, int], certificate: tuple[str, str] | None = None, timeout: float = STEP) -> bytes:
-    """The certificate that a listener shows, unchecked, in DER."""
+    """Return the certificate that a listener shows, unchecked, in DER."""
     with connected(address, unchecked(certificate), Deadline(timeout)) as connection:
         assert isinstance(connection, ssl.SSLSocket)
         return connection.getpeercert(binary_form=True) or b""
@@ -101,7 +101,7 @@ def connected(address: tuple[str, int], context: ssl.SSLContext | None, deadline
 
 
 class Line:
-    """One connection: a request, then its response."""
+    """One connection, for a request and its response at a time."""
 
     def __init__(self, connection: socket.socket, deadline: Deadline) -> None:
         self.connection, self.deadline = connection, deadline
@@ -113,7 +113,7 @@ class Line:
         self.connection.close()
 
     def call(self, api_key: int, version: int, body: bytes) -> bytes:
-        """The body of the response."""
+        """Send a request, and return the body of its response."""
         frame = struct.pack(">hhih", api_key, version, 1, len(CLIENT_ID)) + CLIENT_ID + body
         self.connection.settimeout(max(0.001, self.deadline.left()))
         self.connection.sendall(struct.pack(">i", len(frame)) + frame)
@@ -134,7 +134,7 @@ class Line:
 
 
 def authenticated(line: Line, mechanism: str, messages: Exchange) -> int:
-    """Send what `messages` yields and give it the answers; the session's lifetime."""
+    """Send the messages that `messages` yields, pass it the answers, and return the session's lifetime."""
     answer = line.call(SASL_HANDSHAKE, 1, struct.pack(">h", len(mechanism)) + mechanism.encode())
     (code,) = struct.unpack_from(">h", answer)
     if code:
@@ -171,12 +171,12 @@ def exchange(mechanism: str, user: str, password: str) -> Exchange:
 
 def once(message: str) -> Exchange:
     answer = yield message.encode()
-    if answer.startswith(b"{"):  # the reason why a token was refused; the protocol then wants one more message
+    if answer.startswith(b"{"):  # the reason why a token was refused; the protocol then demands one more message
         yield b"\x01"
 
 
 def scram(mechanism: str, user: str, password: str) -> Exchange:
-    """RFC 5802, without channel binding."""
+    """Yield the client's messages of RFC 5802, without channel binding."""
     hash_name = SCRAM[mechanism].hash_name
     nonce = secrets.token_urlsafe(18)
     name = user.replace("=", "=3D").replace(",", "=2C")

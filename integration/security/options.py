@@ -1,4 +1,4 @@
-"""Options of clients. Rule: pykafka4's options say all that a client needs; those of other clients are made from them."""
+"""Makes the security options of other clients from pykafka4's options, which have all that a client needs."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ MODULES = "org.apache.kafka.common.security"
 
 
 def for_librdkafka(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for confluent-kafka. For OAUTHBEARER it wants a function beside it, `oauth_cb`."""
+    """Return the options for confluent-kafka. For OAUTHBEARER the caller adds a function, `oauth_cb`."""
     return {LIBRDKAFKA[name]: value for name, value in options.items()}
 
 
 def for_kafka_python(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for kafka-python."""
+    """Return the options for kafka-python."""
     other = {"sasl_username": "sasl_plain_username", "sasl_password": "sasl_plain_password"}
     return {other.get(name, name): value for name, value in options.items()}
 
 
 def for_java(options: Mapping[str, Any], subject: str = "") -> dict[str, str]:
-    """The same as properties for Java's clients and tools; certificates become part of them. `subject`: the user of OAUTHBEARER."""
+    """Return the properties for Java's clients and tools, with certificates as their values. `subject` is the user of OAUTHBEARER."""
     found = {"security.protocol": str(options["security_protocol"])}
     if "ssl_cafile" in options:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": Path(options["ssl_cafile"]).read_text()}

@@ -1,4 +1,5 @@
-"""Settings of a secured listener. Rule: only listeners for clients demand anything; brokers, controllers and the judge stay PLAINTEXT.
+"""Makes the settings of secured listeners. Invariant: only listeners for clients are secured; brokers, controllers and the judge use
+PLAINTEXT.
 
 So the harness itself needs no password, and a test that locks every client out can still ask the brokers.
 """
@@ -19,8 +20,8 @@ Protocol: TypeAlias = Literal["SASL_SSL", "SSL", "SASL_PLAINTEXT"]
 Mechanism: TypeAlias = Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER", "GSSAPI"]
 
 PASSWORDS: Final[tuple[Mechanism, ...]] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
-MECHANISMS: Final[tuple[Mechanism, ...]] = (*PASSWORDS, "OAUTHBEARER")  # those that need nothing beside the brokers
-ANONYMOUS: Final = "ANONYMOUS"  # who everybody is on a PLAINTEXT listener: the brokers and the harness
+MECHANISMS: Final[tuple[Mechanism, ...]] = (*PASSWORDS, "OAUTHBEARER")  # the mechanisms that need no other server beside the brokers
+ANONYMOUS: Final = "ANONYMOUS"  # the user of each connection to a PLAINTEXT listener: of the brokers and the harness
 MODULES: Final = "org.apache.kafka.common.security"
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 COMMON_NAME: Final = r"RULE:^CN=([^,]+).*$/$1/,DEFAULT"  # User:alice instead of User:CN=alice,OU=…
@@ -32,7 +33,7 @@ def names(value: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Kerberos:
-    """What brokers need for GSSAPI: the realm, its krb5.conf, and a keytab with the keys of `service/host`, for each host of a broker."""
+    """The brokers' settings for GSSAPI: the realm, its krb5.conf, and a keytab with the key of `service/host` for each host of a broker."""
 
     realm: str
     config: Path
@@ -40,19 +41,19 @@ class Kerberos:
     service: str = "kafka"
 
     def jaas(self, host: str) -> str:
-        """The broker asks no KDC: its key is all that it needs."""
+        """Return the broker's JAAS line. The broker asks no KDC: its key is enough."""
         options = f"keyTab={quoted(str(self.keytab))} principal={quoted(f'{self.service}/{host}@{self.realm}')}"
         return f"com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true isInitiator=false {options};"
 
 
 @attrs.frozen
 class Security:
-    """What the brokers demand of clients.
+    """The brokers' demands on clients.
 
-    `users`: name -> password, the same for PLAIN and both SCRAM mechanisms. `client_auth="required"`: a client has to show a certificate
-    of the cluster's authority; over SSL its common name is the user. `authorizer`: everything is forbidden but to `super_users`, until
-    `Access.grant` allows it. `reauthentication_ms`: a connection must authenticate again before that time is over (KIP-368). `kerberos`:
-    for GSSAPI, which is not among the usual mechanisms.
+    `users`: name -> password, the same for PLAIN and both SCRAM mechanisms. `client_auth="required"`: a client has to show a certificate of
+    the cluster's authority; over SSL its common name is the user. `authorizer`: only `super_users` may do anything, until `Access.grant`
+    allows it. `reauthentication_ms`: a connection must authenticate again within this time (KIP-368). `kerberos`: for GSSAPI, which is not
+    among the usual mechanisms.
     """
 
     protocol: Protocol = "SASL_SSL"
@@ -90,21 +91,21 @@ class Security:
 
     @property
     def scram(self) -> tuple[Mechanism, ...]:
-        """The mechanisms whose passwords the brokers keep in their metadata, where they can be changed at any time."""
+        """The mechanisms whose passwords the brokers keep in their metadata, and which can be changed at any time."""
         return tuple(name for name in self.mechanisms if self.sasl and name in SCRAM)
 
     @property
     def jvm(self) -> tuple[str, ...]:
-        """Options of the brokers' JVMs."""
+        """The options of the brokers' JVMs."""
         return () if self.kerberos is None else (f"-Djava.security.krb5.conf={self.kerberos.config}",)
 
     def settings(
         self, usual: Mapping[str, str], keystore: str, authority: str, listeners: Iterable[str] = ("CLIENT",), host: str = "localhost"
     ) -> dict[str, str]:
-        """A broker's properties beside the `usual` ones.
+        """Return a broker's properties in addition to the `usual` ones.
 
-        `keystore` is a PEM file as the broker finds it, `authority` the certificate, in PEM, that those of clients are checked against;
-        `host` is what clients call the broker.
+        `keystore` is the broker's path of its PEM file, `authority` the certificate, in PEM, of the authority of clients' certificates, and
+        `host` the name by which clients reach the broker.
         """
         wanted = dict.fromkeys(listeners, self.protocol)
         protocols = dict(entry.split(":") for entry in usual["listener.security.protocol.map"].split(","))
@@ -128,7 +129,7 @@ class Security:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.certificates": authority,
             "ssl.client.auth": self.client_auth,
-            # A running broker takes a certificate for another name only when it is told that this is meant.
+            # Otherwise a running broker refuses a certificate for another name.
             "ssl.allow.dn.changes": "true",
             "ssl.allow.san.changes": "true",
         }
@@ -146,7 +147,7 @@ class Security:
         return found
 
     def jaas(self, mechanism: Mechanism, host: str) -> str:
-        """Who decides about a login. OAUTHBEARER: the brokers believe every unsigned token."""
+        """Return the JAAS line of the login module of `mechanism`. With OAUTHBEARER, the brokers accept every unsigned token."""
         if mechanism == "GSSAPI" and self.kerberos is not None:
             return self.kerberos.jaas(host)
         if mechanism in SCRAM:

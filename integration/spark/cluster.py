@@ -30,9 +30,9 @@ __all__ = ["Executor", "StandaloneSpark"]
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 DAEMON_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-WORKER_MEMORY = "1g"  # what a worker has to give to executors
+WORKER_MEMORY = "1g"  # memory of a worker's executors
 EXECUTOR_MEMORY = "640m"
-JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # tests of seconds are over before the optimizing compiler pays off
+JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a test of seconds is over before the optimizing compiler pays off
 READY = 120.0  # seconds: the JVMs of a machine that does other things as well
 ANSWER = 10.0  # seconds for one answer of the master
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @attrs.frozen
 class Executor:
-    """An executor that runs: its host, the number that Spark gave it, its process."""
+    """A running executor: its host, its number in Spark, its process."""
 
     host: str
     number: str
@@ -92,7 +92,7 @@ class StandaloneSpark:
         self.launch("master", HOST, "master.Master", "--host", HOST, "--port", str(port), "--webui-port", str(self.page))
 
     def launch_worker(self, host: str) -> None:
-        """Start a worker process; also one that was killed."""
+        """Start a worker process, also again after it was killed."""
         room = ["--cores", "1", "--memory", WORKER_MEMORY, "--work-dir", str(self.folder(host))]
         self.launch(host, host, "worker.Worker", "--host", host, "--webui-port", "0", *room, self.master)
 
@@ -106,7 +106,7 @@ class StandaloneSpark:
     # -- for a job ---------------------------------------------------------------------------------------------------------
 
     def settings(self) -> dict[str, str]:
-        """What the session of a small job on this cluster needs beside a driver's own settings."""
+        """The settings of a session for a small job on this cluster, in addition to a driver's own settings."""
         return {
             "spark.master": self.master,
             "spark.driver.host": HOST,
@@ -118,7 +118,7 @@ class StandaloneSpark:
         }
 
     def wait_executors(self, count: int | None = None, other_than: tuple[Executor, ...] = ()) -> list[Executor]:
-        """The executors, once so many of them run (default: one for each host) that are not `other_than`."""
+        """Wait until so many executors run (None: one for each host) that are not in `other_than`, and return them."""
         wanted = len(self.hosts) if count is None else count
 
         def enough() -> list[Executor] | None:
@@ -128,28 +128,28 @@ class StandaloneSpark:
         return until(enough, READY, f"{wanted} executors")
 
     def executors(self) -> list[Executor]:
-        """The executors that run now."""
+        """Return the executors that run now."""
         return [executor for host in self.hosts for executor in executors(host, self.pid(host))]
 
     def python_workers(self, executor: Executor) -> list[int]:
-        """The processes that run Python code of an executor's tasks: the children of its daemon."""
+        """Return the processes that run Python code of an executor's tasks: the children of its daemon."""
         return [worker.pid for daemon in children(executor.pid) for worker in children(daemon.pid) if alive(worker.pid)]
 
     def kill(self, executor: Executor) -> None:
-        """SIGKILL for the JVM of an executor; its Python workers notice and end a moment later, after which this returns."""
+        """Send SIGKILL to the JVM of an executor, and wait for its Python workers, which end a moment later."""
         python = self.python_workers(executor)
         os.kill(executor.pid, signal.SIGKILL)
         until(lambda: not any(map(alive, [executor.pid, *python])), READY, f"{executor} and its Python workers to end")
 
     def kill_python(self, executor: Executor) -> int:
-        """SIGKILL for all Python workers of an executor; returns how many there were."""
+        """Send SIGKILL to all Python workers of an executor, and return their number."""
         found = self.python_workers(executor)
         for pid in found:
             os.kill(pid, signal.SIGKILL)
         return len(found)
 
     def kill_worker(self, host: str) -> None:
-        """SIGKILL for a worker, whose executors end with it."""
+        """Send SIGKILL to a worker, and wait for its executors, which end with it."""
         before = executors(host, self.pid(host))
         self.guarded().signal(host, signal.SIGKILL)
         until(lambda: not any(alive(executor.pid) for executor in before), READY, f"the executors of {host} to end with their worker")
@@ -162,24 +162,24 @@ class StandaloneSpark:
         self.guarded().start(name, ["env", *words, sys.executable, *argv], self.log(name), ROOT)
 
     def driver_ended(self, name: str) -> int | None:
-        """The exit code of a driver; None while it runs."""
+        """Return the exit code of a driver; None while it runs."""
         return self.guarded().status()[name].returncode
 
     def kill_driver(self, name: str) -> None:
-        """SIGKILL for a driver and its JVM, which are a process group; returns when the executors have ended, too."""
+        """Send SIGKILL to a driver and its JVM, which are a process group, and wait until its executors have ended, too."""
         os.killpg(self.pid(name), signal.SIGKILL)
         until(lambda: self.driver_ended(name) is not None, READY, f"{name} to end")
         until(lambda: not self.executors(), READY, f"the executors of {name} to end")
 
-    # -- what the cluster says ---------------------------------------------------------------------------------------------
+    # -- state of the cluster ----------------------------------------------------------------------------------------------
 
     def wait_workers(self, count: int | None = None) -> None:
-        """Until so many workers (default: all) are registered with the master."""
+        """Wait until so many workers (None: all) are registered with the master."""
         wanted = len(self.hosts) if count is None else count
         until(lambda: self.report().get("aliveworkers") == wanted, READY, f"{wanted} workers of Spark to register", forgive=(OSError,))
 
     def report(self) -> dict[str, Any]:
-        """What the master's page says: workers, applications."""
+        """Return the JSON of the master's page: workers, applications."""
         dead = [name for name, child in self.guarded().status().items() if child.returncode is not None]
         if "master" in dead:
             raise RuntimeError(f"Spark's master ended: {tail(self.log('master'))}")
@@ -189,7 +189,7 @@ class StandaloneSpark:
         return found
 
     def keep_logs(self, to: Path | str) -> Path:
-        """Copy what master, workers and executors printed into the folder `to`, which outlives the cluster."""
+        """Copy the output of master, workers and executors into the folder `to`, which outlives the cluster."""
         folder = Path(to)
         folder.mkdir(parents=True, exist_ok=True)
         if self.ward is not None:
@@ -203,11 +203,11 @@ class StandaloneSpark:
         return self.guarded().scratch / f"{name}.log"
 
     def folder(self, host: str) -> Path:
-        """Where a worker keeps the folders of its executors."""
+        """Return the folder with the folders of a worker's executors."""
         return self.guarded().scratch / f"work-{host}"
 
     def pid(self, name: str) -> int:
-        """The process of the master, or of the worker on a host."""
+        """Return the process id of the master, or of the worker on a host."""
         return self.guarded().status()[name].pid
 
     def guarded(self) -> Ward:
@@ -217,26 +217,26 @@ class StandaloneSpark:
 
 
 def spark_home() -> Path:
-    """The folder of pyspark, which has the jars."""
+    """Return the folder of pyspark, which has the jars."""
     import pyspark  # only here: offline tests import this package and do without
 
     return Path(pyspark.__file__).parent
 
 
 def scala() -> str:
-    """The Scala version of the jars; a worker asks for it when it starts an executor, and looks for build folders otherwise."""
+    """Return the Scala version of the jars. A worker needs it to start an executor; without it the worker looks for build folders."""
     core = next((spark_home() / "jars").glob("spark-core_*.jar"))
     return core.name.split("_")[1].split("-")[0]
 
 
 def environment() -> Mapping[str, str]:
-    """What Python workers need to find this checkout, and the packages that this process finds."""
+    """Return the environment in which Python workers find this checkout, and the packages that this process finds."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     return {"PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
 
 
 def executors(host: str, worker: int) -> Iterator[Executor]:
-    """The executors that are children of a worker."""
+    """Yield the executors that are children of a worker."""
     for child in children(worker):
         words = command(child)
         if EXECUTOR in words and "--executor-id" in words:
@@ -262,7 +262,7 @@ def command(process: Any) -> list[str]:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process is there and is no zombie."""
+    """Whether the process exists and is no zombie."""
     import psutil  # only here: offline tests import this package and do without
 
     try:

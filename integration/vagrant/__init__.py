@@ -1,1 +1,1 @@
-"""Brokers on machines that Vagrant makes: what runs inside a machine are the scripts here, what drives it from outside is Python."""
+"""Runs brokers on machines that Vagrant makes: the scripts here run inside a machine, and the Python modules drive it from outside."""

@@ -1,10 +1,11 @@
-"""By hand. Rule: a shell (or one command) in which `vagrant` finds an engine, an image and a key; all machines go when it ends.
+"""Runs a shell, or one command, in which `vagrant` finds an engine, an image and a key. Invariant: all machines are removed when it ends.
 
 python -m integration.vagrant                          # a shell: vagrant up, vagrant status, vagrant halt kafka2, …
 python -m integration.vagrant COMMAND …
 python -m integration.vagrant --prepare                # make the image, run nothing
 
-It says where the brokers will be, on a network that is free on this machine; $KAFKA_BOOTSTRAP has it, too. $KAFKA_NODES: how many.
+The program prints the addresses of the brokers, on a network that is free on this machine; $KAFKA_BOOTSTRAP has them, too. $KAFKA_NODES is
+the number of brokers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def by_hand(machines: Containers) -> dict[str, str]:
-    """The environment in which `vagrant` makes these machines; its state is this shell's own, and goes with the machines."""
+    """Return the environment in which `vagrant` makes these machines. Its state belongs to this shell, and is removed with the machines."""
     told = machines.open()
     nodes = int(os.environ.get("KAFKA_NODES", NODES))
     settings = machines.engine.scratch / "settings"

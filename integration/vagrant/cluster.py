@@ -1,7 +1,8 @@
-"""VagrantCluster. Rule: brokers on machines made by Vagrant from the Vagrantfile, each reached at its own address on a private network.
+"""Runs brokers on machines that Vagrant makes from the Vagrantfile, each at its own address on a private network.
 
-Three listeners as everywhere: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers among themselves;
-and CONTROLLER. What is done to a broker is done inside its machine (`vagrant/kafka-node.sh`), what is done to a machine by its provider.
+As everywhere, a broker has three listeners: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers
+among themselves; and CONTROLLER. An operation on a broker runs inside its machine (`vagrant/kafka-node.sh`), an operation on a machine is
+carried out by its provider.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ __all__ = ["VagrantCluster", "write_settings"]
 PROVIDERS: Mapping[str, Callable[[], Machines]] = {"docker": Containers, "virtualbox": Virtual, "libvirt": Virtual}
 MACHINES, START, STOP = 900.0, 180.0, 25.0
 CLIENT, CONTROLLER, ADMIN = 9092, 9093, 9094
-# By exit status, not by what is printed: an engine loses the output of about one command in a thousand.
+# The state follows from the exit status, not from the output: an engine loses the output of about one command in a thousand.
 STATUS = {0: State.RUNNING, 150: State.FROZEN, 3: State.DOWN}
 LOG, KEYSTORE = "/var/log/kafka/server.log", "/etc/kafka/keystore.pem"
 
 
 def write_settings(folder: Path, brokers: int) -> None:
-    """What every node is configured by, as provision.sh takes it."""
+    """Write the settings of all nodes for provision.sh."""
     folder.mkdir(parents=True, exist_ok=True)
     write_properties(folder / "broker.properties", expand(brokers))
     for name in ("jvm.options", "log4j2.yaml"):
@@ -49,7 +50,7 @@ def write_settings(folder: Path, brokers: int) -> None:
 class VagrantCluster(Cluster):
     """A `Cluster` of machines. `provider`: docker, virtualbox or libvirt; by default VAGRANT_DEFAULT_PROVIDER, or else docker.
 
-    `up` makes the machines; where they are up already it only empties them, for another cluster id.
+    `up` makes the machines; if they are up already, it only empties them, for another cluster id.
     """
 
     lacks = {"cut": "its machines have one network, for brokers and clients alike; the docker backend has two"}
@@ -79,7 +80,7 @@ class VagrantCluster(Cluster):
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def up(self, timeout: float = MACHINES) -> None:
-        """Make the machines, or empty those that are up, and wait until every broker serves."""
+        """Make the machines, or empty the machines that are up, and wait until every broker serves."""
         deadline = Deadline(timeout)
         try:
             if self.machines is None:
@@ -102,7 +103,7 @@ class VagrantCluster(Cluster):
         vagrant.run("up", "--no-destroy-on-error", timeout=deadline.left())
 
     def settings(self) -> dict[str, str]:
-        """What the Vagrantfile is told."""
+        """Write the settings, and return the environment for the Vagrantfile."""
         folder = self.scratch / "settings"
         write_settings(folder, len(self.nodes))
         self.told = {node: self.advertise(node, self.listener_address(node)) for node in self.nodes}
@@ -122,7 +123,7 @@ class VagrantCluster(Cluster):
         }
 
     def empty(self) -> None:
-        """The same machines, whatever was done to them, with brokers that know of nothing."""
+        """Undo all faults of the machines, and give them brokers without topics and groups."""
         cluster_id = random_id()
         for node in self.nodes:
             self.opened().reconnect(node)
@@ -134,7 +135,7 @@ class VagrantCluster(Cluster):
             self.launch(node)
 
     def close(self) -> None:
-        """Destroy the machines, without asking the brokers to stop: the last one has no quorum for that; works twice."""
+        """Destroy the machines, without a clean stop, for which the last broker would need a quorum. Works twice."""
         super().close()
         machines, self.machines = self.machines, None
         if machines is not None:
@@ -145,7 +146,7 @@ class VagrantCluster(Cluster):
 
     @classmethod
     def clean(cls) -> list[str]:
-        """Machines that are containers go with their engine, which the docker backend cleans."""
+        """Destroy virtual machines of killed runs. Machines that are containers belong to their engine, which the docker backend cleans."""
         return [f"virtual machines on {net}" for net in left()]
 
     def mourn(self, error: BaseException) -> None:
@@ -156,29 +157,29 @@ class VagrantCluster(Cluster):
     # -- one broker --------------------------------------------------------------------------------------------------------
 
     def launch(self, node: int) -> None:
-        """Start the process of one broker, its machine first where that is off; does not wait until it serves."""
+        """Start the process of one broker, and first its machine if that is off; does not wait until the broker serves."""
         if not self.switch_on(node):
             self.order(node, "start")
 
     def stop(self, node: int, timeout: float = STOP) -> None:
-        """By the machine's own way: the broker hands over its leaders first; it is killed when it cannot, and then an error."""
+        """Stop a broker by the machine's own means: it hands over its leaders first. A broker that does not end is killed: WaitTimeout."""
         code, told = self.opened().run(node, NODE, "stop", f"{min(timeout, STOP):.0f}")
         self.wait_down(node, STOP)
         if code != 0:
             raise WaitTimeout(f"broker {node} did not end in order, it was killed: {told.strip()}")
 
     def kill(self, node: int) -> None:
-        """SIGKILL inside the machine, and wait until the process is gone."""
+        """Send SIGKILL inside the machine, and wait until the process is gone."""
         self.order(node, "kill")
         self.wait_down(node, STOP)
 
     def cut_power(self, node: int) -> None:
-        """The whole machine goes at once; `launch` and `start` boot it again."""
+        """Switch the whole machine off at once; `launch` and `start` boot it again."""
         self.opened().power_off(node)
         self.wait_down(node, STOP)
 
     def switch_on(self, node: int) -> bool:
-        """Boot a machine that is off, and with it its broker; False when it was on."""
+        """Boot a machine that is off, which starts its broker. Returns False if the machine was on."""
         try:
             self.opened().run(node, "true")
             return False
@@ -188,20 +189,20 @@ class VagrantCluster(Cluster):
         return True
 
     def freeze(self, node: int) -> None:
-        """SIGSTOP inside the machine: its sockets stay open and say nothing."""
+        """Send SIGSTOP inside the machine: the broker's sockets stay open and silent."""
         self.order(node, "freeze")
 
     def thaw(self, node: int) -> None:
-        """SIGCONT; nothing happens to a broker that is not frozen."""
+        """Send SIGCONT; without effect for a broker that is not frozen."""
         if self.state(node) is State.FROZEN:
             self.order(node, "thaw")
 
     def disconnect(self, node: int) -> None:
-        """Off the private network: nobody answers at its address any more."""
+        """Take a machine off the private network: nothing answers at its address any more."""
         self.opened().disconnect(node)
 
     def reconnect(self, node: int) -> None:
-        """On it again, with the same address."""
+        """Put a machine on the private network again, with the same address."""
         self.opened().reconnect(node)
 
     def order(self, node: int, *words: str) -> None:
@@ -219,7 +220,7 @@ class VagrantCluster(Cluster):
         return STATUS[code]
 
     def running(self) -> list[int]:
-        """The brokers whose process runs now and that anybody can reach: only they can be asked about the cluster."""
+        """Return the brokers whose process runs now and whose machine is on the network: only these know the state of the cluster."""
         return [node for node in super().running() if node not in self.opened().unplugged]
 
     def broken(self) -> list[str]:
@@ -244,17 +245,17 @@ class VagrantCluster(Cluster):
         return self.scratch / "security"
 
     def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
-        """Into a machine that runs, and into what it is provisioned with."""
+        """See `Brokers.put_keystore`: writes the file in a running machine, and in the files with which the machine is provisioned."""
         self.upload_of(node).write_bytes(keystore)
         self.order(node, "keystore", base64.b64encode(keystore).decode())
         return {"listener.name.client.ssl.keystore.location": KEYSTORE}
 
     def upload_of(self, node: int) -> Path:
-        """The keystore as the Vagrantfile finds it."""
+        """Return the path of the keystore for the Vagrantfile."""
         return self.scratch / "settings" / f"kafka{node}.pem"
 
     def server_log(self, node: int) -> Path:
-        """A file with all that the broker printed up to now, over its restarts; collected anew by every call."""
+        """Write the broker's output up to now, over its restarts, to a file, and return its path; each call collects it anew."""
         file = self.scratch / f"broker-{node}.log"
         content = self.opened().fetch(node, LOG)
         if content is not None:

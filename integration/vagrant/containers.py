@@ -1,4 +1,4 @@
-"""Containers. Rule: machines of the docker provider are reached by their engine, also when they are off."""
+"""Drives machines of Vagrant's docker provider through their engine, also machines that are off."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_RUNNING, NOT_ATTACHED = 409, 404
 
 
 class Containers(Machines):
-    """In a Docker engine (`integration.docker.engine`), on a network of our own that Vagrant finds by its addresses."""
+    """Machines in a Docker engine (`integration.docker.engine`), on a network of our own that Vagrant finds by its addresses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class Containers(Machines):
             order = api.exec_create(self.name(node), list(command))["Id"]
             told = api.exec_start(order).decode(errors="replace")
             until(lambda: not api.exec_inspect(order)["Running"], ORDER, f"{' '.join(command)} to end on {self.name(node)}")
-            return api.exec_inspect(order)["ExitCode"], told  # what it printed may be lost, its exit status never
+            return api.exec_inspect(order)["ExitCode"], told  # the output may be lost, the exit status never
         except APIError as error:
             if error.status_code in (NOT_RUNNING, NOT_ATTACHED):
                 raise Off(f"machine {self.name(node)} does not run") from error
             raise
 
     def fetch(self, node: int, path: str) -> bytes | None:
-        """Also of a machine that is off."""
+        """See `Machines.fetch`; also for a machine that is off."""
         try:
             chunks, _ = self.engine.client.api.get_archive(self.name(node), path)
         except NotFound:
@@ -102,7 +102,7 @@ class Containers(Machines):
             self.unplugged.remove(node)
 
     def close(self) -> None:
-        """By the engine and at once: Vagrant would ask each broker to stop, and the last one has no quorum for that."""
+        """Destroy the machines through the engine, at once: Vagrant would ask each broker to stop, for which the last one has no quorum."""
         if self.network is not None:
             self.network = None
             with contextlib.suppress(*TROUBLE):

@@ -1,6 +1,6 @@
-"""Machines. Rule: what a cluster does to a machine is done by the shortest way its provider has; Vagrant only makes and ends them.
+"""Declares the operations on machines, by the shortest way that a provider has; Vagrant only makes and ends machines.
 
-Containers are reached by the engine (`containers.py`), every other machine by ssh (`virtual.py`).
+Containers are driven through their engine (`containers.py`), all other machines through ssh (`virtual.py`).
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ ORDER = 60.0  # seconds for a command in a machine
 
 
 class Off(RuntimeError):
-    """The machine does not run, or nobody reaches it."""
+    """The machine does not run, or cannot be reached."""
 
 
 class Machines(abc.ABC):
     """The machines kafka1, … of one cluster, from `open` to `close`. `net`: the first three bytes of their addresses."""
 
     net = ""
-    vagrant: Vagrant | None = None  # what makes them, from before they are made
+    vagrant: Vagrant | None = None  # makes the machines; set before they are made
 
     def __init__(self) -> None:
         self.unplugged: set[int] = set()
 
     def missing(self) -> list[str]:
-        """All that this machine lacks to make them, a line each."""
+        """Return a line for each program that this machine lacks to make them."""
         return prerequisites.missing(PROGRAMS)
 
     def home(self, scratch: Path) -> Path:
-        """Where Vagrant keeps what it knows of them; `scratch` goes with this process."""
+        """Return the folder of Vagrant's state; `scratch` is removed with this process."""
         return scratch
 
     def address(self, node: int) -> str:
@@ -44,36 +44,36 @@ class Machines(abc.ABC):
 
     @abc.abstractmethod
     def open(self) -> Mapping[str, str]:
-        """Take what must be there before the machines are made; what the Vagrantfile shall be told of it."""
+        """Prepare the parts that must exist before the machines are made, and return their settings for the Vagrantfile."""
 
     @abc.abstractmethod
     def run(self, node: int, *command: str) -> tuple[int, str]:
-        """Exit status and output of a command, as root; `Off` when the machine does not run."""
+        """Run a command as root, and return its exit status and output. Raises `Off` if the machine does not run."""
 
     @abc.abstractmethod
     def fetch(self, node: int, path: str) -> bytes | None:
-        """A file of the machine; None when there is none, or no way to read it now."""
+        """Return the content of a file of the machine; None if there is none, or if it cannot be read now."""
 
     @abc.abstractmethod
     def power_off(self, node: int) -> None:
-        """Pull the plug: nothing in it is asked, nothing is written back."""
+        """Switch the machine off at once: no program ends cleanly, and no data is written back."""
 
     @abc.abstractmethod
     def power_on(self, node: int) -> None:
-        """Let it boot; returns when it does."""
+        """Boot the machine; returns when it boots."""
 
     @abc.abstractmethod
     def disconnect(self, node: int) -> None:
-        """Off the network of the brokers and their clients."""
+        """Take the machine off the network of the brokers and their clients."""
 
     @abc.abstractmethod
     def reconnect(self, node: int) -> None:
-        """On it again, with the same address."""
+        """Put the machine on the network again, with the same address."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Destroy them and give back what `open` took; works twice, and for machines that were never made."""
+        """Destroy the machines, and release the parts that `open` prepared. Works twice, and for machines that were never made."""
 
     @abc.abstractmethod
     def name(self, node: int) -> str:
-        """For a person who looks for it."""
+        """Return the name of a machine, for a person who looks for it."""

@@ -1,4 +1,4 @@
-"""Tool. Rule: the command `vagrant` with its state in a folder of ours, as a child that ends when this process does."""
+"""Runs the command `vagrant`, with its state in a folder of ours. Invariant: the command ends with this process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PROGRAMS = {
 
 
 class VagrantFailed(RuntimeError):
-    """A command ended with an error; the message has the end of what it said."""
+    """A command ended with an error; the message has the end of its output."""
 
 
 class Vagrant:
-    """The machines whose state lies in `folder`. `settings` are what the Vagrantfile reads of its environment."""
+    """The machines whose state is in `folder`. `settings` are the variables that the Vagrantfile reads."""
 
     def __init__(self, folder: Path, ward: Ward, provider: str, settings: Mapping[str, str]) -> None:
         self.folder, self.ward = folder, ward
@@ -31,7 +31,7 @@ class Vagrant:
         self.numbers = itertools.count(1)
 
     def run(self, *arguments: str, timeout: float) -> str:
-        """What the command prints; VagrantFailed with the end of it when it fails."""
+        """Run a command, and return its output. Raises VagrantFailed, with the end of the output, if it fails."""
         name = f"vagrant-{next(self.numbers)}"
         log = self.folder / f"{name}.log"
         assignments = [f"{key}={value}" for key, value in self.environment.items()]
@@ -47,7 +47,7 @@ class Vagrant:
 
 
 def fixed(state: Path) -> dict[str, str]:
-    """Of the environment, what is the same for every command."""
+    """Return the variables that are the same for every command."""
     return {
         "VAGRANT_CWD": str(ROOT),
         "VAGRANT_DOTFILE_PATH": str(state),

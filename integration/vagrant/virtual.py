@@ -1,4 +1,4 @@
-"""Virtual machines. Rule: reached by ssh; what is known of them stays in the cache until they are destroyed."""
+"""Drives virtual machines through ssh. Invariant: their state stays in the cache until they are destroyed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ UNREACHABLE = 255  # ssh's own failure
 
 
 class Remote(Machines):
-    """By ssh, over one connection for each machine that is kept open."""
+    """Machines that are driven through ssh, over one connection for each, which stays open."""
 
     def config(self, vagrant: Vagrant) -> Path:
-        """For ssh, asked of Vagrant once: that takes seconds."""
+        """Return the configuration of ssh, for which Vagrant is asked once, as an answer takes seconds."""
         file = vagrant.folder / "ssh"
         if not file.exists():
             shared = f"Host *\n  ControlMaster auto\n  ControlPersist yes\n  ControlPath {vagrant.folder}/%h-%p\n  ConnectTimeout 5\n"
@@ -50,7 +50,7 @@ class Remote(Machines):
         return done.stdout if done.returncode == 0 else None
 
     def hang_up(self, node: int) -> None:
-        """End the connection that is kept open; of a machine that is gone it would stay until its own end."""
+        """End the open connection to a machine, which would otherwise outlive the machine."""
         self.ssh("-O", "exit", f"kafka{node}")
 
     def power_off(self, node: int) -> None:
@@ -66,7 +66,7 @@ class Remote(Machines):
             self.vagrant.run(*arguments, timeout=POWER)
 
     def disconnect(self, node: int) -> None:
-        """The interface that has the address goes down; ssh comes by another one."""
+        """Take the interface with the address down; ssh uses another one."""
         self.link(node, "down")
         self.unplugged.add(node)
 
@@ -86,9 +86,9 @@ class Remote(Machines):
 
 
 class Virtual(Remote):
-    """Virtual machines. Their state lies in the cache until they are destroyed: only by it can a later run find what a killed one left."""
+    """Virtual machines. Their state is in the cache until they are destroyed, so that a later run finds the machines of a killed one."""
 
-    NETS = tuple(f"192.168.{third}" for third in range(58, 64))  # what VirtualBox allows unasked, without 56 (its own) and 57 (by hand)
+    NETS = tuple(f"192.168.{third}" for third in range(58, 64))  # VirtualBox allows these; 56 is its own, 57 is for work by hand
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Virtual(Remote):
         for net in self.NETS:
             self.net, self.lock = net, hold(net)
             if self.lock is not None:
-                if (state(net) / "state").exists():  # of a run that was killed
+                if (state(net) / "state").exists():  # left by a run that was killed
                     destroy(state(net) / "state")
                 return {"KAFKA_NET": net}
         raise RuntimeError(f"every network from {self.NETS[0]} to {self.NETS[-1]} is another run's; locks in {cache() / 'vagrant'}")
@@ -117,7 +117,7 @@ class Virtual(Remote):
 
 
 def left() -> Iterator[str]:
-    """Destroy the virtual machines of runs that were killed; the networks they had. VagrantFailed at the end names those that stay."""
+    """Destroy the virtual machines of killed runs, and yield their networks. At the end raises VagrantFailed with those that stay."""
     failures = []
     for net in Virtual.NETS:
         lock = hold(net) if (cache() / "vagrant" / net / "state").exists() else None
@@ -135,9 +135,9 @@ def left() -> Iterator[str]:
 
 
 def destroy(folder: Path) -> None:
-    """The machines whose state lies in `folder`, and that state; it stays when that fails. The caller holds the lock of their network."""
+    """Destroy the machines whose state is in `folder`, then remove the state. The caller holds the lock of their network."""
     prerequisites.require(*prerequisites.missing(PROGRAMS))
-    # The Vagrantfile has three nodes unless it is told, and those it has not are never destroyed.
+    # By default the Vagrantfile has three nodes, and Vagrant destroys no node that the Vagrantfile lacks.
     numbers = [int(path.name.removeprefix("kafka")) for path in folder.glob("machines/kafka*")]
     environment = {**os.environ, **fixed(folder), "KAFKA_NODES": str(max(numbers, default=1))}
     command = ["vagrant", "destroy", "--force"]
@@ -158,7 +158,7 @@ def state(net: str) -> Path:
 
 
 def hold(net: str) -> IO[str] | None:
-    """The lock of a network; None when another run has it."""
+    """Return the locked lock file of a network; None if another run holds the lock."""
     lock = (state(net) / "lock").open("w")
     if taken(lock.fileno()):
         return lock

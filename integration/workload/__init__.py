@@ -1,1 +1,1 @@
-"""Loads on real brokers, judged at the end: numbered records of a producer, and group members in processes of their own."""
+"""Puts loads on real brokers, and judges them at the end: numbered records of a producer, and group members in processes of their own."""

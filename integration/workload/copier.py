@@ -1,10 +1,11 @@
 """Copies partitions in transactions, in a process of its own that a test may kill: `python -m integration.workload.copier SETTINGS`.
 
-What Kafka's own TransactionalMessageCopier does. SETTINGS is a JSON object: `client` (options of pykafka4), `id` (transactional id and
-group), `input`, `output`, `ends` (partition -> end of the input), `grouped` (subscribe instead of assign), `size` (most records of a
-transaction), `seed`. Each transaction has what one poll or several returned, and the offsets behind it; a third are aborted at random. Half
-of them use the context manager, the others the single calls. The process appends one JSON object per line to its standard output, and
-ends with 0 when the offsets committed are the ends. After an error that aborting cannot mend it ends with FAILED, as if it had crashed.
+The program is like Kafka's own TransactionalMessageCopier. SETTINGS is a JSON object: `client` (options of pykafka4), `id` (transactional
+id and group), `input`, `output`, `ends` (partition -> end of the input), `grouped` (subscribe instead of assign), `size` (most records of a
+transaction), `seed`. Each transaction has the records of one poll or several, and the offsets behind them; a third of the transactions,
+chosen at random, are aborted. Half of them use the context manager, the others single calls. The process writes one JSON object per line to
+its standard output, and ends with 0 when the committed offsets are the ends. After an error that no abort can mend it ends with FAILED, as
+if it had crashed.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ TRANSACTION_MS = 20_000
 
 
 class Aborted(Exception):
-    """Leaves a transaction's block on purpose."""
+    """Ends a transaction's block on purpose."""
 
 
 def note(what: str, **details: Any) -> None:
-    """One line, written at once."""
+    """Write one line at once."""
     os.write(1, json.dumps({"what": what, "at": time.monotonic(), **details}, separators=(",", ":")).encode() + b"\n")
 
 
 def fail(error: BaseException, during: str) -> NoReturn:
-    """End at once, with nothing closed."""
+    """Note the error, and end the process at once, without a close."""
     note("failed", error=f"{type(error).__name__}: {error}", during=during)
     os._exit(FAILED)
 
 
 class Copier:
-    """One producer and one consumer."""
+    """A producer and a consumer, which copy partitions in transactions."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
@@ -69,7 +70,7 @@ class Copier:
         )
 
     def run(self) -> None:
-        """Until everything is copied."""
+        """Copy until all records are copied."""
         self.producer.init_transactions(PATIENCE)
         note("initialised")
         if self.settings["grouped"]:
@@ -89,7 +90,7 @@ class Copier:
         return all((found := committed[tp]) is not None and found.offset == end for tp, end in self.ends.items())
 
     def copy(self, records: list[Record]) -> None:
-        """One transaction, and what becomes of it."""
+        """Copy `records` in one transaction, and note its outcome."""
         abort, block = self.random.random() < ABORTED_SHARE, self.random.random() < 0.5
         try:
             (self.in_a_block if block else self.in_calls)(records, abort)
@@ -108,7 +109,10 @@ class Copier:
             )
 
     def in_a_block(self, records: list[Record], abort: bool) -> None:
-        """The block commits the consumer's positions, and rewinds it after an abort. Some have several polls."""
+        """Copy in a block of the context manager, which commits the consumer's positions, and rewinds the consumer after an abort.
+
+        Some blocks have several polls.
+        """
         with self.producer.transaction(self.consumer):
             self.send(records)
             for _ in range(self.random.choice((0, 0, 0, 1, 3))):
@@ -119,7 +123,7 @@ class Copier:
                 raise Aborted
 
     def in_calls(self, records: list[Record], abort: bool) -> None:
-        """Every step by hand. A commit whose outcome is unknown is asked for again until it is known."""
+        """Copy with single calls. A commit whose outcome is unknown is repeated until the outcome is known."""
         self.producer.begin_transaction()
         self.send(records)
         offsets = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
@@ -138,7 +142,7 @@ class Copier:
                     fail(error, "commit")
 
     def mend(self) -> None:
-        """Abort what is left of the transaction, and go back to what was committed."""
+        """Abort the transaction if it is still open, and go back to the committed offsets."""
         try:
             self.producer.abort_transaction(CALL)
         except KafkaError as error:
@@ -164,7 +168,7 @@ class Copier:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Copy everything."""
+    """Copy all records."""
     note("started")
     copier = Copier(settings)
     try:

@@ -1,6 +1,6 @@
 """Runs the transactional copier, starts it again when it has ended too early, and judges the copy against the brokers' logs.
 
-Invariant: the committed records of each output partition are those of the input partition, each once and in order.
+Invariant: each output partition has exactly the records of its input partition as committed records, each once and in order.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["Copying", "differences"]
 
 ROOT = Path(__file__).parents[2]
 ENDED = 60.0
-MOST_FAILURES = 20  # processes that ended by themselves before everything was copied
+MOST_FAILURES = 20  # processes that may end by themselves before all records are copied
 
 Row = tuple[bytes | None, bytes | None]  # key, value
 
 
 @attrs.define(eq=False)
 class Copying:
-    """One transactional id, and the processes that had it one after the other. Use as a context manager: no process is left behind."""
+    """One transactional id, and the processes that use it, one after the other. A context manager, which leaves no process behind."""
 
     settings: Mapping[str, Any]
     folder: Path
@@ -55,14 +55,14 @@ class Copying:
             self.processes.append(subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=ROOT))
 
     def kill(self) -> None:
-        """SIGKILL, whatever it is doing; the next one takes over."""
+        """Send SIGKILL to the process at any point of its work, and start the next one, which takes over."""
         self.processes[-1].kill()
         self.processes[-1].wait(ENDED)
         self.killed += 1
         self.start()
 
     def tend(self) -> bool:
-        """Whether everything is copied; starts another process when one has failed."""
+        """Whether all records are copied; starts another process if one has failed."""
         code = self.processes[-1].poll()
         if code is None or code == 0:
             return code == 0
@@ -72,37 +72,37 @@ class Copying:
         return False
 
     def failures(self) -> int:
-        """Processes that ended by themselves with an error."""
+        """The number of processes that ended by themselves with an error."""
         return sum(process.poll() == FAILED for process in self.processes)
 
     def lines(self) -> list[dict[str, Any]]:
-        """What all processes have noted; a line that is just being written is left out."""
+        """Return the lines that all processes have written, without a line that is just being written."""
         texts = [path.read_bytes() for path in sorted(self.folder.glob("copier-*.jsonl"), key=lambda path: path.stat().st_mtime)]
         return [json.loads(line) for text in texts for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
 
     def counts(self) -> Counter[str]:
-        """How many transactions ended how, and what else was noted."""
+        """Return the number of lines of each kind, which are the outcomes of transactions and other events."""
         return Counter(line["what"] for line in self.lines())
 
     def errors(self) -> Counter[str]:
-        """The errors, without the numbers in them."""
+        """Return the number of each error, by the beginning of its text."""
         return Counter(line["error"][:160] for line in self.lines() if "error" in line)
 
     def copied(self) -> int:
-        """Records in transactions that were committed, as far as noted."""
+        """Return the number of records in committed transactions, as far as the lines show."""
         return sum(line["count"] for line in self.lines() if line["what"] == "committed")
 
     def wait_copied(self, count: int, timeout: float) -> None:
-        """Until so many records are in committed transactions, or all are copied."""
+        """Wait until so many records are in committed transactions, or all are copied."""
         until(lambda: self.tend() or self.copied() >= count, timeout, lambda: f"{count} records to be copied, not {self.copied()}")
 
     def wait_finished(self, timeout: float) -> None:
-        """Until everything is copied, and the last process has ended."""
+        """Wait until all records are copied, and the last process has ended."""
         until(self.tend, timeout, lambda: f"the copy to be finished; {self.counts()} {self.errors()}")
 
 
 def differences(cluster: Cluster, source: str, copies: Mapping[str, Mapping[int, Iterable[Row]]]) -> list[str]:
-    """What is wrong with the copies, as various readers see them: name of the reader -> partition -> rows."""
+    """Return the faults of the copies that various readers have read: name of the reader -> partition -> rows."""
     expected = {partition: [(r.key, r.value) for r in records] for partition, records in cluster.log(source).items()}
     told = []
     for reader, found in copies.items():
@@ -112,7 +112,7 @@ def differences(cluster: Cluster, source: str, copies: Mapping[str, Mapping[int,
 
 
 def different(expected: list[Row], found: list[Row]) -> list[str]:
-    """In words; empty when both are equal."""
+    """Describe the difference in words; empty if both are equal."""
     if expected == found:
         return []
     want, have = Counter(expected), Counter(found)

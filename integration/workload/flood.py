@@ -1,10 +1,10 @@
-"""A process that sends as fast as it can while no broker is there, and says how much memory that took.
+"""Sends records as fast as it can while no broker is up, in a process of its own, and measures the memory that this takes.
 
 `python -m integration.workload.flood SETTINGS`. SETTINGS is a JSON object: `options` of the producer, `topic` (which exists), `unknown`
-(a topic that does not), `seconds`, and `dense` (every thread sends what compresses to nearly nothing, with a callback). When one record
-is acknowledged, the process writes a line with its resident memory, and waits for a line on its standard input. Then four threads send:
-plain records; records with keys and headers, whose outcomes callbacks take; records whose handles are kept for a while; and records of a
-topic that no broker can name. At the end it writes the peak of its resident memory since then, and what became of the records.
+(a topic that does not exist), `seconds`, and `dense` (every thread sends values that compress to nearly nothing, with a callback). When one
+record is acknowledged, the process writes a line with its resident memory, and waits for a line on its standard input. Then four threads
+send: plain records; records with keys and headers, with callbacks for their outcomes; records whose handles are kept for a while; and
+records of a topic that no broker knows. At the end the process writes the peak of its resident memory since then, and the outcomes.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ OVERHEAD, FACTOR = 48 << 20, 1.5
 
 
 def bound(base: int, buffer_memory: int) -> float:
-    """The most resident memory that is allowed, in bytes."""
+    """Return the limit of the resident memory, in bytes."""
     return base + FACTOR * buffer_memory + OVERHEAD
 
 
 def value(n: int) -> bytes:
-    """Of record n: half of it is different in every record."""
+    """Return the value of record `n`, of which half differs from record to record."""
     at = n % 50
     return b"%d " % n + HALF_RANDOM[at:] + HALF_RANDOM[:at]
 
 
 def memory(field: str) -> int:
-    """Bytes that /proc says of this process: VmRSS now, VmHWM at most."""
+    """Return the memory of this process from /proc, in bytes: VmRSS is the memory now, VmHWM the peak."""
     (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith(field + ":"))
     return int(line.split()[1]) * 1024
 
 
 class Flood:
-    """What the threads do, and what they count."""
+    """The threads that send, and their counts."""
 
     def __init__(self, producer: Producer, settings: dict[str, Any]) -> None:
         self.producer, self.topic, self.unknown = producer, settings["topic"], settings["unknown"]
@@ -88,7 +88,7 @@ class Flood:
         self.producer.send(self.topic, SAME, partition=n % PARTITIONS, on_delivery=self.count)
 
     def run(self, dense: bool) -> None:
-        """All threads, until the time is over."""
+        """Run all threads until the time is over."""
         sends = (self.dense,) * 4 if dense else (self.plain, self.called_back, self.handles, self.parked)
         threads = [threading.Thread(target=self.work, args=(send,), daemon=True) for send in sends]
         for thread in threads:
@@ -102,7 +102,7 @@ def note(**row: Any) -> None:
 
 
 def flooded(settings: dict[str, Any], away: Callable[[], object]) -> dict[str, Any]:
-    """Run it in a process of its own, with `away` to end the brokers when it is connected; returns what it wrote."""
+    """Run a flood in a process of its own, and return its results. `away` ends the brokers; it is called when the process is connected."""
     command = [sys.executable, "-m", "integration.workload.flood", json.dumps(settings)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
         assert child.stdin is not None
@@ -119,7 +119,7 @@ def flooded(settings: dict[str, Any], away: Callable[[], object]) -> dict[str, A
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Connect, wait for the word, flood."""
+    """Connect, wait for a line on standard input, then send."""
     producer = Producer(**settings["options"])
     producer.send(settings["topic"], b"first", partition=0).result(60)
     note(base=memory("VmRSS"))

@@ -1,6 +1,6 @@
-"""Members of other client libraries, with one interface. Rule: what a poll returned is reported before it may be committed.
+"""Gives group members of other client libraries one interface. Invariant: a member reports the records of a poll before it commits them.
 
-Therefore none of them commits by itself, except Java's verifiable consumer, which reports first and then commits.
+Therefore no member commits by itself, except Java's verifiable consumer, which reports first and then commits.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["FOREIGN"]
 
 
 class Foreign:
-    """What members of other libraries have in common: nothing ends their polls early."""
+    """The common base of members of other libraries, whose polls cannot be ended early."""
 
     def wake(self) -> None:
         pass
 
     def generation(self) -> int | None:
-        """They do not tell; the coordinator's log does."""
+        """Return None: the libraries do not return the generation; the coordinator's log has it."""
         return None
 
 
 class Confluent(Foreign):
-    """confluent-kafka."""
+    """A member of confluent-kafka."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         from confluent_kafka import Consumer
@@ -38,7 +38,7 @@ class Confluent(Foreign):
             "group.id": settings["group"],
             "client.id": settings["name"],
             "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,  # its background commits run ahead of what this process has reported
+            "enable.auto.commit": False,  # background commits would run ahead of the reports of this process
             "topic.metadata.refresh.interval.ms": 5_000,
             "log_level": 0,
         }
@@ -71,7 +71,7 @@ class Confluent(Foreign):
 
 
 class KafkaPython(Foreign):
-    """kafka-python."""
+    """A member of kafka-python."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         kafka: Any = importlib.import_module("kafka")
@@ -105,7 +105,7 @@ class KafkaPython(Foreign):
 
 
 class Aiokafka(Foreign):
-    """aiokafka, whose loop runs while this member polls, commits or closes; it goes on where it was in between."""
+    """A member of aiokafka, whose event loop runs only while this member polls, commits or closes."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.loop = asyncio.new_event_loop()

@@ -1,15 +1,15 @@
-"""What a member's process notes, and in which form. Rule: a record counts as read only if its line is there, and is committed only then.
+"""Defines the journal that a member's process writes. Invariant: a record counts as read only if it has a line, and is committed only then.
 
-A journal has one JSON object per line; `what` says what happened, `at` when (monotonic seconds, the same clock for all processes):
+A journal has one JSON object per line; `what` is the kind of event, `at` its time (monotonic seconds, the same clock for all processes):
 
 | `what` | |
 |---|---|
-| `started`, `made`, `closing`, `ended` | the process runs; its member is made, and begins to poll; was asked to end; has left |
-| `assigned`, `revoked`, `lost` | the listener was called, with `partitions` and the `generation` then |
+| `started`, `made`, `closing`, `ended` | the process runs; its member exists, and begins to poll; it was asked to end; it has left |
+| `assigned`, `revoked`, `lost` | the listener was called, with `partitions` and the current `generation` |
 | `read` | `rows` of (partition, offset, digest), and the `generation` |
-| `committing`, `committed` | before and after a commit of everything that was read |
-| `error` | what a call raised |
-| `starved` | the process did not get the processor `since` then |
+| `committing`, `committed` | before and after a commit of all records read |
+| `error` | the exception of a call |
+| `starved` | the process has not got the processor from `since` on |
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ __all__ = ["COMMIT", "MOST", "POLL", "Member", "Row", "digest", "note"]
 
 Row = tuple[int, int, int]  # partition, offset, digest
 POLL, COMMIT = 0.5, 10.0  # seconds
-MOST = 500  # records a poll returns
+MOST = 500  # limit of the records of a poll
 
 
 def digest(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]], timestamp: int) -> int:
-    """A checksum of what a record carries, apart from where it lies."""
+    """Return a checksum of a record's content, without its place."""
     return zlib.crc32(repr((key, value, tuple((name, text) for name, text in headers), timestamp)).encode())
 
 
 def note(what: str, **details: Any) -> None:
-    """One line, written at once."""
+    """Write one line at once."""
     os.write(1, json.dumps({"what": what, "at": time.monotonic(), **details}, separators=(",", ":")).encode() + b"\n")
 
 
 class Member(Protocol):
-    """What each client library has."""
+    """A group member of any client library."""
 
     def poll(self) -> list[Row]:
-        """Records, or nothing after a while."""
+        """Return records; after a while an empty list."""
 
     def commit(self) -> None:
-        """Commit what was polled; returns when it is stored."""
+        """Commit the polled records; returns when their offsets are stored."""
 
     def close(self) -> None:
         """Leave the group."""
 
     def wake(self) -> None:
-        """End a poll in progress, where the library can; called from a signal handler."""
+        """End a poll in progress, if the library can. Called from a signal handler."""
 
     def generation(self) -> int | None:
-        """The generation or member epoch, where the library tells."""
+        """Return the generation or member epoch; None if the library does not return it."""

@@ -1,8 +1,8 @@
-"""Compares what a producer claims with the brokers' own logs, record by record, while leaders are killed.
+"""Compares a producer's acknowledgements with the brokers' own logs, record by record, while leaders are killed.
 
-A load of numbered records at a fixed rate, a leader killed and restarted again and again, and a verdict: nothing acknowledged is
-missing, nothing is there twice in any partition, every record is as it was sent, every partition holds its records in the order of
-sending, and every record lies at the offset that was reported.
+A load sends numbered records at a fixed rate, while a leader is killed and restarted again and again. The verdict: no acknowledged record
+is missing, no record is in a partition twice, every record is unchanged, every partition has its records in the order of sending, and every
+record has the offset of its acknowledgement.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["TOO_LATE", "Cycle", "Load", "Verdict", "freeze_cycle", "judge", "kil
 PARTITIONS = 6
 BEGIN_MS = time.time_ns() // 1_000_000  # timestamp of record 0; brokers delete segments whose records are all old
 FAILOVER, RECOVERY = 60.0, 60.0
-TOO_LATE = 10 * 24 * 3600 * 1000  # milliseconds in the future, which is more than topics take
-MARGIN = 1_000  # records that may be on their way to `send` while a load is told of new partitions
+TOO_LATE = 10 * 24 * 3600 * 1000  # milliseconds in the future, which topics refuse
+MARGIN = 1_000  # records that may be on their way to `send` when a load learns of new partitions
 
 
 class Content(NamedTuple):
-    """What a record carries, apart from where it lies."""
+    """The content of a record, without its place."""
 
     key: bytes | None
     value: bytes | None
@@ -39,33 +39,33 @@ class Content(NamedTuple):
 
 
 def content(n: int) -> Content:
-    """Record `n` of a load; some parts are empty or missing in some records."""
+    """Return the content of record `n` of a load; some records have empty or missing parts."""
     key = (None, b"", b"k%d" % n)[n % 3]
     headers = ((), (("n", b"%d" % n),), (("empty", b""), ("none", None), ("empty", b"again")))[n % 3]
     return Content(key, b"%d" % n, headers, BEGIN_MS + n)
 
 
 class Load(threading.Thread):
-    """Sends record n = 0, 1, 2, … to partition n % partitions at `rate` per second until `enough()`; keeps what was reported of each."""
+    """Sends record n = 0, 1, 2, … to partition n % partitions at `rate` per second until `enough()`, and keeps the report of each."""
 
     def __init__(self, producer: Producer, topic: str, rate: float, enough: Callable[[int], bool], partitions: int = PARTITIONS) -> None:
         super().__init__(name="chaos-load", daemon=True)
         self.producer, self.topic, self.rate, self.enough = producer, topic, rate, enough
         self.sent = 0
-        self.counts = [(0, partitions)]  # from which record on the topic has how many partitions
-        self.excuses: list[tuple[int, Callable[[int], bool]]] = []  # (how many records were sent by then, which of them)
+        self.counts = [(0, partitions)]  # (first record, number of partitions from it on)
+        self.excuses: list[tuple[int, Callable[[int], bool]]] = []  # (number of records sent by then, choice among them)
         self.shaken: set[int] = set()  # partitions with an unclean election, in which records may fail
         self.refuse = False  # whether the next record has a timestamp that brokers refuse
         self.refused: set[int] = set()
-        self.offsets: dict[int, int] = {}  # record -> offset reported
-        self.repeated: set[int] = set()  # acknowledged records whose batch may be in the log more than once, as the producer says
+        self.offsets: dict[int, int] = {}  # record -> acknowledged offset
+        self.repeated: set[int] = set()  # acknowledged records whose batch may be in the log more than once, according to the producer
         self.failures: dict[int, BaseException] = {}
         self.completions: Counter[int] = Counter()
         self.last_ack = [0.0] * partitions  # monotonic seconds
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Send in small bursts, so that the rate holds however coarse the clock is."""
+        """Send in small bursts, so that the rate holds also with a coarse clock."""
         begin = time.monotonic()
         try:
             while not self.enough(self.sent):
@@ -73,31 +73,31 @@ class Load(threading.Thread):
                 for _ in range(due - self.sent):
                     self.send_one()
                 time.sleep(0.005)
-        except BaseException as error:  # the test reads it
+        except BaseException as error:  # kept for the test, which reads it
             self.error = error
 
     def partition(self, n: int) -> int:
-        """Where record `n` belongs; it follows from the number, so every partition has traffic."""
+        """Return the partition of record `n`, which follows from the number, so that every partition has traffic."""
         return n % self.counts[bisect.bisect_right(self.counts, n, key=lambda row: row[0]) - 1][1]
 
     def grow(self, partitions: int) -> None:
-        """The topic has more partitions: records to be sent from now on go to all of them. Called on any thread."""
+        """Send to more partitions from now on, because the topic has them. Called on any thread."""
         self.last_ack += [0.0] * (partitions - len(self.last_ack))
         self.counts.append((self.sent + MARGIN, partitions))
 
     def excuse(self, concerned: Callable[[int], bool]) -> None:
-        """Of what was sent so far, the loss of these records is not the client's fault: their log was deleted or cut off.
+        """Excuse the loss of records sent so far for which `concerned` is true: their log was deleted or cut off.
 
-        Called on any thread. `concerned` is asked at the end, for an acknowledgement may come long after the broker has lost its record.
+        Called on any thread. `concerned` is called at the end, as an acknowledgement may come long after the broker has lost its record.
         """
-        self.excuses.append((self.sent + 1, concerned))  # the one that is being sent may be written, too
+        self.excuses.append((self.sent + 1, concerned))  # with the record that is being sent now, which may be written, too
 
     def excused(self) -> set[int]:
-        """The acknowledged records whose loss is not the client's fault."""
+        """Return the acknowledged records whose loss is not the client's fault."""
         return {n for n in self.offsets if any(n < sent and concerned(n) for sent, concerned in self.excuses)}
 
     def send_one(self, later_ms: int = 0) -> None:
-        """The next record, with a timestamp that is later than its own by `later_ms`."""
+        """Send the next record, with a timestamp that is later by `later_ms`."""
         n = self.sent
         if self.refuse:
             self.refuse, later_ms = False, TOO_LATE
@@ -115,7 +115,7 @@ class Load(threading.Thread):
         self.sent += 1
 
     def finished(self, n: int, delivery: Any) -> None:
-        """On the callback executor: note the outcome."""
+        """Note the outcome of record `n`. Runs on the callback executor."""
         self.completions[n] += 1
         error = delivery.exception(0)
         if error is not None:
@@ -130,7 +130,7 @@ class Load(threading.Thread):
 
 @attrs.frozen
 class Cycle:
-    """One leader lost: seconds from then until a new leader was seen, and from that until a record was acknowledged by it."""
+    """The loss of a leader: seconds until a new leader was known, and from then until it acknowledged a record."""
 
     node: int
     election: float
@@ -138,7 +138,7 @@ class Cycle:
 
 
 def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycle:
-    """Kill the leader of `partition`, wait for the first acknowledgement from its successor, restart it, see all replicas in sync."""
+    """Kill the leader of `partition`, wait for its successor's first acknowledgement, restart it, and wait for all replicas in sync."""
     node = cluster.wait_leader(topic, partition)
     cluster.kill(node)
     died = time.monotonic()
@@ -152,7 +152,7 @@ def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycl
 
 
 def freeze_cycle(cluster: Cluster, topic: str, load: Load, partition: int, seconds: float) -> Cycle:
-    """Freeze the leader of `partition` for that long, then see all replicas in sync. The acknowledgement may come after the thaw."""
+    """Freeze the leader of `partition` for `seconds`, then wait for all replicas in sync. The acknowledgement may come after the thaw."""
     node = cluster.wait_leader(topic, partition)
     cluster.freeze(node)
     frozen = time.monotonic()
@@ -175,7 +175,7 @@ def freeze_cycle(cluster: Cluster, topic: str, load: Load, partition: int, secon
 
 @attrs.frozen
 class Verdict:
-    """What the logs say against what was reported; every list is of record numbers. A load that wrote nothing proves nothing."""
+    """The differences between logs and reports, as lists of record numbers. A load that wrote no record proves nothing."""
 
     sent: int
     acked: int
@@ -190,7 +190,7 @@ class Verdict:
     ended_by: BaseException | None = None
 
     def complaints(self) -> list[str]:
-        """One line for each kind of wrong; empty when all is well."""
+        """Return a line for each kind of fault; empty if there is none."""
         kinds: dict[str, list[Any]] = {
             "acknowledged but not in the log": self.lost,
             "in the log more than once": self.duplicated,
@@ -208,7 +208,7 @@ class Verdict:
 
 
 def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
-    """Read the topic from its leaders and compare."""
+    """Read the topic from its leaders, and compare it with the reports of `load`."""
     excused = load.excused()
     seen: Counter[int] = Counter()
     reordered, changed, foreign = [], [], []
@@ -227,7 +227,7 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
             found = Content(record.key, record.value, record.headers, record.timestamp)
             if found != content(n) or partition != load.partition(n):
                 changed.append(n)
-            if load.offsets.get(n) == record.offset:  # one of its copies, where a record may be there twice
+            if load.offsets.get(n) == record.offset:  # one copy is enough, as a record may be there twice
                 found_at_its_offset.add(n)
     return Verdict(
         sent=load.sent,
@@ -245,5 +245,5 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
 
 
 def number(value: bytes | None, sent: int) -> int | None:
-    """Which record of the load has this value; None when none has."""
+    """Return the number of the record with this value; None if no record of the load has it."""
     return int(value) if value is not None and value.isdigit() and int(value) < sent else None

@@ -1,4 +1,4 @@
-"""A group member in a process of its own, which a test may kill, freeze or ask to end: `python -m integration.workload.member SETTINGS`.
+"""Runs a group member in a process that a test may kill, freeze or ask to end: `python -m integration.workload.member SETTINGS`.
 
 SETTINGS is a JSON object: `kind` (ours, confluent, kafka-python or aiokafka), `client` (options of pykafka4), `group`, `topic`, `name` (its
 client id), `instance` (None for a dynamic member), `protocol` (classic or consumer), `strategy` (range or cooperative-sticky) and
@@ -22,12 +22,12 @@ __all__ = ["main"]
 
 CLOSE = 10.0  # seconds
 COMMIT_EVERY = 7  # polls that returned records
-WATCH, STARVED = 0.05, 0.15  # seconds between two looks at the clock, and between those of a process without the processor
+WATCH, STARVED = 0.05, 0.15  # seconds between two looks at the clock; more than STARVED: the process did not get the processor
 ERRORS = 20  # errors in a row after which a member ends by itself
 
 
 class Ours:
-    """pykafka4."""
+    """A member of pykafka4."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         from pykafka4 import Consumer
@@ -79,7 +79,7 @@ class Ours:
 
 
 def watch() -> None:
-    """On a thread: note when this process does not get the processor."""
+    """Note the times in which this process does not get the processor. Runs on a thread of its own."""
     before = time.monotonic()
     while True:
         time.sleep(WATCH)
@@ -90,7 +90,7 @@ def watch() -> None:
 
 
 def made(settings: dict[str, Any]) -> Member:
-    """The member of that kind; libraries are imported only where they are used."""
+    """Return a member of the given kind. Each process imports only the library that it uses."""
     if settings["kind"] == "ours":
         return Ours(settings)
     from integration.workload.foreign import FOREIGN
@@ -100,7 +100,7 @@ def made(settings: dict[str, Any]) -> Member:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Read until asked to end."""
+    """Read until SIGTERM asks the process to end."""
     asked: list[bool] = []
     members: list[Member] = []
 
@@ -118,7 +118,7 @@ def main(settings: dict[str, Any]) -> None:
     read(member, asked)
     note("closing")
     try:
-        if settings["kind"] != "ours":  # ours commits what is finished by itself
+        if settings["kind"] != "ours":  # pykafka4 commits finished records by itself
             member.commit()
     except Exception as error:
         note("error", error=f"{type(error).__name__}: {error}")
@@ -130,7 +130,7 @@ def main(settings: dict[str, Any]) -> None:
 
 
 def read(member: Member, asked: list[bool]) -> None:
-    """Poll and commit until asked to end, or until nothing works any more."""
+    """Poll and commit until the process is asked to end, or until ERRORS calls in a row have failed."""
     errors = reads = 0
     while not asked and errors < ERRORS:
         try:

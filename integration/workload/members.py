@@ -1,8 +1,8 @@
-"""Starts group members in processes of their own, ends them, and judges what they read against the brokers' logs.
+"""Starts group members in processes of their own, ends them, and compares the records that they read with the brokers' logs.
 
-Invariant: every record of the log was read by some member as it lies in the log; what members noted keeps the rules of
-`integration.workload.validator`. Our members end only when they are asked or killed, raise no other errors than those the package
-documents, and write no traceback.
+Invariant: some member has read every record of the log, unchanged; the members' journals keep the rules of
+`integration.workload.validator`. Our members end only when they are asked or killed, raise only errors that the package documents, and
+write no traceback.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Member:
         return self.asked is None and self.process.poll() is None
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it has noted so far; a line that is just being written is left out."""
+        """Return the lines of the journal so far, without a line that is just being written."""
         with self.path.open("rb") as file:
             file.seek(self.position)
             whole, end, _ = file.read().rpartition(b"\n")
@@ -71,7 +71,7 @@ class Member:
         return self.known
 
     def parse(self, line: bytes) -> dict[str, Any] | None:
-        """One line as a line of a journal."""
+        """Return a line of the process as a line of a journal."""
         if self.kind == "java":
             return translated(line) if line.startswith(b"{") else None
         found: dict[str, Any] = json.loads(line)
@@ -79,7 +79,7 @@ class Member:
 
     @property
     def journal(self) -> Journal:
-        """What it noted so far, for the validator."""
+        """The member's journal so far, for the validator."""
         return Journal(self.name, self.kind, self.lines(), self.instance, self.disturbed)
 
     def signal(self, number: int) -> None:
@@ -87,7 +87,7 @@ class Member:
             self.process.send_signal(number)
 
     def ask(self) -> None:
-        """Ask it to end; a frozen member first has to go on."""
+        """Ask the member to end; a frozen member is thawed first."""
         self.thaw()
         if self.alive:
             self.asked = time.monotonic()
@@ -109,9 +109,9 @@ class Member:
             self.signal(signal.SIGCONT)
 
     def took(self) -> float | None:
-        """Seconds from being asked until it had ended; None for one that did not end by itself.
+        """The seconds from the request to end until the end; None for a member that did not end by itself.
 
-        They begin when there is a member, as a busy machine may need long to start a process; the time in which its process did not get the
+        They begin when the member exists, as a busy machine may need long to start a process. The time in which its process did not get the
         processor does not count.
         """
         if self.asked is None:
@@ -129,7 +129,7 @@ class Member:
 
 
 class Members:
-    """The members of one group. Use as a context manager: no process is left behind."""
+    """The members of one group. A context manager, which leaves no process behind."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Members:
         protocol: str = "classic",
         strategy: str = "range",
     ) -> None:
-        """`protocol` and `strategy` are those of members for which nothing else is said."""
+        """`protocol` and `strategy` are the defaults of new members."""
         self.settings = {
             "client": dict(client), "group": group, "topic": topic, "session_ms": session_ms, "protocol": protocol, "strategy": strategy,
         }  # fmt: skip
@@ -159,7 +159,7 @@ class Members:
             member.process.wait(ENDED)
 
     def join(self, kind: str = "ours", instance: str | None = None, **others: str) -> Member:
-        """Start a member; `others` are a `protocol` or `strategy` of its own."""
+        """Start a member; `others` may have its own `protocol` or `strategy`."""
         name = f"{kind}-{next(self.numbers)}"
         path = self.folder / f"{name}.jsonl"
         settings = {**self.settings, "kind": kind, "instance": instance, "name": name, **others}
@@ -171,11 +171,11 @@ class Members:
         return self.all[-1]
 
     def living(self, kind: str | None = None) -> list[Member]:
-        """Members that were neither killed nor asked to end."""
+        """Return the members that were neither killed nor asked to end."""
         return [member for member in self.all if member.alive and kind in (None, member.kind)]
 
     def end_all(self, which: Callable[[Member], bool] = lambda _: True) -> None:
-        """Ask every member that is left to end, all at once, and wait for those that were asked at any time."""
+        """Ask all living members to end, all at once, and wait for every member that was asked at any time."""
         chosen = [member for member in self.all if which(member)]
         for member in chosen:
             member.ask()
@@ -188,7 +188,7 @@ class Members:
     # -- the judge -----------------------------------------------------------------------------------------------------------
 
     def read(self) -> dict[int, set[int]]:
-        """The offsets that were read, by partition."""
+        """Return the offsets that members have read, by partition."""
         found: dict[int, set[int]] = {}
         for member in self.all:
             for line in member.lines():
@@ -197,7 +197,7 @@ class Members:
         return found
 
     def wait_read(self, ends: dict[int, int], timeout: float, first: dict[int, int] | None = None) -> None:
-        """Until everything below `ends` was read by somebody."""
+        """Wait until members have read all offsets below `ends`."""
 
         def missing() -> dict[int, int]:
             read = self.read()
@@ -208,10 +208,10 @@ class Members:
         until(lambda: not missing(), timeout, lambda: f"members of {self.group} to read all; missing {missing()}; {self.state()}")
 
     def wait_finished(self, ends: dict[int, int], timeout: float, stored: Callable[[], dict[int, int]]) -> None:
-        """Until all was read and each partition has a living member that stands at its end; `stored` asks for the committed offsets.
+        """Wait until all records are read, and each partition has a living member at its end; `stored` returns the committed offsets.
 
-        A member that ends may lose its last commit to a rebalance. The next owner reads those records again and commits them, so the
-        members must not end before it has done so.
+        A member that ends may lose its last commit to a rebalance. The next owner reads these records again and commits them, so members
+        must not end before this commit.
         """
         self.wait_read(ends, timeout)
 
@@ -224,20 +224,20 @@ class Members:
         until(standing, timeout, lambda: f"living members of {self.group} to stand at the ends of all partitions; {self.state()}")
 
     def state(self) -> str:
-        """The last thing each living member noted, for a test that gives up."""
+        """Return the last event of each living member, for a test that gives up."""
         return "; ".join(f"{m.name}: {(m.lines() or [{}])[-1].get('what')}" for m in self.living())
 
     def repeated(self) -> int:
-        """Records that were read more than once."""
+        """Return the number of repeated reads of records."""
         times = Counter((p, o) for m in self.all for line in m.lines() for p, o, _ in line.get("rows", ()))
         return sum(count - 1 for count in times.values())
 
     def breaches(self, events: list[Event], ends: dict[int, int]) -> list[Breach]:
-        """What members did against the rules, by their journals and the coordinator's log. All members have ended."""
+        """Return the breaches of the rules, by the members' journals and the coordinator's log. All members have ended."""
         return breaches([member.journal for member in self.all], events, ends)
 
     def complaints(self, log: dict[int, list[LogRecord]]) -> list[str]:
-        """What our members read against the log; empty when all is well."""
+        """Compare the records that our members have read with the log, and return the faults; empty if there is none."""
         there = {(partition, r.offset): digest(r.key, r.value, r.headers, r.timestamp) for partition, rows in log.items() for r in rows}
         told = [str(breach) for breach in breaches([member.journal for member in self.all], None, {}) if breach.ours]
         seen: set[tuple[int, int]] = set()
@@ -257,10 +257,10 @@ class Members:
 
 
 def mishaps(member: Member) -> list[str]:
-    """What one of our members did that no fault excuses: it ended by itself, or something in it raised what nothing documents.
+    """Return the mishaps of one of our members that no fault excuses: it ended by itself, or raised an error that nothing documents.
 
-    A static member may be fenced by a JoinGroup with its group.instance.id that the coordinator executed late: of the process before it, or
-    its own, after the connection was lost. Kafka cannot tell that from a second process.
+    A late JoinGroup with the same group.instance.id may fence a static member: a request of the process before it, or its own request,
+    after the connection was lost. Kafka cannot tell this from a second process.
     """
     if member.kind != "ours":
         return []
@@ -276,7 +276,7 @@ def mishaps(member: Member) -> list[str]:
 
 
 def coordinator(cluster: Cluster, group: str) -> int:
-    """The broker that coordinates a group."""
+    """Wait until a broker names the coordinator of a group, and return it."""
     question = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[])
 
     def asked() -> int | None:
@@ -287,7 +287,7 @@ def coordinator(cluster: Cluster, group: str) -> int:
 
 
 def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict[int, int]:
-    """What the coordinator has stored, asked without the client; -1 where nothing is."""
+    """Return the offsets that the coordinator has stored, without the client; -1 for a partition without one."""
     wanted = OffsetFetchRequest.Topic(name=topic, partition_indexes=list(range(partitions)))
     message = OffsetFetchRequest(group_id=group, topics=[wanted], groups=[], require_stable=True)
 

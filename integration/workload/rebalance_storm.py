@@ -1,7 +1,7 @@
-"""A rebalance storm: members of one group are killed, frozen, added and asked to leave, one every few seconds.
+"""Kills, freezes, adds and removes members of one group, one every few seconds: a rebalance storm.
 
-Rule: what is done, and when, follows from the seed; a frozen member goes on after a while at the latest when the storm ends. What became of
-the members is judged afterwards, from their journals and the coordinator's log.
+Invariant: the actions and their times follow from the seed, and no member is frozen after the storm. The judgement comes afterwards, from
+the members' journals and the coordinator's log.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ __all__ = ["SCENARIOS", "Place", "Scenario", "Storm"]
 
 PAUSE = (2.0, 6.0)  # seconds between two actions
 FROZEN = (1.0, 12.0)  # shorter and longer than the session
-BACK = (0.0, 3.0)  # seconds until one that ended joins again
-ADDED = 0.25  # of the actions are a spare member that joins, while there is one
+BACK = (0.0, 3.0)  # seconds until a member that has ended joins again
+ADDED = 0.25  # share of the actions in which a spare member joins, while there is one
 EASY = 2.0  # seconds before the first action
-STARTED = 300.0  # for the first members; a JVM may need a minute on a busy machine
+STARTED = 300.0  # seconds for the start of the first members; a JVM may need a minute on a busy machine
 STEP = 0.05
 
 
 @attrs.frozen
 class Place:
-    """A member's place in the group; when the member ended, another one takes it. A spare one is taken only now and then."""
+    """A member's place in the group; when its member has ended, another one takes the place. A spare place is taken only now and then."""
 
     kind: str = "ours"
     instance: str | None = None
@@ -37,7 +37,7 @@ class Place:
 
 @attrs.frozen
 class Scenario:
-    """Who takes part. With several `protocols`, the one of new members changes as the storm goes on: a rolling migration."""
+    """The members of a storm. With several `protocols`, new members change to the next one as the storm goes on: a rolling migration."""
 
     name: str
     places: Sequence[Place]
@@ -76,7 +76,7 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 class Storm:
-    """What happens to the members of a scenario."""
+    """The storm on the members of a scenario."""
 
     def __init__(self, scenario: Scenario, members: Members, seed: str) -> None:
         self.scenario, self.members, self.random = scenario, members, random.Random(seed)
@@ -86,7 +86,7 @@ class Storm:
         self.began = time.monotonic()
 
     def run(self, seconds: float) -> None:
-        """Until the time is over, which begins when the first members run; every frozen member goes on afterwards."""
+        """Act until `seconds` after the start of the first members are over; then thaw every frozen member."""
         for number, place in enumerate(self.scenario.places):
             if not place.spare:
                 self.mend(number, "join")
@@ -106,7 +106,7 @@ class Storm:
 
     @property
     def protocol(self) -> str:
-        """That of members that start now."""
+        """The protocol of members that start now."""
         rows = self.scenario.protocols
         return rows[int((time.monotonic() - self.began) / self.scenario.protocol_seconds) % len(rows)]
 
@@ -118,7 +118,7 @@ class Storm:
             self.taken[place] = self.members.join(row.kind, row.instance, protocol=self.protocol)
 
     def strike(self, now: float) -> None:
-        """Something happens to one member; a spare one may join instead."""
+        """Kill, freeze or end one member; instead a spare one may join."""
         spare = [n for n, place in enumerate(self.scenario.places) if place.spare and not (n in self.taken and self.taken[n].alive)]
         ready = [n for n, member in self.taken.items() if member.alive and not member.frozen]
         what = self.random.choice(("kill", "freeze", "leave"))

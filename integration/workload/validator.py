@@ -5,9 +5,9 @@ Rules, each with a planted breach in `tests/harness/test_validator.py`:
 * a member reads records only of partitions that it was assigned, and in a generation in which the coordinator's log says so;
 * since an assignment the offsets of a partition follow one another, from a committed offset on;
 * no two members read a partition in one generation, and the coordinator's log gives it to one member at a time;
-* a commit never goes back, and never exceeds what members had been handed out by then: so nothing is skipped;
-* a member that ends as it should leaves position = consumed = committed;
-* every record was read by somebody.
+* a commit never goes back, and never exceeds the records that members had received by then: so no record is skipped;
+* a member that ends cleanly leaves position = consumed = committed;
+* some member has read every record.
 
 A breach has an author: the member that owned the partition, by the coordinator's log. So breaches of other clients are told from ours. The
 log of the topic has no gaps (no transactions, no compaction). Clocks: journals have monotonic seconds, the coordinator wall milliseconds.
@@ -32,13 +32,13 @@ __all__ = ["Breach", "Journal", "breaches", "covered", "pauses", "rebalances", "
 Era = tuple[int, int]  # how often the coordinator had begun to count anew, as for a group that was empty and is converted; the generation
 
 NEVER = float("inf")
-NORMAL = 0.25  # seconds between two reads of a partition at most, where nothing is wrong
+NORMAL = 0.25  # longest time between two reads of a partition without a fault, in seconds
 CLOCKS = 0.05  # seconds by which the two clocks may differ; brokers' timestamps are milliseconds
 
 
 @attrs.define(eq=False)
 class Journal:
-    """One member: its client id, what it noted, and what was done to it."""
+    """One member: its client id, the lines of its journal, and the faults that it had."""
 
     name: str
     kind: str
@@ -53,7 +53,7 @@ class Journal:
 
 @attrs.frozen
 class Breach:
-    """What a member did against the rules. Those of members of other clients are reported and do not count."""
+    """A breach of the rules by a member. Breaches by members of other clients are reported, and do not count."""
 
     member: str
     ours: bool
@@ -65,7 +65,7 @@ class Breach:
 
 @attrs.define(eq=False, slots=False)
 class Judge:
-    """The evidence, in the forms in which the rules need it."""
+    """The evidence, in the forms that the rules need."""
 
     journals: Sequence[Journal]
     events: Sequence[Event] | None
@@ -74,14 +74,14 @@ class Judge:
     wall: float
     found: list[Breach] = attrs.Factory(list)
     by_name: dict[str, Journal] = attrs.field(init=False)
-    read_by: dict[int, list[float]] = attrs.field(init=False)  # partition -> for each offset, when it and all before it had been read
+    read_by: dict[int, list[float]] = attrs.field(init=False)  # partition -> for each offset, the time by which all up to it were read
     owners: dict[Era, dict[int, set[str]]] = attrs.Factory(dict)  # generation -> partition -> members, by the coordinator
-    began: list[float] = attrs.Factory(list)  # when the coordinator began to count generations anew
-    latest: int = -1  # the generation that it wrote last
+    began: list[float] = attrs.Factory(list)  # the times at which the coordinator began to count generations anew
+    latest: int = -1  # the generation that the coordinator wrote last
 
     @functools.cached_property
     def history(self) -> list[tuple[Era, dict[int, set[str]]]]:
-        """The owners, the latest generation first; asked for when the log was read."""
+        """The owners, the latest generation first. Used after the log was read."""
         return sorted(self.owners.items(), key=lambda row: row[0], reverse=True)
 
     def __attrs_post_init__(self) -> None:
@@ -98,10 +98,10 @@ class Judge:
 
     def blame(self, member: str, text: str) -> None:
         journal = self.by_name.get(member)
-        self.found.append(Breach(member, journal is None or journal.ours, text))  # nobody's breach is ours until it is explained
+        self.found.append(Breach(member, journal is None or journal.ours, text))  # a breach of an unknown author counts as ours
 
     def all_read_by(self, partition: int, end: int) -> float:
-        """When every record below `end` had been read."""
+        """Return the time at which every record below `end` was read."""
         place, times = end - self.first.get(partition, 0), self.read_by.get(partition, [])
         if place <= 0:
             return -NEVER
@@ -110,11 +110,11 @@ class Judge:
     # -- the coordinator's log
 
     def check_log(self) -> set[tuple[int, int]] | None:
-        """Owners and commits in the order in which the coordinator wrote them; the offsets that were committed."""
+        """Check owners and commits in the order in which the coordinator wrote them, and return the committed offsets."""
         if self.events is None:
             return None
         owner: dict[int, str] = {}
-        held: dict[str, frozenset[int]] = {}  # of members of the consumer protocol
+        held: dict[str, frozenset[int]] = {}  # member of the consumer protocol -> its partitions
         at: dict[int, int] = dict.fromkeys(self.ends, -1)
         committed: set[tuple[int, int]] = set()
         for event in self.events:
@@ -132,7 +132,7 @@ class Judge:
         return committed
 
     def count(self, generation: int, at_ms: int) -> None:
-        """Note where generations begin anew."""
+        """Note the times at which generations begin anew."""
         if generation < self.latest:
             self.began.append(at_ms / 1000 - self.wall)
         self.latest = generation
@@ -174,7 +174,7 @@ class Judge:
     # -- one member
 
     def check_member(self, journal: Journal, committed: set[tuple[int, int]] | None) -> None:
-        """Only our members tell what they are assigned."""
+        """Check a member's reads against its assignments, which only our members report."""
         at: dict[int, int | None] = {}  # the next offset of each partition assigned; None: nothing was read of it yet
         for line in journal.lines:
             what, partitions = line["what"], line.get("partitions", ())
@@ -200,7 +200,7 @@ class Judge:
             self.check_end(journal, committed)
 
     def eras(self, journal: Journal) -> Iterator[tuple[Era, Mapping[str, Any]]]:
-        """What it read, each with the generation; how often generations had begun anew is what held when it first had this one."""
+        """Yield the member's reads, each with its era: the new beginnings of generations up to the member's first event, the generation."""
         last, count = -1, 0
         for line in journal.lines:
             generation = line.get("generation")
@@ -212,14 +212,14 @@ class Judge:
                 yield (count, generation), line
 
     def check_generation(self, journal: Journal, era: Era, line: Mapping[str, Any]) -> None:
-        """By the coordinator's log the member owns what it reads, or owned it last, and has to give it back before anybody else does."""
+        """Check that the member owns the partitions that it reads, by the coordinator's log, or was their last owner."""
         for partition in {row[0] for row in line["rows"]}:
             names = next((rows[partition] for other, rows in self.history if other <= era and partition in rows), set())
             if names and not any(self.is_same(journal, name) for name in names):
                 self.blame(journal.name, f"read {partition} in generation {era[1]}, which belonged to {', '.join(sorted(names))}")
 
     def check_end(self, journal: Journal, committed: set[tuple[int, int]]) -> None:
-        """Where it ended as it should: what it had read of the partitions that it still had when it was asked to end."""
+        """Check that a member that ended cleanly has committed all its reads of the partitions that it had when it was asked to end."""
         kinds = [line["what"] for line in journal.lines]
         if journal.disturbed or "closing" not in kinds or "ended" not in kinds:
             return
@@ -244,14 +244,14 @@ class Judge:
         return at
 
     def is_same(self, journal: Journal, name: str) -> bool:
-        """Whether the coordinator may name this member so: it keeps the client id of the process that a static member's took over from."""
+        """Whether the coordinator may give this member that name: it keeps the client id of a static member's earlier process."""
         other = self.by_name.get(name)
         return journal.name == name or (journal.instance is not None and other is not None and other.instance == journal.instance)
 
     # -- all members
 
     def check_generations(self) -> None:
-        """A partition is read by one member in each generation, or by one after the other under one `group.instance.id`."""
+        """Check that one member reads a partition in each generation, or processes of one `group.instance.id`, one after the other."""
         readers: dict[tuple[int, Era], Journal] = {}
         for journal in self.journals:
             for era, line in self.eras(journal):
@@ -274,10 +274,10 @@ def breaches(
     first: Mapping[int, int] | None = None,
     wall: float | None = None,
 ) -> list[Breach]:
-    """What members did against the rules; each text once.
+    """Return the members' breaches of the rules, each text once.
 
-    `ends`: the end of each partition of the topic's log; `first`: where it begins, 0 where it is not named. `wall`: wall seconds minus
-    monotonic seconds, as they are now by default. Without `events`, the coordinator's log, the rules that need it are left out.
+    `ends` has the end of each partition of the topic's log, `first` its begin (default: 0). `wall` is wall seconds minus monotonic seconds,
+    by default their difference now. Without `events`, the coordinator's log, the rules that need it are left out.
     """
     judge = Judge(journals, events, ends, first or {}, time.time() - time.monotonic() if wall is None else wall)
     committed = judge.check_log()
@@ -292,13 +292,13 @@ def breaches(
 
 
 def rebalances(journal: Journal) -> int:
-    """How often its partitions changed after it first got some."""
+    """Return the number of changes of the member's partitions after its first assignment."""
     changes = [line for line in journal.lines if line["what"] in ("assigned", "revoked", "lost") and line["partitions"]]
     return max(0, len(changes) - 1)
 
 
 def gaps(journal: Journal, longer: float) -> Iterator[tuple[int, float, float]]:
-    """(partition, begin, end) of each time of more than `longer` seconds between two reads of a partition that the member kept."""
+    """Yield (partition, begin, end) of each time over `longer` seconds between two reads of a partition that the member kept."""
     last: dict[int, float] = {}
     for line in journal.lines:
         if line["what"] in ("assigned", "revoked", "lost"):
@@ -311,9 +311,9 @@ def gaps(journal: Journal, longer: float) -> Iterator[tuple[int, float, float]]:
 
 
 def busy(journal: Journal) -> Iterator[tuple[float, float]]:
-    """When the member could not read: its process had no processor, or its application was busy with a commit of its own or with a backlog.
+    """Yield the times in which the member could not read: it had no processor, or its application was busy with a commit or a backlog.
 
-    A list that is full says that more records waited: until the next one, the application was busy.
+    A full list means that more records waited: until the next list, the application was busy.
     """
     committing: float | None = None
     full: float | None = None
@@ -332,7 +332,7 @@ def busy(journal: Journal) -> Iterator[tuple[float, float]]:
 
 
 def starved(journal: Journal) -> float:
-    """The share of its life in which its process did not get the processor."""
+    """Return the share of the member's life in which its process did not get the processor."""
     if not journal.lines:
         return 0.0
     seconds = sum(line["at"] - line["since"] for line in journal.lines if line["what"] == "starved")
@@ -340,7 +340,7 @@ def starved(journal: Journal) -> float:
 
 
 def covered(begin: float, end: float, intervals: Iterable[tuple[float, float]]) -> float:
-    """How many seconds of a time are in at least one of the intervals."""
+    """Return the seconds between `begin` and `end` that are in at least one of the intervals."""
     total, at = 0.0, begin
     for first, last in sorted(intervals):
         total += max(0.0, min(last, end) - max(first, at))
@@ -349,10 +349,10 @@ def covered(begin: float, end: float, intervals: Iterable[tuple[float, float]]) 
 
 
 def pauses(journal: Journal, longer: float, control: Journal, end: float = NEVER) -> Iterator[tuple[int, float, float]]:
-    """(partition, since, seconds) of each pause of more than `longer` seconds before `end`, of partitions that the member kept.
+    """Yield (partition, since, seconds) of each pause over `longer` seconds before `end`, of partitions that the member kept.
 
-    `control` is a lone member of another group, which nothing disturbs: while it does not get a partition's records either, or the process
-    was busy otherwise, the group is not the reason, and the time does not count.
+    `control` is a lone member of another group, which nothing disturbs. Times in which `control` does not get a partition's records either,
+    or in which the process was busy otherwise, do not count: the group is not their reason.
     """
     excused: dict[int, list[tuple[float, float]]] = {}
     for partition, first, last in gaps(control, NORMAL):

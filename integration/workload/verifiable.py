@@ -1,6 +1,6 @@
-"""Kafka's own verifiable consumer as a member of a group: how it is started, and its output as a journal.
+"""Starts Kafka's own verifiable consumer as a member of a group, and translates its output to a journal.
 
-Rule: what it reports is all that it says. It does not tell keys and values, so its rows have the digest None, and no generation.
+The consumer reports neither keys and values nor its generation, so its rows have the digest None, and no generation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = {
 
 
 def command(settings: dict[str, Any], folder: Path) -> list[str]:
-    """What starts it; a file with its properties is written to `folder`."""
+    """Return the command that starts the consumer, and write a file with its properties to `folder`."""
     config = folder / f"{settings['name']}.properties"
     config.write_text(f"client.id={settings['name']}\nmetadata.max.age.ms=5000\n")
     arguments = ["--topic", settings["topic"], "--group-id", settings["group"], "--group-protocol", settings["protocol"]]
@@ -42,7 +42,7 @@ def command(settings: dict[str, Any], folder: Path) -> list[str]:
 
 
 def translated(line: bytes) -> dict[str, Any] | None:
-    """A line of its output as a line of a journal; None for one that says nothing of interest."""
+    """Return a line of the consumer's output as a line of a journal; None for a line without an event of a journal."""
     said = json.loads(line)
     what = NAMES.get(said.get("name"))
     if what is None:

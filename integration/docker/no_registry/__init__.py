@@ -1,6 +1,6 @@
-"""What only a machine without an image registry needs: a Docker engine of our own, and images made of what the machine has.
+"""Runs a Docker engine of our own, and makes images from the files of this machine, for machines without an image registry.
 
-Rule: this is the door. Whoever is outside imports these names from here, and nothing else of this folder.
+Invariant: other packages import the names listed here, and no module of this folder.
 """
 
 from integration.docker.no_registry.box import build as machine_image

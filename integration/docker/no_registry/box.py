@@ -1,6 +1,7 @@
-"""Box. Rule: a machine of the docker provider is a bare Debian with sshd and this machine's Java; provisioning brings Kafka.
+"""Makes the image of a machine for Vagrant's docker provider: a bare Debian with sshd and this machine's Java, without Kafka, which
+provisioning adds.
 
-Bootstrapping takes most of a minute, so its result is kept in the cache; the rest is put on top of it within seconds.
+The bare system takes most of a minute, so the cache keeps it; the rest is added within seconds.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ REPOSITORY = "pykafka4/machine"
 BOOT = Path(__file__).with_name("boot.sh")
 PROGRAMS = {"debootstrap": "it makes the system of the machines; apt-get install -y --no-install-recommends debootstrap"}
 PACKAGES = ("openssh-server", "sudo", "iproute2", "procps", "init-system-helpers")
-# Nobody logs in but by our own key, and a name server is never asked who does.
+# Only our own key opens the machine, and sshd asks no name server for the name of the client.
 SSHD = "UseDNS no\nPasswordAuthentication no\nAuthorizedKeysFile /etc/ssh/authorized_keys\n"
 SYSTEM, IMPORT = 900.0, 600.0
 NOT_NEEDED = ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*")
 
 
 def build(client: DockerClient) -> str:
-    """The tag of the machine's image in that engine; made when it is not there, and its predecessors removed."""
+    """Return the tag of the machine's image in that engine. If the engine lacks the image, make it, and remove its predecessors."""
     release = suite()
     public = key().with_suffix(".pub")
     tag = f"{REPOSITORY}:{release}-{digest(public)}"
@@ -47,7 +48,7 @@ def build(client: DockerClient) -> str:
 
 
 def key() -> Path:
-    """The private key that opens the machines, made once; its public half lies beside it."""
+    """Return the private key that opens the machines, which is made once; the public key is beside it."""
     return install(cache() / "vagrant" / "ssh", make_key) / "key"
 
 
@@ -57,13 +58,13 @@ def make_key(folder: Path) -> None:
 
 
 def suite() -> str:
-    """The release of this machine: its Java is linked with that release's libraries."""
+    """Return the Debian release of this machine, because its Java is linked with the libraries of this release."""
     told = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
     return told.get("VERSION_CODENAME", "bookworm").strip('"')
 
 
 def digest(public: Path) -> str:
-    """Of all the image is made from; the Java by its release file."""
+    """Return a digest of the parts of the image; its Java counts by the release file."""
     java = java_home()
     parts = [Path(__file__).read_bytes(), BOOT.read_bytes(), public.read_bytes(), str(java).encode(), (java / "release").read_bytes()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
@@ -73,7 +74,7 @@ def digest(public: Path) -> str:
 
 
 def system(release: str) -> Path:
-    """A tar file with the bare system and the user vagrant."""
+    """Return a tar file with the bare system and the user vagrant."""
     return install(place(release), lambda folder: bootstrap(release, folder)) / "system.tar"
 
 
@@ -83,7 +84,7 @@ def place(release: str) -> Path:
 
 
 def missing() -> list[str]:
-    """What is missing to make the bare system; empty when it is in the cache, or can be made."""
+    """Return a line for each program or right that the bare system needs; empty if the system is in the cache, or can be made."""
     if place(suite()).is_dir():
         return []
     rights = [] if os.geteuid() == 0 else ["not root: only root can bootstrap a system for the machines; sudo"]
@@ -105,7 +106,7 @@ def bootstrap(release: str, folder: Path) -> None:
 
 
 def run(command: list[str]) -> None:
-    """In namespaces of its own, that end with this process: so do what it mounts and what it starts, however it ends."""
+    """Run a command in namespaces of its own, which end with this process, together with all its mounts and processes."""
     inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
     done = subprocess.run(inside, capture_output=True, text=True, timeout=SYSTEM, check=False, preexec_fn=die_with_parent)
     if done.returncode != 0:
@@ -116,7 +117,7 @@ def run(command: list[str]) -> None:
 
 
 def load(client: DockerClient, tag: str, base: Path, public: Path) -> None:
-    with tempfile.TemporaryFile(dir=cache()) as file:  # without a name: nothing is left of it, however this process ends
+    with tempfile.TemporaryFile(dir=cache()) as file:  # without a name, so that no end of this process leaves it behind
         with base.open("rb") as plain:
             shutil.copyfileobj(plain, file)
         file.seek(0)
@@ -129,7 +130,7 @@ def load(client: DockerClient, tag: str, base: Path, public: Path) -> None:
 
 
 def furnish(archive: tarfile.TarFile, public: Path) -> None:
-    """Java, process 1, and who may log in."""
+    """Add Java, the program of process 1, and the key that may log in."""
     java = java_home()
     for path in sorted(java.rglob("*")):
         if path.is_file() and not skipped(path.relative_to(java)):

@@ -1,6 +1,7 @@
-"""Cell. Rule: process 1 of a namespace: when it ends, the kernel kills everything inside, so it ends exactly when dockerd does.
+"""Runs dockerd in a process namespace, as its process 1. Invariant: the cell ends exactly when dockerd does, and then the kernel kills all
+processes of the namespace.
 
-Started by path with nothing but the standard library, its standard input a pipe: the end of that is the order to end dockerd in order.
+The cell is started by its path, with nothing but the standard library. Its standard input is a pipe, whose end is the order to end dockerd.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ RUN, RESOLVER = Path("/run"), Path("/etc/resolv.conf")
 
 
 def veil() -> None:
-    """An empty /run, seen only in this cell.
+    """Mount an empty /run, only for this cell.
 
-    Engines keep sockets there under fixed names: a system's containerd would be found and used as our own, with the containers of the
-    machine's other engine in it. The resolver's file often lies there, too, and is what containers get.
+    Engines keep sockets there under fixed names: dockerd would find and use the system's containerd, with the containers of the machine's
+    other engine in it. The resolver's file often lies there, too, and containers get a copy of it.
     """
     target = RESOLVER.resolve()
     resolver = target.read_bytes() if target.is_relative_to(RUN) and target.exists() else None
@@ -30,7 +31,7 @@ def veil() -> None:
 
 
 def obey(child: int) -> None:
-    """Until the pipe ends; then a clean end for dockerd."""
+    """Wait until the pipe ends, then end dockerd cleanly."""
     while os.read(0, 4096):
         pass
     os.kill(child, signal.SIGTERM)
@@ -41,7 +42,7 @@ def main(command: list[str]) -> int:
     quiet = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
     child = os.posix_spawnp(command[0], command, os.environ, file_actions=quiet)
     threading.Thread(target=obey, args=(child,), daemon=True).start()
-    while True:  # orphans are ours to reap
+    while True:  # process 1 has to reap orphans
         pid, status = os.wait()
         if pid == child:
             return os.waitstatus_to_exitcode(status)

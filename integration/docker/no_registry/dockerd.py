@@ -1,9 +1,10 @@
-"""Dockerd. Rule: our engine shares nothing with another one on the machine, and what it leaves is removed without its help.
+"""Starts and ends our own Docker engine. Invariant: the engine shares nothing with another engine on the machine, and its leftovers can be
+removed without it.
 
-It runs in a process and a mount namespace of its own (`cell.py`): no mount is seen outside, and when process 1 there dies, in whatever
-way, the kernel kills dockerd, containerd, shims and what runs in containers. Bridges and control groups outlive that; they bear the
-name of the `Place` or stand in the engine's own database, and `sweep` removes exactly those. Process ids the engine tells are the
-namespace's, not the machine's.
+The engine runs in a process and a mount namespace of its own (`cell.py`): no mount is visible outside, and when process 1 there dies, in
+any way, the kernel kills dockerd, containerd, shims and the processes in containers. Bridges and control groups outlive this death; they
+have the name of the `Place`, or an entry in the engine's own database, and `sweep` removes exactly these. The process ids in the engine's
+answers belong to the namespace, not to the machine.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ PROGRAMS = ("dockerd", "containerd", "unshare", "docker-proxy")
 
 
 class Dockerd:
-    """The engine of one `Place`. Its starter is its life line: the kernel kills it when that ends."""
+    """The engine of one `Place`. The kernel kills it when the process that started it ends."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Remove what a crash left, start, wait until it answers, and empty it of the containers of its last life."""
+        """Remove the leftovers of a crash, start the engine, wait until it answers, and remove the containers of its last run."""
         self.sweep()
         self.place.run.mkdir(mode=0o700)
         self.place.data.mkdir(parents=True, exist_ok=True)
@@ -71,7 +72,10 @@ class Dockerd:
         return [*cell, "dockerd", "--config-file", str(self.place.config)]
 
     def config(self) -> dict[str, Any]:
-        """A file of our own, so that the machine's daemon.json does not count. No firewall rule, no forwarding: nobody gets out."""
+        """Return the settings, in a file of our own, so that the machine's daemon.json does not apply.
+
+        There are no firewall rules and no forwarding: containers reach no other network.
+        """
         return {
             "hosts": [self.place.host],
             "data-root": str(self.place.data),
@@ -83,7 +87,7 @@ class Dockerd:
             "ip-masq": False,
             "ip-forward": False,
             "cgroup-parent": f"/{self.place.name}",
-            "exec-opts": ["native.cgroupdriver=cgroupfs"],  # systemd would be told process ids of another namespace
+            "exec-opts": ["native.cgroupdriver=cgroupfs"],  # systemd would get process ids of another namespace
             "shutdown-timeout": 5,
             "log-level": "warn",
         }
@@ -95,7 +99,7 @@ class Dockerd:
         ip("link", "set", self.place.bridge, "up")
 
     def answers(self) -> bool:
-        """Whether it answers now; EngineFailed when it has ended."""
+        """Whether the engine answers now. Raises EngineFailed if it has ended."""
         if not self.alive():
             raise EngineFailed(f"dockerd ended while it was starting{tail(self.place.log)}")
         with contextlib.closing(connect(self.place.host)) as client:
@@ -105,7 +109,7 @@ class Dockerd:
         return self.process is not None and self.process.poll() is None
 
     def stop(self) -> None:
-        """Empty it, end it in order where it still runs, and leave nothing but its data."""
+        """Remove all containers and networks, end the engine if it still runs, and leave nothing but its data."""
         if self.alive():
             with contextlib.suppress(*TROUBLE), contextlib.closing(connect(self.place.host)) as client:
                 purge(client)
@@ -114,10 +118,10 @@ class Dockerd:
             end(process)
         self.sweep()
 
-    # -- what is left without it -------------------------------------------------------------------------------------------
+    # -- leftovers ---------------------------------------------------------------------------------------------------------
 
     def sweep(self) -> list[str]:
-        """Remove processes, bridges, control groups and sockets of this place; a line for each kind that was there."""
+        """Remove processes, bridges, control groups and sockets of this place. Returns a line for each kind that was there."""
         removed = self.kill()
         for name in list(self.bridges()):
             for port in [*ports(name), name]:
@@ -130,9 +134,10 @@ class Dockerd:
         return removed
 
     def kill(self) -> list[str]:
-        """End every process of the engine and wait until none is left; those of a namespace whose process 1 died end by themselves.
+        """End every process of the engine, and wait until none is left.
 
-        But not paused ones: in control groups of version 1 a frozen process is not even killed before it is thawed.
+        Processes of a namespace whose process 1 has died end by themselves, but not paused ones: in control groups of version 1 a frozen
+        process does not even die of SIGKILL before it is thawed.
         """
         found: dict[int, str] = {}
 
@@ -150,18 +155,18 @@ class Dockerd:
 
     def thaw(self) -> None:
         for state in (state for group in self.groups() for state in group.rglob("freezer.state")):
-            with contextlib.suppress(OSError):  # the topmost of a hierarchy cannot be frozen
+            with contextlib.suppress(OSError):  # the topmost group of a hierarchy cannot be frozen
                 state.write_text("THAWED")
 
     def remains(self) -> Iterator[tuple[int, str]]:
-        """Processes in our control group, and the engine's own: those programs with our folder among their arguments."""
+        """Find processes in our control group, and the engine's own programs, which have our folder among their arguments."""
         for folder in Path("/proc").iterdir():
             if not folder.name.isdecimal():
                 continue
             try:
                 arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
                 groups = (folder / "cgroup").read_text()
-            except OSError:  # it has just ended
+            except OSError:  # the process has just ended
                 continue
             program = Path(arguments[0]).name
             ours = program.startswith(PROGRAMS) or str(CELL) in arguments
@@ -170,7 +175,7 @@ class Dockerd:
                 yield int(folder.name), program
 
     def bridges(self) -> Iterator[str]:
-        """Bridges of our name, and those of networks in the engine's database."""
+        """Find the bridges with our name, and the bridges of networks in the engine's database."""
         database = self.place.data / "network" / "files" / "local-kv.db"
         known = {name.decode() for name in BRIDGE_IN_DATABASE.findall(database.read_bytes())} if database.exists() else set()
         for folder in NETWORKS.iterdir():
@@ -178,14 +183,14 @@ class Dockerd:
                 yield folder.name
 
     def groups(self) -> list[Path]:
-        """Our control group in each hierarchy, version 1 or 2."""
+        """Return our control group in each hierarchy, version 1 or 2."""
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
         roots = [Path(fields[1]) for fields in mounts if fields[2] in ("cgroup", "cgroup2")]
         return [root / self.place.name for root in roots if (root / self.place.name).is_dir()]
 
 
 def ports(bridge: str) -> list[str]:
-    """The interfaces attached to it."""
+    """Return the interfaces that are attached to a bridge."""
     try:
         return [port.name for port in (NETWORKS / bridge / "brif").iterdir()]
     except OSError:
@@ -193,7 +198,7 @@ def ports(bridge: str) -> list[str]:
 
 
 def gone(group: Path) -> bool:
-    """Remove a control group with all in it; a process that was just killed holds it for a moment."""
+    """Remove a control group and all groups in it; a process that was just killed holds it for a moment. Returns whether it is gone."""
 
     def removed() -> bool:
         for folder, _, _ in os.walk(group, topdown=False):
@@ -205,7 +210,7 @@ def gone(group: Path) -> bool:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Close its pipe, which asks it to end; kill it when it does not."""
+    """Close the pipe of the cell, which asks it to end, and kill it if it does not."""
     assert process.stdin is not None
     process.stdin.close()
     try:

@@ -1,7 +1,8 @@
-"""Image. Rule: made of what this machine has (its Java, its tools, Maven's jars), never pulled; its tag follows from its content.
+"""Makes the image of a broker from the files of this machine: its Java, its tools, Maven's jars. Invariant: the image is never pulled, and
+its tag follows from its content.
 
-It runs one broker, configured by its environment as the image apache/kafka is (`kafka.sh`), from a folder formatted when the image
-was made.
+The image runs one broker, which its environment configures like the image apache/kafka (`kafka.sh`), from a data folder that was formatted
+when the image was made.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ ENTRY = Path(__file__).with_name("kafka.sh")
 HOME = "opt/kafka"
 BUILD = 300.0
 CHANGES = [f'ENTRYPOINT ["/{HOME}/kafka.sh"]', "ENV PATH=/opt/java/bin:/usr/bin JAVA_HOME=/opt/java"]
-# What the entry script needs, and what a person who looks into a container does; those this machine lacks are left out.
+# Programs of the entry script, and programs for a person who looks into a container; of the second, those that are missing are left out.
 NEEDED = ("bash", "env", "cat", "cp", "mkdir", "sed", "tr", "head")
 HANDY = (
     "sh", "ls", "rm", "mv", "ln", "chmod", "sleep", "kill", "ps", "grep", "awk", "tail", "cut", "date", "id", "df", "find", "ss", "ip",
 )  # fmt: skip
-# Of the JDK: nothing a running broker reads.
+# Files of the JDK that a running broker never reads.
 SKIPPED = ("jmods", "man", "include", "docs", "legal", "src.zip", "lib/src.zip", "lib/ct.sym", "lib/server/classes_nocoops.jsa")
-# Loaded by name, or needed by what jars unpack when they are used: the codecs zstd and snappy.
+# Libraries that are loaded by name, or that the codecs zstd and snappy need, which jars unpack when they are used.
 UNSEEN = (
     "libnss_files.so.2", "libnss_dns.so.2", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1",
 )  # fmt: skip
@@ -48,7 +49,7 @@ DISPLAYS = re.compile(r"lib(awt_xawt|splashscreen|jawt|fontmanager|freetype)\.so
 
 
 def build(client: DockerClient, version: str = KAFKA) -> str:
-    """The tag of the image for Kafka `version`, 4.0 or newer, in that engine; made when it is not there, and its predecessors removed."""
+    """Return the tag of the image for Kafka `version`, 4.0 or newer. If the engine lacks it, make it, and remove its predecessors."""
     prerequisites.require(*prerequisites.check())
     jars, template = kafka_jars(version), seed(version)
     tag = f"{REPOSITORY}:{version}-{digest(jars)}"
@@ -68,7 +69,7 @@ def present(client: DockerClient, tag: str) -> bool:
 
 
 def load(client: DockerClient, tag: str, content: Iterable[tuple[str, Path | bytes]], changes: list[str]) -> None:
-    """Make an image with one layer of (path, file or bytes) and give it our label."""
+    """Make an image with one layer of (path, file or bytes), and give the image our label."""
     with tempfile.TemporaryFile(dir=cache()) as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for target in ("bin", "lib", "lib64", "sbin"):
@@ -99,7 +100,7 @@ def add(archive: tarfile.TarFile, path: str, source: Path | bytes) -> None:
 
 
 def prune(client: DockerClient, keep: str, family: str) -> None:
-    """Remove the images of our own that `keep` replaces; one that a container still uses stays."""
+    """Remove our own images that `keep` replaces, except one that a container still uses."""
     for found in client.images.list(filters={"label": f"{LABEL}=image"}):
         for tag in found.tags:
             if tag.startswith(family) and tag != keep:
@@ -114,7 +115,7 @@ def prune(client: DockerClient, keep: str, family: str) -> None:
 
 
 def broker(jars: Path, template: Path) -> Iterator[tuple[str, Path | bytes]]:
-    """All files of the image."""
+    """Return all files of the image."""
     java = java_home()
     runtime = [path for path in sorted(java.rglob("*")) if path.is_file() and not skipped(path.relative_to(java))]
     linked = [path for path in runtime if path.suffix == ".so" and not DISPLAYS.search(path.name)] + [java / "bin" / "java"]
@@ -127,7 +128,7 @@ def broker(jars: Path, template: Path) -> Iterator[tuple[str, Path | bytes]]:
 
 
 def rootfs(programs: Iterable[Path], linked: Iterable[Path] = (), inside: Path | None = None) -> Iterator[tuple[str, Path | bytes]]:
-    """Programs of this machine, and the libraries that they and `linked` need; those that lie `inside` come along by themselves."""
+    """Return programs of this machine, and the libraries that they and `linked` need, except libraries in the folder `inside`."""
     programs = list(programs)
     yield from ((f"usr/bin/{program.name}", program) for program in programs)
     for library in libraries([*programs, *linked]):
@@ -140,13 +141,13 @@ def rootfs(programs: Iterable[Path], linked: Iterable[Path] = (), inside: Path |
 
 
 def merged(library: Path) -> str:
-    """Where it lies in the image, whose /lib is a link to /usr/lib whatever this machine's is."""
+    """Return the path of a library in the image, in which /lib is always a link to /usr/lib."""
     path = str(library).removeprefix("/")
     return f"usr/{path}" if path.startswith("lib") else path
 
 
 def tools() -> list[Path]:
-    """The programs of the image, as they lie on this machine."""
+    """Return the programs of the image, by their paths on this machine."""
     for name in NEEDED:
         if not shutil.which(name):
             prerequisites.require(f"{name} is missing: the image's entry script needs it; apt-get install -y bash coreutils sed")
@@ -154,7 +155,7 @@ def tools() -> list[Path]:
 
 
 def libraries(binaries: Iterable[Path]) -> list[Path]:
-    """The shared libraries they are linked with, and those that nothing here shows to be needed."""
+    """Return the shared libraries that the binaries are linked with, and the libraries of UNSEEN, which `ldd` does not show."""
     told = subprocess.run(["ldd", *map(str, binaries)], capture_output=True, text=True, timeout=60, check=False).stdout
     found = {Path(place) for place in re.findall(r"(?:=>|^)\s+(/\S+) \(0x", told, re.MULTILINE)}
     return sorted(found | {path.parent / name for path in found for name in UNSEEN if (path.parent / name).exists()})
@@ -171,12 +172,12 @@ def skipped(path: Path) -> bool:
 
 
 def digest(jars: Path) -> str:
-    """Of all the image is made from: the recipe itself word for word, files of the machine by size and time."""
+    """Return a digest of the parts of the image: of this module's text, and of the size and time of the machine's files."""
     java = java_home()
     parts = [Path(__file__).read_bytes(), ENTRY.read_bytes(), LOGGING.read_bytes(), str(java).encode()]
     for path in (*tools(), java / "release", java / "lib" / "modules", *sorted(jars.glob("*.jar"))):
         if path.exists():
             told = path.stat()
-            moment = 0 if path.suffix == ".jar" else int(told.st_mtime)  # a jar fetched again is the same jar
+            moment = 0 if path.suffix == ".jar" else int(told.st_mtime)  # a jar that was fetched again is the same jar
             parts.append(f"{path.name} {told.st_size} {moment}".encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]

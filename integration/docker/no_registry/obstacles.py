@@ -1,6 +1,7 @@
-"""Obstacles. Rule: what a machine lacks for an engine of our own, or forbids it, is found before it starts, at once, and changes nothing.
+"""Finds the obstacles to an engine of our own on this machine, before the engine starts: missing programs and rights, firewalls. Invariant:
+the search takes a moment, and changes nothing.
 
-Programs and root are not enough: in a container root may lack the rights, and another engine's firewall stops what our bridges carry.
+Programs and root are not enough: in a container root may lack rights, and another engine's firewall may stop the packets on our bridges.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from integration.host import prerequisites
 
 __all__ = ["everywhere", "filtered", "grouped", "missing", "rights"]
 
-# dockerd, and the programs its own namespaces and bridges are made with.
+# dockerd, and the programs that make its namespaces and bridges.
 PROGRAMS = {
     "dockerd": "it runs the containers; apt-get install -y --no-install-recommends docker.io",
     "ip": "it makes the engine's bridge; apt-get install -y iproute2",
@@ -23,9 +24,9 @@ PROGRAMS = {
 }
 
 PROBE = 10.0  # seconds for a program that takes a hundredth of one
-BRIDGED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")  # absent where no bridge is filtered
+BRIDGED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")  # absent if no bridge is filtered
 ELSEWHERE = "name a running engine, DOCKER_HOST=unix:///var/run/docker.sock"
-# What an engine does first, each in namespaces that end with the probe: a bridge, the empty /run of its cell, a container's file system.
+# The first acts of an engine, in namespaces that end with the probe: a bridge, the empty /run of its cell, a container's file system.
 ACTS = """
 ip link add pk4probe type bridge
 mount -t tmpfs tmpfs /run
@@ -37,7 +38,7 @@ STOPPED = re.compile(r"-P FORWARD DROP|-A FORWARD -j (?:DROP|REJECT\b.*)")
 
 
 def missing() -> list[str]:
-    """What is missing to start a Docker engine of our own, or else what forbids it; empty when it can be started."""
+    """Return a line for each obstacle to a Docker engine of our own; empty if it can be started."""
     path = everywhere()
     lines = [f"{line} (or name a running engine with DOCKER_HOST)" for line in prerequisites.missing(PROGRAMS, path)]
     if os.geteuid() != 0:
@@ -49,12 +50,12 @@ def missing() -> list[str]:
 
 
 def everywhere() -> str:
-    """The path with the folders of system programs: engines lie where only root looks."""
+    """Return the path with the folders of system programs: engines lie in folders that only root's path has."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def rights(path: str) -> str | None:
-    """Whether root here may make bridges, namespaces and mounts."""
+    """Return the obstacle if root may not make bridges, namespaces and mounts here; else None."""
     command = ["unshare", "--pid", "--net", "--mount-proc", "--fork", "--kill-child", "sh", "-ec", ACTS]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE, check=False, env={"PATH": path, "LC_ALL": "C"})
@@ -67,7 +68,7 @@ def rights(path: str) -> str | None:
 
 
 def grouped(mounts: str) -> str | None:
-    """Whether some control groups can be written, by the content of /proc/mounts."""
+    """Return the obstacle if no control groups can be written, by the content of /proc/mounts; else None."""
     rows = [line.split() for line in mounts.splitlines()]
     if any("rw" in row[3].split(",") for row in rows if row[2] in ("cgroup", "cgroup2")):
         return None
@@ -83,11 +84,11 @@ def firewall(path: str) -> str | None:
 
 
 def filtered(bridged: str, rules: str) -> str | None:
-    """Whether containers of one bridge would not reach each other, by bridge-nf-call-iptables and the rules of FORWARD.
+    """Return the obstacle if containers of one bridge would not reach each other, by bridge-nf-call-iptables and the rules of FORWARD.
 
-    Only rules for all that is forwarded, or for all our bridges, are understood; the others are taken to be about other things.
+    Only rules about all forwarded packets, or about all our bridges, count; other rules are ignored.
     """
-    lines = sorted(rules.splitlines(), key=lambda line: line.startswith("-P"))  # the policy is for what no rule decides
+    lines = sorted(rules.splitlines(), key=lambda line: line.startswith("-P"))  # the policy is last: it applies if no rule decides
     decisive = next((line for line in lines if PASSED.fullmatch(line) or STOPPED.fullmatch(line)), "")
     if bridged.strip() != "1" or not STOPPED.fullmatch(decisive):
         return None

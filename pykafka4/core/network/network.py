@@ -2,12 +2,9 @@
 exactly once, whatever happens to connections, and never inside `submit`.
 
 A broker responds to the requests of one connection in order, and holds some responses back: of a Fetch until there is data, of a JoinGroup
-until the whole group has joined. Requests that must not wait behind such requests use another lane, a separate connection to the same
-broker: `new_lane()` returns its number, and `via(lane, node)` returns the node to use for it.
-
-A request for ANY goes to a connected broker. If all connected brokers have left a request unanswered for long (`acks=all` with a frozen
-replica), the request uses a spare connection, on a lane that no machine uses. The client connects to bootstrap addresses only while no
-broker is connected.
+until the whole group has joined. Requests that must not wait behind these use another lane, a separate connection to the same broker:
+`new_lane()` returns its number, and `via(lane, node)` the node for it. A request for ANY goes to a connected broker; if all of them have
+left a request unanswered for long (`acks=all` with a frozen replica), to a spare connection, on a lane that no machine uses.
 """
 
 from __future__ import annotations
@@ -191,10 +188,7 @@ class Network:
         return f"no broker reachable: {'; '.join(latest.get(a, f'{a} has not responded yet') for a in addresses)}"
 
     def why_down(self, node: int) -> str:
-        """Return why there is no connection to `node`, as `127.0.0.1:9092 connection refused`.
-
-        Empty if there is a connection, or if no attempt has failed.
-        """
+        """Return why `node` is not connected (`127.0.0.1:9092 connection refused`); empty if it is, or if no attempt has failed."""
         endpoint = self._endpoints.get(node)
         return "" if endpoint is None else endpoint.why
 
@@ -209,10 +203,7 @@ class Network:
         return -INFINITY if connection is None else connection.muted_until
 
     def status(self, now: float) -> tuple[LinkStatus, ...]:
-        """Return the state of the connection to every broker and lane.
-
-        A bootstrap address is listed until brokers are known, and later only if it is no broker's and has a connection or an error.
-        """
+        """Return the connections to all brokers and lanes; to bootstrap addresses while no broker is known, later only to those in use."""
         brokers = {e.address for e in self._endpoints.values() if e.node >= 0}
         return tuple(
             e.status(now)
@@ -271,9 +262,7 @@ class Network:
             return
         if connection.answers and (endpoint.backoff.attempts or not self.refusals.has_answered(endpoint.node)):
             self.refusals.answered(endpoint)
-            # Not before a request is answered: a broker that sends only undecodable responses becomes READY, too, and without a back-off
-            # the client would reconnect to it all the time.
-            endpoint.backoff.reset()
+            endpoint.backoff.reset()  # not as soon as it is READY: a broker that sends only undecodable responses becomes READY, too
             endpoint.undecodable = False
         if connection.muted_until > now or connection.is_engaged or endpoint.node in self._muted:
             self._mute(now, endpoint.node, connection)
@@ -560,8 +549,7 @@ class Network:
         self._part(endpoint, connection)
         self._journal.ended(endpoint, reason, was_ready)
         endpoint.error, endpoint.failed_at = reason, now
-        # Failed attempts count, lost connections do not: after the loss of an idle connection, hours may pass until the next attempt.
-        if endpoint.down_since is None and not was_ready:
+        if endpoint.down_since is None and not was_ready:  # after the loss of an idle connection, hours may pass until the next attempt
             endpoint.down_since = endpoint.dialled_at
         endpoint.failures += not was_ready
         traffic = self._traffic_with(broker_of(endpoint.node))

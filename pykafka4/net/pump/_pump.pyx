@@ -1,13 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
-"""Writes, waits, reads and cuts frames for the sockets of one loop, in one stretch without the GIL.
-
-Invariant: the pump knows sockets and the four bytes before a frame, and nothing else of Kafka; only the loop thread calls it.
+"""Moves the bytes of one loop's sockets without the GIL. Invariant: the pump knows sockets and the four bytes before a frame, and nothing
+else of Kafka; only the loop thread calls it.
 
 `run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
 for Python: a whole frame, the end of a connection, a finished dial, a wake-up, or the end of the timeout. Then it asks for the GIL
-(`pykafka4.gil`) until the next `run`, as code of the turn may release the GIL. Other threads touch no memory that the stretch without the
-GIL uses: only the thread that calls `run` changes queues, connections and finished frames, in `run` or between two calls. A freed frame
-returns its block to the pool under the GIL, on any thread; `run` takes the blocks of the pool at its start, under the GIL, too.
+(`pykafka4.gil`) until the next `run`, as code of the turn may release it. No other thread touches memory that the stretch without the GIL
+uses: queues, connections and finished frames. A freed frame returns its block under the GIL, and `run` takes it at its start.
 """
 
 cimport cython
@@ -196,8 +194,7 @@ cdef class Pump:
         return NULL if address is None else <Conn*><size_t>address
 
     def add(self, int64_t link, int fd, int kind) -> None:
-        """Watch the socket: for reads and writes (OPEN), or for one event DIALLED, once it is writable (DIALLING) or readable (AWAITING).
-        """
+        """Watch the socket: for reads and writes (OPEN), or for one event DIALLED when it is writable (DIALLING) or readable (AWAITING)."""
         cdef Conn* c
         self.remove(link)
         c = <Conn*>calloc(1, sizeof(Conn))
@@ -515,9 +512,7 @@ cdef class Pump:
     def run(self, double timeout) -> list:
         """Move bytes, wait up to `timeout` seconds, and return the events as (kind, link, payload). A wake-up ends the wait early.
 
-        Payloads: FRAME has the frame, WRITTEN and DIALLED have None. LOST has (reason, whether in the middle of a frame); the reason is an
-        errno, 0 at the end of the stream, or the first bytes of a frame with a wrong size.
-        """
+        The payload of LOST is (errno, 0 at the end of the stream, or the start of a frame with a wrong size; whether it was in a frame)."""
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
         self.restock()
