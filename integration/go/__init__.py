@@ -1,4 +1,4 @@
-"""Starts members of consumer groups that use Go's client libraries: `member.go` reads and commits, and the tests judge the group.
+"""Starts members of consumer groups that use Go's client libraries: `member.go` reads and commits, and tests judge the group.
 
 This needs Go and, for the first build, the proxy of Go modules; `missing()` returns the reason for a skip.
 """

@@ -32,8 +32,8 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Kafka's own assignors behind JSON lines: a group in, what each assignor makes of it out. integration/java/assignors.py describes both.
- * The assignors get what ConsumerCoordinator gives to them: the members in a HashMap, put in the order in which the coordinator lists them.
+ * Runs Kafka's own assignors by JSON lines: a group in, the assignments out. integration/java/assignors.py describes both.
+ * The assignors get the same input as from ConsumerCoordinator: the members in a HashMap, put in the order of the coordinator's list.
  */
 public class Assignors {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -64,7 +64,7 @@ public class Assignors {
         out.flush();
     }
 
-    /** A new assignor each time, as a member has that has just become the leader: they remember the latest generation. */
+    /** A new assignor each time, as a new leader has one: assignors remember the latest generation. */
     static ConsumerPartitionAssignor assignor(String name) {
         return switch (name) {
             case "range" -> new RangeAssignor();
@@ -120,7 +120,7 @@ public class Assignors {
         return new Cluster("id", nodes.values(), partitions, Set.of(), Set.of());
     }
 
-    /** For each topic the place of each partition's owner among the members, -1 for none; or what is wrong with the assignment. */
+    /** For each topic the index of each partition's owner among the members, -1 for none; or the fault of the assignment. */
     static JsonNode owners(
         JsonNode group, List<String> topics, List<String> members,
         Map<String, Subscription> subscriptions, Map<String, ConsumerPartitionAssignor.Assignment> dealt

@@ -28,8 +28,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Kafka's own Java client behind JSON lines, bytes as base64 and null as null: what the console tools cannot say exactly.
- * First line of standard input: the order, {"mode", "topic", "properties", ...}; produce then reads one record a line.
+ * Runs Kafka's own Java client by JSON lines, with bytes as base64 and null as null, which the console tools cannot tell from empty.
+ * The first line of standard input is the order, {"mode", "topic", "properties", ...}; produce then reads one record per line.
  * Run from source: java -cp JARS Interop.java
  */
 public class Interop {

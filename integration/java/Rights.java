@@ -8,7 +8,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 
-/** What Kafka's own Admin finds on a cluster: ACLs, users, quotas, delegation tokens. Properties on standard input, one document out. */
+/** Prints the ACLs, users, quotas and delegation tokens that Kafka's own Admin finds. Input: properties; output: one JSON document. */
 public class Rights {
     static final ObjectMapper JSON = new ObjectMapper();
 

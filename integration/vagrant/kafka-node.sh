@@ -7,7 +7,7 @@
 # Default-Stop:      0 1 6
 # Short-Description: Kafka node
 ### END INIT INFO
-# Kafka node. Rule: the machine's one broker is found by its command line, never by a file that may be of an earlier life.
+# Controls the one broker of a machine. Invariant: its command line identifies the broker, never a file, which may come from an earlier run.
 #
 #   kafka-node start | stop | status       by systemd where it runs, else by itself; status prints running (exit status 0), down (3)
 #                                          or frozen (150)
@@ -16,7 +16,7 @@
 #   kafka-node keystore BASE64             replace the PEM file with the key and the certificate that it shows to clients
 #   kafka-node run | end [SECONDS]         what the service does: be the broker; ask it to end, and kill it where that cannot succeed
 #
-# Everything it reads lies in /etc/kafka and was put there by provision.sh.
+# provision.sh puts all files that this script reads into /etc/kafka.
 set -u
 CONFIG=/etc/kafka LIBS=/opt/kafka/libs DATA=/var/lib/kafka LOG=/var/log/kafka/server.log
 KILLED=/run/kafka.killed
@@ -31,7 +31,7 @@ status() {
     case $state in '' | Z | X) echo down; return 3 ;; T) echo frozen; return 150 ;; *) echo running ;; esac
 }
 
-# Until `status` says (or, with !, no longer says) so, at most so many seconds.
+# Wait until `status` prints STATE (with !: no longer prints STATE), at most SECONDS.
 until_status() { # [!] STATE SECONDS
     local wanted=true deadline
     [ "$1" = ! ] && { wanted=false; shift; }
@@ -47,7 +47,7 @@ signal() { local pid; pid=$(pid) && kill "-$1" "$pid" 2>/dev/null; }
 
 jvm() { exec java @"$CONFIG/jvm.options" "-Dlog4j2.configurationFile=$CONFIG/log4j2.yaml" "-Djava.io.tmpdir=$DATA/tmp" -cp "$LIBS/*" "$@"; }
 
-# Formatting takes a JVM, and formatting again (reset) only a copy of what the first time made, here or on another machine.
+# The first format takes a JVM; a later one (reset) only copies the folder of the first, which may come from another machine.
 format() { # CLUSTER_ID
     if [ ! -e "$DATA/seed/meta.properties" ]; then
         rm -rf "$DATA/data"
@@ -62,7 +62,7 @@ format() { # CLUSTER_ID
 
 setting() { sed -n "s/^${1//./\\.}=//p" "$CONFIG/server.properties" | tail -n 1; } # KEY
 
-# 22 characters that are 16 bytes in base64: the last holds two bits and must be one of A, Q, g and w.
+# 22 characters that are 16 bytes in base64: the last one has two bits and must be one of A, Q, g and w.
 directory_id() { printf a; tr -dc A-Za-z0-9 </dev/urandom | head -c 20; printf A; }
 
 run() {
@@ -72,7 +72,7 @@ run() {
     jvm kafka.Kafka "$CONFIG/server.properties"
 }
 
-# A broker hands over its leaders before it ends; for that most controllers must be there, itself one of them.
+# Whether most controllers run, this one among them: a broker needs them to hand over its leaders before it ends.
 quorum() {
     local voters voter address alive=0
     IFS=, read -ra voters <<<"$(setting controller.quorum.voters)"

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Provision. Rule: any Debian or Ubuntu machine becomes a Kafka node; what is as it should be is not touched, so a second run changes nothing.
+# Makes a Kafka node of any Debian or Ubuntu machine. Invariant: only differences are changed, so a second run changes nothing.
 #
-# Run as root, as often as you like. It says what it changed, and restarts the broker only then.
+# Run as root, any number of times. The script prints its changes, and restarts the broker only after a change.
 #   NODE_ID, HOST, VOTERS    this node's number, its address, and all nodes: 1@192.168.57.11:9093,2@…
-#   CLIENT                   host:port that clients are told instead of HOST:9092
-#   CLUSTER_ID               what an empty node is formatted for
-#   LIBS                     folder with the jars, by default libs of the upload or /srv/kafka/libs; without any they come from
-#   KAFKA_ARCHIVE            path or address of a kafka_….tgz, or else from
-#   KAFKA_VERSION            Maven, by the upload's pom.xml
+#   CLIENT                   host:port that the broker advertises to clients, instead of HOST:9092
+#   CLUSTER_ID               cluster id for which an empty node is formatted
+#   LIBS                     folder with the jars; default: libs of the upload, or /srv/kafka/libs
+#   KAFKA_ARCHIVE            without such a folder: path or address of a kafka_….tgz with the jars
+#   KAFKA_VERSION            without an archive: the version that Maven downloads, by the upload's pom.xml
 #   UPLOAD                   the folder with this script's companions: kafka-node.sh, pom.xml, settings/, and perhaps libs/ and seed/
 #
 #   provision.sh install     only packages, jars and the script; nothing is configured, nothing is started
@@ -56,7 +56,7 @@ java_runtime() {
         packages "$wanted"
         break
     done
-    # The default of an old release is too old, and an older one may come first on the path.
+    # The default Java of an old release is too old, and an older Java may be first on the path.
     new_enough || { echo "no Java 17 or newer: the brokers need one, and this release's packages brought none" >&2; exit 1; }
 }
 
@@ -95,7 +95,7 @@ from_maven() { # FOLDER
         dependency:copy-dependencies "-DoutputDirectory=$1"
 }
 
-# The stamp says what the jars were made from; they are replaced all at once, so the folder never holds two versions or half of one.
+# The stamp names the source of the jars. They are replaced all at once, so the folder never has two versions, or a part of one.
 jars() {
     local source stamp
     if [ -n "$(folder_of_jars)" ]; then
@@ -123,7 +123,7 @@ folder() { # PATH
     say "$1"
 }
 
-# What was asked for this node comes last: of a key that is there twice, Kafka takes the last.
+# The settings of this node come last: of two lines with the same key, Kafka takes the last.
 properties() {
     cat <<P
 node.id=$NODE_ID
@@ -198,7 +198,7 @@ service() {
     fi
 }
 
-# A node alone has no quorum and serves nobody yet; that its controller listens is all that can be asked of the first of three.
+# The first of three nodes has no quorum and serves no client yet, so this waits only until its controller listens.
 serve() {
     [ "$changed" = 0 ] || "$home/kafka-node" stop || true
     [ "$("$home/kafka-node" status)" != down ] || { "$home/kafka-node" start; say "broker started"; }

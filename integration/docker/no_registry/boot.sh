@@ -1,5 +1,5 @@
 #!/bin/bash
-# Boot. Rule: process 1 of a machine that is a container: it starts what starts at boot, and on a shutdown (docker stop) ends it in order.
+# Runs as process 1 of a machine that is a container: starts the services of a boot, and ends them in order on a shutdown (docker stop).
 stop() {
     for script in /etc/rc0.d/K*; do
         [ "$(basename "$(readlink -f "$script")")" = ssh ] || "$script" stop

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Kafka in a container. Rule: the environment is the configuration, translated as the image apache/kafka translates it.
+# Starts Kafka in a container. The environment is the configuration, in the convention of the image apache/kafka.
 #
 #   KAFKA_NODE_ID=1, KAFKA_LISTENERS=…   every KAFKA_X_Y is the property x.y; __ stands for _ and ___ for -
-#   CLUSTER_ID                           what a folder without data is formatted for
+#   CLUSTER_ID                           cluster id for which a folder without data is formatted
 #   KAFKA_HEAP_OPTS, KAFKA_JVM_PERFORMANCE_OPTS, KAFKA_OPTS   for the JVM, no properties
 set -eu
 home=/opt/kafka
@@ -23,7 +23,7 @@ properties() {
     done < <(env -0)
 }
 
-# The image holds a folder formatted when it was made: copying it saves the start of a JVM. Its ids must be this node's own.
+# The image has a folder that was formatted when the image was made: a copy saves the start of a JVM. Its ids must be this node's own.
 format() {
     local directory
     directory=a$(tr -dc A-Za-z0-9 </dev/urandom | head -c 20)A
