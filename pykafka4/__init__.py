@@ -231,7 +231,7 @@ _HOMES = {  # the public names by module
     "pykafka4.tables.table": "Table table",
     "pykafka4.wire.records.hot": "Delivery Record RecordColumns SentRows",
 }
-_PACKAGES = ("aio", "messages", "spark", "testing")  # imported by whoever uses them
+_PACKAGES = ("aio", "messages", "spark", "testing")  # packages that an application imports by themselves
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = sorted([*_HOME, "__version__"])
@@ -249,7 +249,7 @@ if not TYPE_CHECKING:  # type checkers would believe that this function knows ev
                 raise ImportError(f"pykafka4 has no {name!r}; use {CLASSES[name]}", name="pykafka4")
             raise AttributeError(f"module 'pykafka4' has no {name!r}")
         value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
+        globals()[name] = value  # the next access finds the name, and does not come here
         return value
 
 

@@ -120,7 +120,7 @@ def as_selection(topics: object, partitions: object) -> Selection:
     if isinstance(partitions, (str, bytes)) or not isinstance(partitions, Iterable):
         raise TypeError(f"partitions={shown(partitions)}: takes a list of (topic, partition) pairs, or of numbers if there is one topic")
     if isinstance(partitions, TopicPartition) or (isinstance(partitions, tuple) and partitions and isinstance(partitions[0], str)):
-        partitions = [partitions]
+        partitions = [partitions]  # one pair in place of a list
     chosen = dict.fromkeys(_partition(item, names, "partitions") for item in partitions)
     if idle := [name for name in names if name not in {tp.topic for tp in chosen}]:
         raise ConfigError(f"partitions names none of topic {idle[0]!r}: add some, or leave the topic out")

@@ -155,6 +155,7 @@ class ConsumerHooks:
 
 ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR
 METHODS, POLL_METHODS = (tuple(name for name in vars(kind) if name.startswith("on_")) for kind in (ProducerHooks, ConsumerHooks))
+# The methods of the two classes, which do nothing: `methods` leaves them out, so they are never called.
 IDLE: Final = {getattr(kind, name) for kind, names in ((ProducerHooks, METHODS), (ConsumerHooks, POLL_METHODS)) for name in names}
 
 

@@ -101,7 +101,7 @@ class Log:
         logger = self._logger
         if logger.disabled or level <= logger.manager.disable or level < logger.getEffectiveLevel():
             return
-        frame = sys._getframe(2)
+        frame = sys._getframe(2)  # the caller of `info`, `warning`, `exception` or `critical`: the record's place in the code
         code = frame.f_code
         entry = Entry(logger, level, message, args, error, code.co_filename, frame.f_lineno, code.co_name, _fields(message, args, fields))
         if not any(divert(entry) for divert in _divert):

@@ -1,7 +1,7 @@
 """Gives the client threads, locks, the clock, sockets and selectors as the interpreter has them.
 
 Invariant: nothing that gevent, eventlet or freezegun replace is used by the loop. They assign to attributes of modules, and freezegun looks
-for the functions of `time` in all modules; so these names come from copies of the modules, which nobody else knows.
+for the functions of `time` in all modules; so these names come from copies of the modules, which no other code has.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def _copy_of(name: str, **replaced: ModuleType) -> Any:
-    """A new instance of the module `name`, which finds the modules `replaced` when it imports these names."""
+    """Return a new instance of the module `name`, which finds the modules `replaced` when it imports these names."""
     spec = BuiltinImporter.find_spec(name) or PathFinder.find_spec(name)
     assert spec is not None
     assert spec.loader is not None
@@ -54,13 +54,13 @@ def _copy_of(name: str, **replaced: ModuleType) -> Any:
 
 @functools.cache
 def whole_socket_class() -> Any:
-    """`socket.socket`, with `accept` and `makefile`, as the interpreter has it."""
+    """Return `socket.socket`, with `accept` and `makefile`, as the interpreter has it."""
     return _copy_of("socket").socket
 
 
 @functools.cache
 def tls_socket_class() -> Any:
-    """`ssl.SSLSocket`, for clients that use TLS beside greenlets. To be called by a thread of the application, as other imports are."""
+    """Return `ssl.SSLSocket`, for clients that use TLS beside greenlets. Called on a thread of the application, like other imports."""
     return _copy_of("ssl", socket=_copy_of("socket")).SSLSocket
 
 
@@ -73,7 +73,7 @@ monotonic: Callable[[], float] = _copy_of("time").monotonic
 selectors: Any = _copy_of("selectors", select=_copy_of("select"))
 _queue = _copy_of("_queue")
 SimpleQueue: Any = _queue.SimpleQueue
-Empty: Any = _queue.Empty  # of this copy, which `queue.Empty` is not
+Empty: Any = _queue.Empty  # the class that this copy's `get` raises; `queue.Empty` is another one
 # Neither gevent nor eventlet replaces these: their own sockets are built on them. Windows has no `socketpair` there.
 socket = _socket.socket
 getaddrinfo: Any = _socket.getaddrinfo

@@ -59,6 +59,7 @@ def _pieces(span: Span, weight: float, before: float, share: float, n: int) -> I
     """Yield (number of the part, its piece of `span`). `before` is the weight of the ranges before `span`, `share` the weight of a part."""
     at, number = span.start, min(int(before / share), n - 1)
     while at < span.until:
+        # The last part takes the rest: with a computed end, rounding could leave offsets to no part.
         end = span.until if number == n - 1 else span.start + round((share * (number + 1) - before) / weight)
         end = min(max(end, at), span.until)
         if end > at:

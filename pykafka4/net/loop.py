@@ -65,7 +65,7 @@ class Loop:
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
         # Promises to fail when the loop or their machine ends. Weak references: the waiting thread and the code that resolves a promise
-        # hold it, and after Ctrl-C neither of them may exist, so nobody would remove the entry.
+        # hold it, and after Ctrl-C neither of them may exist, so no code would remove the entry.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
         self._deliver: deque[Callable[[], None]] = deque()  # callables from the engine, until the callback executor has them
@@ -147,7 +147,7 @@ class Loop:
         promise: Promise[Any] = Promise(self.engine.config.client_id)
         self._promises[weakref.ref(promise, self._promises.__delitem__)] = machine
         # Read after the promise is registered; `_finish` sets it before it fails the registered promises. The other way round: this thread
-        # reads False, the loop ends and fails its promises, this thread registers one more, which nobody fails.
+        # reads False, the loop ends and fails its promises, this thread registers one more, which is never failed.
         if self._ended:
             promise.set_exception(self._end())
         elif machine is not None and (failure := self.engine.failure(machine)) is not None:

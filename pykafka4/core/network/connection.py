@@ -549,7 +549,7 @@ class Connection:
     def _undecodable(self, error: DecodeError) -> ConnectionLost:
         """Return the error for a response that cannot be decoded.
 
-        A ConnectionLost: as after a lost connection, nobody knows whether the broker carried the request out, and a retry will show.
+        A ConnectionLost, because the client does not know whether the broker carried the request out, as after a lost connection.
         """
         request = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
         hint = self._doubt() if self.state is S.NEGOTIATING else ""

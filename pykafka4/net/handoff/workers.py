@@ -90,7 +90,7 @@ class Workers:
         self._threads += 1
         try:
             system.Thread(target=partial(self._run, given_up), name=self._name, daemon=True).start()
-        except BaseException as error:  # perhaps Ctrl-C, after which nobody knows whether the thread was started: if it was, it ends
+        except BaseException as error:  # perhaps Ctrl-C, before or after the start: a thread that was started finds `given_up`
             given_up.append(None)
             self._threads -= 1
             if not isinstance(error, RuntimeError):
@@ -197,7 +197,7 @@ class Callbacks:
     def post(self, fn: Callable[[], Any]) -> None:
         """Have the loop submit `fn`; submit it here if the loop has ended."""
         # Appended before `_wakeup` is read; the loop unsets `_wakeup` before its last `submit_posted`. The other way round: this thread
-        # finds the wake-up, the loop ends, this thread appends, and nobody submits `fn`.
+        # finds the wake-up, the loop ends, this thread appends, and `fn` is never submitted.
         self._posted.append(fn)
         wakeup = self._wakeup
         if wakeup is None:
