@@ -1,4 +1,4 @@
-"""Connects to a Docker engine, and removes containers and networks from it. Invariant: only objects with the given label are removed."""
+"""Connects to a Docker engine, and removes containers and networks. Invariant: if a label is given, only objects with it are removed."""
 
 from __future__ import annotations
 

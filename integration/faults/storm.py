@@ -30,7 +30,7 @@ def _nothing(_: Proxy) -> None:
 
 @attrs.frozen
 class Fault:
-    """A fault of a proxy: its begin, its end, and the check after the end whether it had an effect."""
+    """A fault of a proxy: its start, its end, and the check after the end whether it had an effect."""
 
     begin: Callable[[Proxy, Random], object]
     end: Callable[[Proxy], object] = _nothing
@@ -71,7 +71,7 @@ class Storm:
         return sum(c.resets for c in counters), sum(c.lossy_resets for c in counters), sum(c.lost_acks for c in counters)
 
     def since(self) -> tuple[int, int, int]:
-        """Return the counts from the begin to the end. Connections that the storm found or left open are reset, too, but not counted."""
+        """Return the counts from its start to its end. Connections that the storm found or left open are reset, too, but not counted."""
         resets, lossy, lost = (now - before for now, before in zip(self.after or self.counted(), self.before, strict=True))
         return resets, lossy, lost
 

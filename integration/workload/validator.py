@@ -276,7 +276,7 @@ def breaches(
 ) -> list[Breach]:
     """Return the members' breaches of the rules, each text once.
 
-    `ends` has the end of each partition of the topic's log, `first` its begin (default: 0). `wall` is wall seconds minus monotonic seconds,
+    `ends` has the end of each partition of the topic's log, `first` its start (default: 0). `wall` is wall seconds minus monotonic seconds,
     by default their difference now. Without `events`, the coordinator's log, the rules that need it are left out.
     """
     judge = Judge(journals, events, ends, first or {}, time.time() - time.monotonic() if wall is None else wall)

@@ -1,5 +1,5 @@
-"""Runs dockerd in a process namespace, as its process 1. Invariant: the cell ends exactly when dockerd does, and then the kernel kills all
-processes of the namespace.
+"""Runs dockerd in a process namespace, of which this program is process 1. Invariant: the cell ends exactly when dockerd does, and then the
+kernel kills all processes of the namespace.
 
 The cell is started by its path, with nothing but the standard library. Its standard input is a pipe, whose end is the order to end dockerd.
 """
