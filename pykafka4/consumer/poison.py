@@ -10,6 +10,7 @@ from pykafka4.client.client import Client
 from pykafka4.client.runtime import Runtime
 from pykafka4.consumer.dead_letters import DeadLetters
 from pykafka4.errors import BufferFull, DeserializationError, KafkaError
+from pykafka4.misuse import check_topic
 from pykafka4.options.config import ClientConfig, ConsumerConfig
 from pykafka4.producer.session import ProducerSession
 from pykafka4.wire.records.hot import Delivery
@@ -28,14 +29,17 @@ class PoisonTopic:
     """`on_poison="dead-letter:<topic>"`: a producer on the consumer's client. Used only by the thread that polls."""
 
     def __init__(self, topic: str, config: ConsumerConfig, runtime: Runtime) -> None:
-        """Starts the producer. Raises ConfigError for a topic that cannot exist."""
+        """Raises ConfigError for a topic that cannot exist. `open` starts the producer."""
         client = ClientConfig(**{a.name: getattr(config, a.name) for a in attrs.fields(ClientConfig)})
-        self._topic = topic
+        self._topic, self._group = check_topic(topic), config.group_id
         self._session = ProducerSession(Client.of(runtime, client), None, {**LIMITS, "on_full": "raise"})
-        self._session.open()
-        self._letters = DeadLetters(topic, self._session.acc, config.group_id)
         self._sent: dict[Position, Delivery] = {}  # dead letters of records that reading has not passed
         self.passed = 0
+
+    def open(self) -> None:
+        """Start the producer. From then on `close` has to end it, so a consumer calls `open` as the last step of its own construction."""
+        self._session.open()
+        self._letters = DeadLetters(self._topic, self._session.acc, self._group)
 
     def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
         """See OnPoison.judge."""

@@ -115,6 +115,8 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
         _sessions.add(self)
+        if self._poison_topic is not None:
+            self._poison_topic.open()
 
     def _new_on_poison(self) -> OnPoison:
         config = self.config

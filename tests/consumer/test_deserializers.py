@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import pickle
+import threading
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 import pytest
 
+from integration.waiting import until
 from pykafka4 import ConfigError, Consumer, DeserializationError, Producer, aio
 from pykafka4 import read as bounded_read
 from pykafka4.testing import ModelServer
@@ -304,6 +307,13 @@ def test_a_reaction_without_a_deserializer_is_refused() -> None:
         Consumer(bootstrap_servers="localhost:1", on_poison="skip")
 
 
+def loops() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "pykafka4-loop"}
+
+
 def test_a_dead_letter_topic_that_cannot_exist_is_refused(server: ModelServer) -> None:
+    before = loops()
     with pytest.raises(ConfigError, match="topic"):
         Consumer(bootstrap_servers=server.bootstrap_servers, value_deserializer="json", on_poison="dead-letter:a/b")
+    gc.collect()  # a private client ends with its last reference
+    until(lambda: not loops() - before, LONG, "the client of the refused consumer has ended")

@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from pykafka4.client.client import Client
 from pykafka4.client.targets import leader
 from pykafka4.messages import ProduceRequest
 from pykafka4.wire.records.batch import WireRecord, build_batch
+from tests.integration.command_line import call_of
 from tests.integration.reading import LONG, delete_topics_of, produce
 
 pytestmark = pytest.mark.cluster
@@ -317,8 +317,7 @@ def test_looks_and_changes_are_awaited(cluster: Cluster, admin: AdminClient, top
 
 def command(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
     """The lines of JSON that a command prints."""
-    program = [sys.executable, "-m", "pykafka4", *arguments, "--json", "--bootstrap", cluster.bootstrap]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=LONG, check=False)
+    done = subprocess.run(call_of(cluster, *arguments, "--json"), capture_output=True, text=True, timeout=LONG, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

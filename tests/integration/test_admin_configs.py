@@ -15,6 +15,7 @@ from integration.java.client import run_tool
 from integration.waiting import until
 from pykafka4 import AdminClient, Append, BrokerError, ConfigEntry, KafkaError, PartialFailure, Subtract
 from pykafka4.cli.main import run
+from tests.integration.command_line import call_of
 from tests.integration.reading import LONG
 
 pytestmark = pytest.mark.cluster
@@ -127,7 +128,7 @@ def test_settings_of_brokers_groups_and_client_metrics_change(cluster: Cluster, 
 
 def test_the_command_line_does_the_same(cluster: Cluster, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     def call(*line: str) -> list[dict[str, Any]]:
-        assert run([*line, "--bootstrap", cluster.bootstrap, "--json"]) == 0, capsys.readouterr().err
+        assert run([*call_of(cluster, *line)[3:], "--json"]) == 0, capsys.readouterr().err
         return [json.loads(text) for text in capsys.readouterr().out.splitlines()]
 
     (created,) = call("topics", "create", topic, "--replicas", "2,1", "--setting", "retention.ms=5000")

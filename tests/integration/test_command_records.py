@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from integration.cluster import Cluster
 from integration.java.client import run_tool
 from integration.waiting import until
 from pykafka4 import AdminClient, TopicPartition
+from tests.integration.command_line import call_of
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
@@ -32,8 +32,7 @@ TOOLS = "org.apache.kafka.tools"
 
 
 def command(cluster: Cluster, *arguments: str, stdin: bytes = b"") -> bytes:
-    words = [sys.executable, "-m", "pykafka4", *arguments, "--bootstrap", cluster.bootstrap]
-    done = subprocess.run(words, input=stdin, capture_output=True, timeout=LONG, check=False)
+    done = subprocess.run(call_of(cluster, *arguments), input=stdin, capture_output=True, timeout=LONG, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
@@ -126,7 +125,7 @@ def test_a_group_that_is_killed_reads_on_and_misses_nothing(cluster: Cluster, to
     """What was written before the kill may be written again, up to the last commit; a member that waits commits what it wrote."""
     cluster.create_topic(topic, PARTITIONS)
     command(cluster, "produce", topic, "-K", ":", stdin=b"".join(b"%d:%d\n" % (number, number) for number in range(300)))
-    words = [sys.executable, "-m", "pykafka4", "consume", topic, "--bootstrap", cluster.bootstrap, "--group", topic]
+    words = call_of(cluster, "consume", topic, "--group", topic)
     more = ["--follow", "-X", "session.timeout.ms=6000", "-X", "auto.commit.interval.ms=100"]
     with subprocess.Popen([*words, *more], stdout=subprocess.PIPE) as process, AdminClient(**cluster.client) as admin:
         assert process.stdout is not None

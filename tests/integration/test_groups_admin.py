@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -33,6 +32,7 @@ from pykafka4 import (
     TopicPartition,
 )
 from pykafka4.admin.files import from_text, to_csv
+from tests.integration.command_line import call_of
 from tests.integration.reading import GROUP, LONG, poll_until, produce
 
 pytestmark = pytest.mark.cluster
@@ -331,8 +331,7 @@ def test_what_does_not_exist_is_named_soon(cluster: Cluster, admin: AdminClient,
 
 
 def run(cluster: Cluster, *arguments: str) -> tuple[int, str, str]:
-    command = [sys.executable, "-m", "pykafka4", "--bootstrap", cluster.bootstrap, "groups", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=False)
+    done = subprocess.run(call_of(cluster, "groups", *arguments), capture_output=True, text=True, timeout=LONG, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -17,6 +16,7 @@ from integration.java.client import run_tool
 from integration.waiting import until
 from integration.workload.verifiable import command
 from pykafka4 import EARLIEST, AdminClient, Consumer, KafkaError, TopicPartition
+from tests.integration.command_line import call_of
 from tests.integration.reading import GROUP, LONG, produce
 
 pytestmark = pytest.mark.cluster
@@ -140,8 +140,7 @@ def lag_in_kafkas_tool(cluster: Cluster, group: str) -> list[str]:
 
 
 def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "pykafka4", "--bootstrap", cluster.bootstrap, "groups", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, timeout=LONG, check=False)
+    return subprocess.run(call_of(cluster, "groups", *arguments), capture_output=True, text=True, timeout=LONG, check=False)
 
 
 def test_a_java_member_is_named_and_nothing_changes(

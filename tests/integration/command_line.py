@@ -1,0 +1,19 @@
+"""Makes calls of the command line to a cluster, with the properties file that the cluster demands of clients."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from integration.cluster import Cluster
+from integration.kafka.settings import write_properties
+
+FOLDER = Path(__file__).parents[2] / "build" / "clients"
+
+
+def call_of(cluster: Cluster, *arguments: str) -> list[str]:
+    """The words of `pykafka4 ARGUMENTS`, with the options that reach `cluster`."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    file = FOLDER / f"{cluster.bootstrap.partition(',')[0].replace(':', '-')}.properties"
+    write_properties(file, {"bootstrap.servers": cluster.bootstrap, **cluster.java})
+    return [sys.executable, "-m", "pykafka4", *arguments, "--config", str(file)]
