@@ -1,4 +1,4 @@
-"""Makes calls of the command line to a cluster, with the properties file that the cluster demands of clients."""
+"""Calls the command line on a cluster, with the properties that the cluster demands; has the bootstrap servers for Kafka's tools."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def call_of(cluster: Cluster, *arguments: str) -> list[str]:
     file = FOLDER / f"{cluster.bootstrap.partition(',')[0].replace(':', '-')}.properties"
     write_properties(file, {"bootstrap.servers": cluster.bootstrap, **cluster.java})
     return [sys.executable, "-m", "pykafka4", *arguments, "--config", str(file)]
+
+
+def tools_bootstrap(cluster: Cluster) -> str:
+    """The listeners that demand no login, for Kafka's tools and other clients without the cluster's certificates."""
+    return ",".join(f"{host}:{port}" for host, port in map(cluster.admin_address, cluster.nodes))

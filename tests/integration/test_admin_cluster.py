@@ -23,7 +23,7 @@ from pykafka4.client.client import Client
 from pykafka4.client.targets import leader
 from pykafka4.messages import ProduceRequest
 from pykafka4.wire.records.batch import WireRecord, build_batch
-from tests.integration.command_line import call_of
+from tests.integration.command_line import call_of, tools_bootstrap
 from tests.integration.reading import LONG, delete_topics_of, produce
 
 pytestmark = pytest.mark.cluster
@@ -53,7 +53,7 @@ def admin(cluster: Cluster) -> Iterator[AdminClient]:
 
 def tool(cluster: Cluster, main: str, *arguments: str) -> str:
     """The output of one of Kafka's tools."""
-    return run_tool(f"org.apache.kafka.tools.{main}", "--bootstrap-server", cluster.bootstrap, *arguments)
+    return run_tool(f"org.apache.kafka.tools.{main}", "--bootstrap-server", tools_bootstrap(cluster), *arguments)
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -339,5 +339,5 @@ def test_the_command_moves_a_partition_and_ends_a_hanging_transaction(cluster: C
 def test_the_code_of_the_guide_runs(cluster: Cluster, admin: AdminClient, topic: str, text: str) -> None:
     admin.create_topics({topic: NewTopic(assignments={0: [2]})}, wait=True)
     leave_hanging(cluster, admin, topic)
-    exec(text.replace("localhost:9092", cluster.bootstrap).replace('"events"', repr(topic)), {})
+    exec(text.replace("localhost:9092", tools_bootstrap(cluster)).replace('"events"', repr(topic)), {})
     assert "abort" not in text or not admin.find_hanging_transactions([topic])

@@ -15,7 +15,7 @@ from integration.java.client import run_tool
 from integration.waiting import until
 from pykafka4 import AdminClient, Append, BrokerError, ConfigEntry, KafkaError, PartialFailure, Subtract
 from pykafka4.cli.main import run
-from tests.integration.command_line import call_of
+from tests.integration.command_line import call_of, tools_bootstrap
 from tests.integration.reading import LONG
 
 pytestmark = pytest.mark.cluster
@@ -117,7 +117,7 @@ def test_settings_of_brokers_groups_and_client_metrics_change(cluster: Cluster, 
         listed = admin.list_config_resources()
         assert {("broker", 1), ("broker-logger", 1), ("group", topic), ("client-metrics", topic)} <= set(listed)
         assert admin.list_config_resources(["client-metrics"]) == [("client-metrics", topic)]
-        told = run_tool(METRICS, "--bootstrap-server", cluster.bootstrap, "--describe", "--name", topic)
+        told = run_tool(METRICS, "--bootstrap-server", tools_bootstrap(cluster), "--describe", "--name", topic)
         rows = dict(line.strip().split("=", 1) for line in told.splitlines() if "=" in line)
         assert {key: rows[key] for key in ("metrics", "interval.ms")} == {"metrics": "org.apache.kafka.", "interval.ms": "60000"}
     finally:

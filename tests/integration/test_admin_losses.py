@@ -12,6 +12,7 @@ from integration.local.cluster import LocalCluster
 from integration.seam import State
 from integration.waiting import until
 from pykafka4 import AdminClient, BrokerError, NewTopic, TopicPartition
+from tests.integration.command_line import tools_bootstrap
 from tests.integration.reading import LONG, produce
 
 pytestmark = [pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.backend("local")]
@@ -29,13 +30,13 @@ def own() -> Iterator[Cluster]:
 
 def elect(cluster: Cluster, election: str, tp: TopicPartition) -> str:
     return run_tool(
-        *("org.apache.kafka.tools.LeaderElectionCommand", "--bootstrap-server", cluster.bootstrap, "--election-type", election),
+        *("org.apache.kafka.tools.LeaderElectionCommand", "--bootstrap-server", tools_bootstrap(cluster), "--election-type", election),
         *("--topic", tp.topic, "--partition", str(tp.partition)),
     )
 
 
 def forget(cluster: Cluster, broker: int) -> str:
-    return run_tool("org.apache.kafka.tools.ClusterTool", "unregister", "--bootstrap-server", cluster.bootstrap, "--id", str(broker))
+    return run_tool("org.apache.kafka.tools.ClusterTool", "unregister", "--bootstrap-server", tools_bootstrap(cluster), "--id", str(broker))
 
 
 def lose_the_only_replicas_in_sync(cluster: Cluster, admin: AdminClient) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from pykafka4 import (
     TopicDescription,
     TopicPartition,
 )
+from tests.integration.command_line import tools_bootstrap
 from tests.integration.reading import LONG, delete_topics_of, produce
 from tests.integration.sharing import configure, share, take_explicitly
 
@@ -55,7 +56,7 @@ def name_of(error: BaseException) -> str:
 
 
 def tool(main: str, cluster: Cluster, *arguments: str) -> list[str]:
-    return [line for line in run_tool(main, "--bootstrap-server", cluster.bootstrap, *arguments).splitlines() if line.strip()]
+    return [line for line in run_tool(main, "--bootstrap-server", tools_bootstrap(cluster), *arguments).splitlines() if line.strip()]
 
 
 def shown(line: str) -> dict[str, str]:

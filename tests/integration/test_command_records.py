@@ -17,7 +17,7 @@ from integration.cluster import Cluster
 from integration.java.client import run_tool
 from integration.waiting import until
 from pykafka4 import AdminClient, TopicPartition
-from tests.integration.command_line import call_of
+from tests.integration.command_line import call_of, tools_bootstrap
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
@@ -72,7 +72,7 @@ def test_other_clients_read_what_produce_sends(cluster: Cluster, topic: str) -> 
     )
     ours = command(cluster, "consume", topic, "-K", ":")
     java = run_tool(
-        f"{TOOLS}.consumer.ConsoleConsumer", "--bootstrap-server", cluster.bootstrap, "--topic", topic, "--from-beginning",
+        f"{TOOLS}.consumer.ConsoleConsumer", "--bootstrap-server", tools_bootstrap(cluster), "--topic", topic, "--from-beginning",
         "--max-messages", "2002", "--formatter-property", "print.key=true", "--formatter-property", "key.separator=:",
     )  # fmt: skip
     as_text = ours.replace(b"none:\n", b"none:null\n").decode(errors="replace")
@@ -89,7 +89,7 @@ def test_consume_writes_what_other_clients_send(cluster: Cluster, topic: str) ->
         sender.produce(topic, None if number % 7 == 0 else b"v%d\xff" % number, key=b"k%d" % number, headers=headers)
     sender.flush()
     run_tool(
-        f"{TOOLS}.ConsoleProducer", "--bootstrap-server", cluster.bootstrap, "--topic", topic,
+        f"{TOOLS}.ConsoleProducer", "--bootstrap-server", tools_bootstrap(cluster), "--topic", topic,
         "--reader-property", "parse.key=true", "--reader-property", "key.separator=:", stdin="java:1\njava:2\n",
     )  # fmt: skip
     ours = command(cluster, "consume", topic, "-f", r"%p %o %k %K %s %S %h\n")

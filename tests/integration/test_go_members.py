@@ -11,6 +11,7 @@ from integration import go
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import EARLIEST, AdminClient, KafkaError
+from tests.integration.command_line import tools_bootstrap
 from tests.integration.reading import LONG, produce
 from tests.integration.test_rewind_group import PARTITIONS, RECORDS, Worker, everywhere, run
 
@@ -33,11 +34,6 @@ def stack() -> Iterator[ExitStack]:
         yield it
 
 
-def judges_bootstrap(cluster: Cluster) -> str:
-    """The listeners that demand no login."""
-    return ",".join(f"{host}:{port}" for host, port in map(cluster.admin_address, cluster.nodes))
-
-
 def members_with_partitions(admin: AdminClient, group: str) -> int:
     found = admin.describe_groups([group])[group]
     if isinstance(found, KafkaError) or found.state != "Stable":
@@ -50,7 +46,7 @@ def wait_settled(admin: AdminClient, group: str, members: int) -> None:
 
 
 def their_member(cluster: Cluster, stack: ExitStack, library: str, topic: str, strategy: str) -> go.GoMember:
-    found = go.GoMember(library, judges_bootstrap(cluster), topic, topic, strategy)
+    found = go.GoMember(library, tools_bootstrap(cluster), topic, topic, strategy)
     stack.callback(found.stop)
     return found
 

@@ -32,7 +32,7 @@ from pykafka4 import (
     TopicPartition,
 )
 from pykafka4.admin.files import from_text, to_csv
-from tests.integration.command_line import call_of
+from tests.integration.command_line import call_of, tools_bootstrap
 from tests.integration.reading import GROUP, LONG, poll_until, produce
 
 pytestmark = pytest.mark.cluster
@@ -63,7 +63,7 @@ def filled(cluster: Cluster, topic: str) -> str:
 
 def tool(cluster: Cluster, *arguments: str) -> list[list[str]]:
     """What Kafka's tool prints, in words."""
-    text = run_tool(TOOL, "--bootstrap-server", cluster.bootstrap, "--timeout", "60000", *arguments)
+    text = run_tool(TOOL, "--bootstrap-server", tools_bootstrap(cluster), "--timeout", "60000", *arguments)
     return [line.split() for line in text.splitlines() if line.strip()]
 
 

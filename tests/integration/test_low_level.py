@@ -36,6 +36,7 @@ from pykafka4.messages import (
     MetadataRequest,
 )
 from tests.client.lowlevel import code_of
+from tests.integration.command_line import tools_bootstrap
 from tests.integration.reading import GROUP, LONG, poll_until
 
 pytestmark = pytest.mark.cluster
@@ -133,7 +134,7 @@ def test_a_group_without_members_beside_other_clients(cluster: Cluster, client: 
     found = client.committed_offsets(topic, [first, second, filled[2]])
     assert [one.committed for one in found.values()] == [OffsetAndMetadata(9), OffsetAndMetadata(8, 0, "why"), None]
     assert {tp: one.offset for tp, one in client.committed_offsets(topic).items()} == {first: 9, second: 8}
-    shown = run_tool(TOOL, "--bootstrap-server", cluster.bootstrap, "--describe", "--group", topic)
+    shown = run_tool(TOOL, "--bootstrap-server", tools_bootstrap(cluster), "--describe", "--group", topic)
     assert [line.split()[3] for line in shown.splitlines() if line.startswith(topic)] == ["9", "8"]
 
 

@@ -16,7 +16,7 @@ from integration.java.client import run_tool
 from integration.waiting import until
 from integration.workload.verifiable import command
 from pykafka4 import EARLIEST, AdminClient, Consumer, KafkaError, TopicPartition
-from tests.integration.command_line import call_of
+from tests.integration.command_line import call_of, tools_bootstrap
 from tests.integration.reading import GROUP, LONG, produce
 
 pytestmark = pytest.mark.cluster
@@ -134,7 +134,7 @@ def test_a_member_rewinds_the_group_and_then_the_command_does(
 
 
 def lag_in_kafkas_tool(cluster: Cluster, group: str) -> list[str]:
-    text = run_tool(TOOL, "--bootstrap-server", cluster.bootstrap, "--timeout", "60000", "--describe", "--group", group)
+    text = run_tool(TOOL, "--bootstrap-server", tools_bootstrap(cluster), "--timeout", "60000", "--describe", "--group", group)
     rows = [line.split() for line in text.splitlines()]
     return [row[5] for row in rows if row and row[0] == group]
 
@@ -149,7 +149,9 @@ def test_a_java_member_is_named_and_nothing_changes(
     workers = working(cluster, topic, admin, stack, "range", 2)
     settings = {"name": "theirs", "topic": topic, "group": topic, "protocol": "classic", "instance": None, "session_ms": 10_000}
     with subprocess.Popen(
-        command({**settings, "client": cluster.client}, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command({**settings, "client": {"bootstrap_servers": tools_bootstrap(cluster)}}, tmp_path),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     ) as java:
         try:
             until(lambda: stable_with(admin, topic, 3), LONG, "three members have partitions")

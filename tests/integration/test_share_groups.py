@@ -31,6 +31,7 @@ from pykafka4 import (
     TopicPartition,
 )
 from tests.inspection import inspect
+from tests.integration.command_line import tools_bootstrap
 from tests.integration.reading import followers, produce, read
 from tests.integration.sharing import LOCK, LONG, SECONDS, Worker, configure, share, take_explicitly, values, wait_drained
 
@@ -430,7 +431,16 @@ def java_members(cluster: Cluster, topic: str) -> Iterator[Callable[[], JavaMemb
     with followers() as follow:
 
         def start() -> JavaMember:
-            where = ["--bootstrap-server", cluster.bootstrap, "--topic", topic, "--group-id", topic, "--acknowledgement-mode", "sync"]
+            where = [
+                "--bootstrap-server",
+                tools_bootstrap(cluster),
+                "--topic",
+                topic,
+                "--group-id",
+                topic,
+                "--acknowledgement-mode",
+                "sync",
+            ]
             main = "org.apache.kafka.tools.VerifiableShareConsumer"
             log = f"-Dlog4j2.configurationFile={LOGGING}"
             command = [prerequisites.java(), log, *JVM, *with_tools(), main, *where]
