@@ -1,5 +1,5 @@
-"""Declares the hooks of producers and consumers, and checks the option `hooks`. Invariant: a hook may change its record before `send`
-accepts it, and loses or delays no other record.
+"""Declares the hooks of producers and consumers, and checks the option `hooks`. Invariant: a hook may change a record only before `send`
+accepts it, and a hook that raises loses no record. A slow hook slows `send` down.
 
 An object in the option `hooks` has any of the methods of `ProducerHooks` or `ConsumerHooks`; it need not derive from these classes. An
 exception in a hook is logged once per hook and method, and otherwise ignored.
@@ -143,14 +143,14 @@ class ProducerHooks:
         """
 
     def on_close(self) -> None:
-        """Called after the producer was closed; every record has its outcome."""
+        """Called after the producer was closed, when every record has its outcome."""
 
 
 class ConsumerHooks:
     """The method that a hook of consumers and share consumers may have; this one does nothing."""
 
     def on_poll(self, polled: Polled) -> None:
-        """Called when a poll, or the next list of a loop, has records, on the thread that polls, before it gets them."""
+        """Called on the thread that polls, when a poll, or the next list of a loop, has records, and before the application gets them."""
 
 
 ASYNC: Final = CO_COROUTINE | CO_ASYNC_GENERATOR

@@ -128,7 +128,7 @@ class BoundedRead:
             self.session.read_spans({tp: (starts[tp], spans[tp].until) for tp in self._open})
 
     def _first_left(self, tp: TopicPartition, span: Span) -> int:
-        """The first offset to read: behind records that had been deleted before the read began, which are reported as lost."""
+        """Return the first offset to read. Records that were deleted before the read began are lost; the read begins after them."""
         if span.start >= span.earliest:
             return span.start
         self._lose(
@@ -169,7 +169,7 @@ class BoundedRead:
         return form.nothing()
 
     def named(self, error: ClosedError) -> ClosedError:
-        """The error for a poll after `end`, with the words for a read: applications do not know its consumer."""
+        """The error for a poll after `end`, in terms of the read: the application does not know that the read has a consumer."""
         return ClosedError("this read was closed before its end; begin another one") if self._over else error
 
     def is_answer(self, out: Any) -> bool:
@@ -220,7 +220,10 @@ class BoundedRead:
     # ---------------------------------------------------------------- lost records
 
     def settle(self, error: InvalidOffset) -> None:
-        """Raise `error` with the lost range, or note the range and go on behind it."""
+        """Raise an error that names the lost range; or, with on_lost="warn", note the range and go on.
+
+        The read goes on after the range, but at its start if other records have replaced the lost ones.
+        """
         tp = TopicPartition(error.topic, error.partition)
         first, end, goes_on_at, shown_error = SETTLE.get(type(error), _recreated)(error, self.spans[tp].until)
         if first < end:  # the range is empty if the topic of a finished partition was recreated
@@ -237,7 +240,7 @@ class BoundedRead:
         log.warning("%s: %s", self.session.config.client_id, lost)
 
 
-Lost = tuple[int, int, int, InvalidOffset]  # the first lost offset, the offset behind the last one, the next offset to read, the error
+Lost = tuple[int, int, int, InvalidOffset]  # the first lost offset, the offset after the last one, the next offset to read, the error
 
 
 def _out_of_range(error: Any, until: int) -> Lost:

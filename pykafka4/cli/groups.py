@@ -1,5 +1,5 @@
-"""Shows groups and exports offsets: `groups list`, `describe`, `lag`, `export`. The error of one group hides no other, and makes the exit
-code 1."""
+"""Shows groups and exports offsets: `groups list`, `describe`, `lag`, `export`. The error of one group hides no other
+group, and makes the exit code 1."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Broker:
         return self.folder / "server.log"
 
     def pid(self) -> int | None:
-        """The id of its process, if that runs. The command line tells: another process may have the id by now."""
+        """The id of its process; None if the process has ended. Its command line decides: another process may have the id by now."""
         try:
             pid = int((self.folder / "pid").read_text())
         except (OSError, ValueError):
@@ -138,10 +138,10 @@ class Local:
 
     @property
     def id(self) -> str:
-        """The cluster's id, the same for all brokers and for ever."""
+        """The cluster's id: the same for all brokers, until the folder is deleted."""
         path = self.folder / "cluster-id"
         if not path.exists():
-            # A leading dash would be an option of the tool that formats the folders.
+            # The tool that formats the folders would take a leading dash for an option.
             path.write_text("p" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22])
         return path.read_text()
 
@@ -275,7 +275,7 @@ Examples:
   pykafka4 cluster down
 """
 )
-@click.option("--brokers", metavar="N", type=click.IntRange(1, 9), default=1, show_default=True, help="So many, each its own controller.")
+@click.option("--brokers", metavar="N", type=click.IntRange(1, 9), default=1, show_default=True, help="Brokers, each its own controller.")
 @click.option(
     "--port",
     metavar="N",
@@ -290,13 +290,13 @@ Examples:
     envvar="KAFKA_HOME",
     help="An unpacked Kafka 4; or KAFKA_HOME.",
 )
-@click.option("--kafka-version", metavar="VERSION", default=VERSION, show_default=True, help="Which one Maven fetches, once.")
+@click.option("--kafka-version", metavar="VERSION", default=VERSION, show_default=True, help="The version that Maven fetches, once.")
 @json_option
 def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: bool) -> int:
     """Start a Kafka on this machine, for development.
 
     It needs Java 17 and, the first time, Maven or a folder with Kafka. It listens on 127.0.0.1 only, and runs until `cluster down`. Topics
-    are made when they are used first, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it runs already, that is shown.
+    are created at their first use, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it runs already, `up` shows it.
     """
     here = _here()
     if here.running():

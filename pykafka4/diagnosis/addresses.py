@@ -1,6 +1,6 @@
-"""Looks at one address: its name, its port, its TLS. Invariant: each look ends by its deadline, whatever the network does.
+"""Looks at one address: its name, its port, its TLS. Invariant: `side_by_side` returns by its deadline, whatever the network does.
 
-The looks use no client: a client tries again without end, and a look shows the first thing that fails at each address.
+The looks use no client: a client retries without end, but a look reports the first thing that fails at an address.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Number: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-SHARE: Final = 0.8  # of the time of `side_by_side`: a look that ends by itself has a better finding than a look that is left behind
+SHARE: Final = 0.8  # of the time of `side_by_side`: a look that times out by itself has a better finding than one that is left behind
 SILENT: Final = "no response"
 SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner is a notice
 
@@ -124,7 +124,7 @@ def way_out(error: str, otherwise: str) -> str:
 
 
 def frozen(step: str, about: str, evidence: str) -> Finding:
-    """The finding for a broker that accepts connections and then is silent: the kernel accepts, also for a process that is stopped."""
+    """The finding for a broker that accepts connections and then is silent: the kernel accepts them even for a stopped process."""
     return Finding(step, about, Outcome.WRONG, "accepts connections, but does not respond", evidence, FROZEN)
 
 
@@ -229,7 +229,11 @@ def shake_hands(
 
 
 def _refused(config: SecurityConfig, host: str, number: Number, seconds: float) -> list[str]:
-    """Describe the refused certificate. `ssl` describes only trusted ones: fetch it unverified, then trust it alone, whatever its dates."""
+    """Describe the refused certificate; an empty list if that fails, or if the application made the `ssl_context`.
+
+    `ssl` parses only certificates that it has verified. So a first handshake fetches the certificate without a check, and a second one
+    trusts this certificate alone, whatever its dates.
+    """
     if config.ssl_context is not None:
         return []
     blind, narrow = Contexts(config).current(), Contexts(config).current()

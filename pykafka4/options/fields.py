@@ -235,6 +235,6 @@ def _unshown(check: Callable[[Any, attrs.Attribute[Any], Any], None], kinds: str
 
 
 def given(options: object, names: Iterable[str]) -> list[str]:
-    """The options among `names` whose values differ from their defaults."""
+    """The `names` of options whose values differ from their defaults."""
     fields = attrs.fields_dict(type(options))  # type: ignore[arg-type]
     return [name for name in names if getattr(options, name) != fields[name].default]

@@ -1,7 +1,7 @@
-"""Appends lines to a file, rotates the file, and removes old archives. Invariant: after any failure the file ends with a whole line.
+"""Appends lines to a file, rotates the file, and removes old archives. Invariant: after a failed write the file ends with a whole line.
 
-One thread uses a LogFile. When the next line would exceed the maximum size, FILE becomes the archive FILE.MS, with the time in milliseconds
-since the epoch.
+One thread uses a LogFile. When the next line does not fit into the maximum size, FILE becomes the archive FILE.MS; MS is the time in
+milliseconds since the epoch.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ THE_CLUSTER: Final = "the cluster"  # the only key of a question about the clust
 FENCED_FROM: Final = 2  # the first version of DescribeCluster with fenced brokers
 TIMES_FROM: Final = 1  # the first version of DescribeQuorum with times of fetches
 DIRECTORIES_FROM: Final = 2  # the first version of DescribeQuorum with ids of directories
-KINDS_FROM: Final = 1  # the first version of UpdateFeatures with kinds of downgrades
+KINDS_FROM: Final = 1  # the first version of UpdateFeatures with upgrade types
 ALL_OR_NONE_FROM: Final = 2  # the first version of UpdateFeatures with one result for all features
 METADATA_TOPIC: Final = "__cluster_metadata"
 NO_ID: Final = UUID(int=0)
@@ -107,7 +107,10 @@ class QuorumDescription:
 
 @attrs.frozen
 class Feature:
-    """A feature of the cluster. `level` is finalized, None if there is none; the broker supports levels from `lowest` to `highest`."""
+    """A feature of the cluster. `level` is the finalized level, None if there is none.
+
+    The broker supports levels from `lowest` to `highest`; both are None if it does not know the feature.
+    """
 
     name: str
     level: int | None
@@ -208,7 +211,7 @@ class DescribeQuorum(OneAnswer[str, QuorumDescription]):
         (row,) = message.topics[0].partitions
         if row.error_code:
             return Refusal(row.error_code, row.error_message)
-        # Lags count to the leader's end of the log, or to the high watermark if the response lacks the leader's.
+        # Lags are counted from the end of the leader's log, or from the high watermark if the response lacks the leader.
         end = max((one.log_end_offset for one in row.current_voters if one.replica_id == row.leader_id), default=row.high_watermark)
 
         def replicas(rows: Any) -> tuple[QuorumReplica, ...]:
@@ -263,7 +266,10 @@ class UpdateFeatures(Question[str, int]):
         return UpdateFeaturesRequest(timeout_ms=self._timeout_ms, feature_updates=rows, validate_only=self._validate_only)
 
     def fit(self, message: UpdateFeaturesRequest, version: int) -> None:
-        """Name the downgrade as brokers with one kind of it do. Raise UnsupportedVersion if these would carry out a mere check."""
+        """For older brokers, put `allow_downgrade` in place of the upgrade type.
+
+        Raises UnsupportedVersion for `validate_only`, which these brokers do not know: they would make the change.
+        """
         if version < KINDS_FROM:
             if message.validate_only:
                 raise UnsupportedVersion(f"validate_only=True needs UpdateFeatures v{KINDS_FROM}, of Kafka 3.3: upgrade the broker")
@@ -284,12 +290,12 @@ class UpdateFeatures(Question[str, int]):
         }
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing. It is the same for all features."""
+        """The error, with the right that may be missing; it names no feature."""
         return broker_error(refusal.code, "features cannot be updated", refusal.detail, self.api)
 
 
 class UnregisterBroker(OneAnswer[int, bool]):
-    """Has the controller forget a broker that will not come back; the key is the broker's number."""
+    """Has the controller forget a broker that will not come back; the key is the broker's id."""
 
     api = "UnregisterBroker"
     about = "unregistering broker {}"

@@ -74,7 +74,7 @@ class Authentication:
         return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:
-        """Return the error for a connection that was lost during the exchange. A guess: a broker that stops closes connections, too."""
+        """Return the error for a connection lost during the exchange. A guess: a broker that shuts down closes connections, too."""
         why = str(reason).removeprefix(f"{self._address}: ")
         return self._error(f"the connection was lost ({why}); some brokers refuse credentials in this way", certain=False)
 

@@ -25,9 +25,9 @@ from pykafka4.errors import AuthenticationError
 __all__ = ["DOUBT", "FIRST_PAUSE", "LONGEST_PAUSE", "Refusals", "Refused"]
 
 Refused: TypeAlias = Callable[[float, int, AuthenticationError], None]
-GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that stops closes connections, too
+GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that shuts down closes connections, too
 DOUBT: Final = 5.0  # seconds for which these attempts have to go on
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until the next attempt at a broker that refused: some brokers lock accounts after many
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until the next attempt at a broker that refused; some lock accounts after many attempts
 
 
 class Refusals:

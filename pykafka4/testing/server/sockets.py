@@ -20,7 +20,7 @@ def end(sock: socket.socket) -> None:
     try:
         sock.shutdown(socket.SHUT_RDWR)
     except OSError:
-        pass  # the peer has closed it already, or this system has no shutdown of listeners
+        pass  # the peer has closed it already, or this system cannot shut down a listener
     sock.close()
 
 
@@ -60,7 +60,7 @@ class SocketFront:
             self._sockets.watch(self, events)
 
     def ready(self, events: int) -> None:
-        """Read or write, as the socket is ready for these events."""
+        """Read, write or both: the socket is ready for `events`."""
         if events & selectors.EVENT_READ:
             self._read()
         if events & selectors.EVENT_WRITE and self.sock.fileno() >= 0:
@@ -163,7 +163,7 @@ class Sockets:
         self._selector.register(sock, selectors.EVENT_READ, front.ready)
 
     def watch(self, front: SocketFront, events: int) -> None:
-        """Select for `events` on its socket."""
+        """Have `select` wait for `events` on the socket of `front`."""
         if front in self._fronts and self._selector.get_key(front.sock).events != events:
             self._selector.modify(front.sock, events, front.ready)
 

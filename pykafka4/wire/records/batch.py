@@ -1,4 +1,4 @@
-"""Builds record batches of magic 2 and reads batches of every format, for the model broker and tests. The client does not use it.
+"""Builds record batches of magic 2 and reads batches of every format, for the model broker and tests. The client does not use this module.
 
 Magic 2 is the current record batch, magic 0 and 1 are the older message sets, where a compressed message wraps a set of its own.
 """
@@ -118,7 +118,7 @@ def control_record(kind: ControlType, coordinator_epoch: int = 0) -> WireRecord:
 
 
 def control_type(record: WireRecord) -> ControlType | None:
-    """The type of a control record; None for one that later versions may add."""
+    """The outcome in a control record; None if it is of another type, such as those of Kafka's metadata log."""
     if record.key is None or len(record.key) < 4:
         raise DecodeError(f"the control record at offset {record.offset} has a key of {len(record.key or b'')} bytes; 4 are needed")
     number = int.from_bytes(record.key[2:4], "big", signed=True)

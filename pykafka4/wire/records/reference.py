@@ -81,7 +81,7 @@ class Accumulator(RawBatches):
     `n` records had failed before its batch; `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records
     without a timestamp; `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected;
     `find_topic(topic, deadline)` waits for the partitions of a topic, for a `partitioner` with a function; `client_id` begins log lines.
-    With `drop_error` a record without room is dropped, for that reason; `call_dropped(callback, delivery)` calls back soon, or raises.
+    With `drop_error`, a record without room is dropped with it; `call_dropped(callback, delivery)` calls `callback` soon, or raises.
 
     A record may wait several times within one deadline (of `clock`): the functions with a `deadline` get infinity the first time, then the
     value that such a function returned last.
@@ -128,7 +128,7 @@ class Accumulator(RawBatches):
         alike = Policy(linger, codec)
         self._policy = policy if policy is not None else lambda topic: alike
         self._buffer_memory, self._max_partition_bytes = buffer_memory, max_partition_bytes
-        # Also the overhead of a parked record has to fit into buffer_memory: otherwise `send` would wait in vain for room for it.
+        # The overhead of a parked record has to fit into buffer_memory, too: otherwise `send` would wait in vain for room for the record.
         self._max_request_size = min(max_request_size, buffer_memory - PARKED_COST)
         self._asked_request_size = max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
@@ -288,8 +288,8 @@ class Accumulator(RawBatches):
         with self._lock():
             topic = self._named(name, policy)
             # Without the comparison: another thread announces the topic and parks a record, the loop moves or fails that record, which ends
-            # the announcement, and then this thread marks the topic as announced. Nobody would move the records that are parked next. So
-            # the topic counts as not announced, and `_park` announces it again.
+            # the announcement, and then this thread marks the topic as announced. Nobody would move the records that are parked next. With
+            # the comparison the topic stays unannounced, and `_park` announces it again.
             if before == self._used_up:
                 topic.announced = True
         return topic
@@ -330,7 +330,7 @@ class Accumulator(RawBatches):
             written, news = False, False
             step: Callable[[], object] | None = None
             with self._lock():
-                if not r.forced:  # a parked record was accepted before the refusal, and still gets its outcome
+                if not r.forced:  # `send` accepted a parked record before the refusal, so the record still gets its outcome
                     self._check_open()
                 if t.dropped:
                     return False
@@ -360,13 +360,13 @@ class Accumulator(RawBatches):
                     return True
 
     def _has_room(self, t: Topic, r: Item, b: Batch | None, partition: int, size: int) -> bool:
-        """Whether `r` may be written now. Into an open batch even ahead of waiting threads: once it is full, this thread waits, too."""
+        """Whether `r` may be written now. An open batch takes it ahead of waiting threads; once that is full, this thread waits, too."""
         return (b is not None or not self._must_queue(t, r)) and self._fits(t, partition, size)
 
     def _write(
         self, t: Topic, b: Batch | None, r: Item, partition: int, encoded: bytes, callback: Callback | None, delivery: Any
     ) -> tuple[bool, Callable[[], object] | None]:
-        """Write `r` into `b`, or into a new batch; return whether to wake the loop, and a function to call before, without the lock."""
+        """Write `r` into `b`, or into a new batch; return whether to wake the loop, and a function to call first, without the lock."""
         news = False
         if b is None:
             b = t.open[partition] = Batch(self, t, partition, self._clock())
@@ -386,7 +386,7 @@ class Accumulator(RawBatches):
         return news, step
 
     def _stick(self, t: Topic, need: int) -> int:
-        """The sticky partition. If it has no open batch, and has had its share or is full, the next partition becomes the sticky one."""
+        """Return the sticky partition. If it has no open batch, and has had its share or is full, choose the next one first."""
         if t.sticky in t.open:
             return t.sticky
         if t.sticky_bytes >= self._batch_size:

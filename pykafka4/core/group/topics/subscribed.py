@@ -33,7 +33,7 @@ log = get_log("pykafka4.group")
 
 
 class Listener(Protocol):
-    """The application's side, which gets errors of topics that are not retriable."""
+    """The application's side, which gets the errors of topics, apart from retriable ones."""
 
     def put(self, item: object) -> None:
         """Have `poll` raise the error in `item`."""
@@ -173,7 +173,7 @@ class SubscribedTopics:
         self._want_some()
 
     def _want_some(self) -> None:
-        """Have the metadata of the next AT_ONCE topics requested: the loop would take long for thousands of topics."""
+        """Request the metadata of the next topics, at most AT_ONCE: thousands of topics in one step would hold up the loop."""
         for _ in range(min(len(self._fresh), AT_ONCE)):
             topic = self._fresh.popleft()
             self._asked[topic] = self._cluster.asked

@@ -113,7 +113,7 @@ class Parking:
         self._changes.note(topic)
 
     def hurry(self) -> None:
-        """Let the batches of all records that are parked now not linger, because a flush covers these records."""
+        """Note that a flush covers all records that are parked now: their batches must not linger."""
         self._hurried |= self._waiting.keys()
 
     def take_hurried(self) -> bool:
@@ -177,7 +177,7 @@ class Parking:
             self._waiting[topic] = self._next_look = -INFINITY
 
     def _expire(self, now: float) -> None:
-        """Drop idle topics. There is no timer for this: the loop wakes often enough, to refresh the metadata."""
+        """Drop idle topics. This needs no timer of its own: metadata refreshes wake the loop often enough."""
         idle = self._config.metadata_max_idle_ms / 1000
         for topic in list(takewhile(lambda topic: self._used[topic] + idle <= now, self._used)):
             if topic in self._waiting or self._sender.is_busy(topic):
@@ -266,7 +266,8 @@ class Parking:
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
         """Drop an unknown topic without a record after a while; returns the time of the next look.
 
-        Its first `send` raised an error, and the accumulator announces a topic only if it does not have the topic.
+        For example, its first `send` announced the topic and then raised an error. The accumulator has to forget the topic before the loop
+        does: it announces only topics that it does not have.
         """
         until = self._empty.setdefault(topic, now) + patience
         if now < until:
