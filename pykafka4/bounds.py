@@ -39,7 +39,7 @@ Selection: TypeAlias = "dict[str, tuple[int, ...] | None]"  # topic -> its parti
 
 @attrs.frozen
 class Span:
-    """The offsets to read of one partition, from `start` up to but without `until`; `earliest` is the first offset that the log had."""
+    """The offsets to read in one partition, from `start` up to, but not including, `until`; `earliest` is the first offset of the log."""
 
     start: int
     until: int
@@ -55,7 +55,7 @@ class Span:
 class Bound:
     """One end of a read: a timestamp for all partitions (EARLIEST, LATEST or milliseconds), or an offset for each."""
 
-    name: str  # of the argument
+    name: str  # the name of the argument, for messages
     timestamp: int = LATEST
     offsets: Mapping[TopicPartition, int] | None = None
 

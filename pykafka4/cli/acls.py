@@ -18,9 +18,9 @@ __all__ = ["acls"]
 F = TypeVar("F", bound=Callable[..., Any])
 Named = tuple[str, str | None]  # a type of resource, and a name
 COLUMNS: Final = ("principal", "permission", "operation", "resource_type", "resource_name", "pattern", "host")
-NAMES: Final = ("principal", "right", "operation", "on", "name", "pattern", "host")  # heads of the table, which has to fit 80 columns
+NAMES: Final = ("principal", "right", "operation", "on", "name", "pattern", "host")  # headings of the table, which has to fit 80 columns
 CLUSTER: Final[Named] = ("cluster", "kafka-cluster")
-# From options to types of resources in an `Acl`.
+# The type of resource in an `Acl`, by option.
 TYPES: Final = {
     "topics": "topic",
     "groups": "group",
@@ -37,8 +37,8 @@ CONSUMER: Final = {"topic": ("READ", "DESCRIBE"), "group": ("READ",)}
 def acls() -> None:
     """Rights: who may do which operation on which resource.
 
-    Options are those of kafka-acls. Words are Read, Write, Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs,
-    IdempotentWrite, CreateTokens, DescribeTokens, All. A principal is User:NAME; User:* is everybody.
+    The options are the options of kafka-acls. Operations are Read, Write, Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs,
+    AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens, All. A principal is User:NAME; User:* is everybody.
     """
 
 
@@ -136,7 +136,7 @@ def kind_pattern(kind: str, pattern: str) -> str:
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, /, principal: str | None, operation: str | None, match: bool, json_: bool, **options: Any) -> int:
-    """List ACLs: all, or those of a principal, an operation, a resource."""
+    """List ACLs: all, or only the ACLs of a principal, an operation, a resource."""
     pattern = "MATCH" if match else None
     filters = [
         AclFilter(principal=principal, operation=operation, resource_type=kind, resource_name=name, pattern=pattern)
@@ -154,7 +154,7 @@ def list_(invocation: Invocation, /, principal: str | None, operation: str | Non
 @as_json_option
 @click.pass_obj
 def add(invocation: Invocation, /, json_: bool, **options: Any) -> int:
-    """Add ACLs; those that exist stay."""
+    """Add ACLs; existing ACLs stay."""
     chosen = wanted(options)
     with invocation.admin() as admin:
         admin.create_acls(chosen, timeout=invocation.timeout)
@@ -171,7 +171,7 @@ def add(invocation: Invocation, /, json_: bool, **options: Any) -> int:
 @as_json_option
 @click.pass_obj
 def remove(invocation: Invocation, /, principal: str | None, execute: bool, json_: bool, **options: Any) -> int:
-    """Remove ACLs: those that `add` with the same options adds, or all of a principal."""
+    """Remove the ACLs that `add` with the same options adds, or all ACLs of a principal."""
     if principal is not None and any(options.values()):
         raise click.UsageError("--principal removes all ACLs of a principal; name single ACLs with the options of `add`")
     filters: list[Acl | AclFilter] = [*wanted(options)] if principal is None else [AclFilter(principal=principal)]

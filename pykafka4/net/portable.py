@@ -41,7 +41,7 @@ class Socket:
         self.link, self.sock, self.address = link, sock, address
         self.target: tuple[str, int] | None = None  # (host, port) of the broker, by which TLS sessions are kept; None without TLS
         self.events = READ
-        self.least = 0  # bytes from which on the system calls the socket readable (SO_RCVLOWAT); 0: the option is not used
+        self.least = 0  # number of bytes that make the socket readable (SO_RCVLOWAT); 0: the option is not used
         self.out: deque[Buffer] = deque()
         self.report = False  # whether WRITTEN follows when `out` is empty
         self.head = bytearray()  # the first bytes of a frame, until its size is known

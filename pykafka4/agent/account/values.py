@@ -1,4 +1,4 @@
-"""Defines the values for accounts and reports."""
+"""Defines the values that count messages: accounts since the agent's start, and reports of the discards in one interval."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Repeats:
 
 
 def merged(parts: Iterable[Discards]) -> Discards:
-    """Return the sum of the discards of several topics or times."""
+    """Return the sum of several discards: the counts added, with the earliest and the latest timestamp of all."""
     counts: Counter[Reason] = Counter()
     first_ms = last_ms = None
     for part in parts:
@@ -66,9 +66,9 @@ class TopicAccount:
 class Account:
     """The account since the agent's start. `others` sums the topics without a row in `topics`; `total` is always the sum of both.
 
-    `refused` counts datagrams and frames that were no message; `accepted` does not include them. `restored` of the accepted messages came
-    through the spool from an earlier process; the inputs of this process have counted the others. `possible_duplicates` of the acknowledged
-    messages may be in Kafka twice.
+    `refused` counts datagrams and frames that were no message; `accepted` does not include them. `restored` counts the
+    accepted messages that came through the spool from an earlier process; the inputs of this process have counted the others.
+    `possible_duplicates` counts the acknowledged messages that may be in Kafka twice.
     """
 
     total: TopicAccount
@@ -81,12 +81,12 @@ class Account:
 
 @attrs.frozen
 class Report:
-    """The discards of one interval, or of all since the start. Lists have the 25 newest distinct entries, the newest first.
+    """The discards of one interval, or of all intervals since the start. Lists have the 25 newest distinct entries, the newest first.
 
     `number` counts the intervals from 0. Times are in seconds since the epoch; `ended_at` is None during the interval. A message counts in
     the interval of its discard, whenever the message was accepted. `topics` and `possible_duplicates` each have rows for about 1,000
-    topics with the latest discards; `others` and `other_duplicates` sum the other topics. Prefixes have at most `prefix_size` bytes, topics
-    in `recent_bad_topics` as many characters. `versions` has the 1,000 newest versions; `refused` counts all refusals.
+    topics, the ones counted last; `others` and `other_duplicates` sum the other topics. The entries are prefixes of at most `prefix_size`
+    bytes, in `recent_bad_topics` characters. `versions` has the 1,000 newest versions; `refused` counts all refusals.
     """
 
     number: int
@@ -96,7 +96,7 @@ class Report:
     refused_bytes: Mapping[Reason, int] = attrs.Factory(dict)
     topics: Mapping[str, Discards] = attrs.Factory(dict)
     others: Discards = Discards()
-    possible_duplicates: Mapping[str, Repeats] = attrs.Factory(dict)  # sent again, perhaps after a broker had written them
+    possible_duplicates: Mapping[str, Repeats] = attrs.Factory(dict)  # messages that were sent again, maybe after a broker had written them
     other_duplicates: Repeats = Repeats()
     versions: Mapping[int, int] = attrs.Factory(dict)  # unsupported versions, with the number of messages
     recent_malformed: tuple[bytes, ...] = ()

@@ -6,7 +6,7 @@ Keys with the same broker share requests; requests to different brokers are in f
 `request_timeout_ms`, even if the deadline is earlier: a request that times out closes a connection that other requests use.
 
 A poll looks only at keys with news. Brokers that take one group in a request send as many responses as there are keys: a look at all keys
-after each response would take the square of their number.
+after each response would make the number of looks grow with the square of the number of keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SENT: Final = "the request was sent and is not repeated; it may have been carrie
 LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
 # Errors that brokers also return for a change that is in their log, but not replicated: it may still be carried out.
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
-DOUBT: Final = "an earlier request was not answered, or with an error that leaves it open, so it may have been carried out"
+DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
 
 
 class Lane(IntEnum):
@@ -94,7 +94,7 @@ class Question(ABC, Generic[K, V]):
         """The outcome of each key in the response. The request is repeated for a key that the response lacks."""
 
     def failed(self, keys: Sequence[K], reason: KafkaError) -> Mapping[K, V] | None:
-        """Outcomes of keys whose request fails with `reason` as often as it is sent; smaller requests follow for the other keys.
+        """The outcomes of keys whose request would fail with `reason` every time; smaller requests follow for the other keys.
 
         None: the request may be repeated.
         """
@@ -105,7 +105,7 @@ class Question(ABC, Generic[K, V]):
         return found
 
     def misplaced(self, found: V) -> KafkaError | None:
-        """The error in `found`, a settled outcome, for which the next question looks the broker up again; None if the broker was right."""
+        """The error in `found`, a settled outcome, after which the place looks the broker up again; None if the broker was right."""
         return None
 
     def what(self, key: K) -> str:
@@ -127,7 +127,7 @@ class Place(ABC, Generic[K]):
 
     cured_by: ClassVar[Refresh] = Refresh.NOTHING  # after an error code with this `refresh` the broker of the key is looked up again
     role: ClassVar[str] = ""  # in errors, after the broker's name: the reason why the request goes there
-    lane: ClassVar[Lane | None] = None  # the connection, if not that of the question
+    lane: ClassVar[Lane | None] = None  # the connection, if not the question's own
 
     def begin(self, keys: Iterable[K]) -> None:
         """Prepare for requests about `keys`."""
@@ -221,7 +221,7 @@ class Work(Generic[K, V]):
 
     @property
     def open(self) -> bool:
-        """Whether a key is not settled."""
+        """Whether any key is not settled yet."""
         return bool(self._entries)
 
     def add(self, keys: Iterable[K]) -> None:
@@ -244,7 +244,7 @@ class Work(Generic[K, V]):
         self._all = True
 
     def placed(self, group: str) -> None:
-        """Look at the keys that wait for the coordinator of `group`: the coordinator is known, or an error."""
+        """Look at the keys that wait for the coordinator of `group`: its look-up has a result, maybe an error."""
         if self._place.is_of(group):
             self._all = True
         else:
@@ -351,7 +351,7 @@ class Work(Generic[K, V]):
                 self._divide(now, keys, settled)
                 return
             for key in keys:
-                if outcome.written is Written.NO:  # no broker has the request: it is not carried out
+                if outcome.written is Written.NO:  # no broker has the request, so none carries it out
                     self._entries[key].is_sent = False
                 else:
                     self._entries[key].is_lost = self._entries[key].is_undecided = True
@@ -376,7 +376,7 @@ class Work(Generic[K, V]):
                 self._retry(now, key, KafkaError(f"{self._question.what(key)}: missing in the response to {self._question.api}"))
 
     def _divide(self, now: float, keys: list[K], found: Mapping[K, V]) -> None:
-        """Settle the keys in `found`, and send requests about half as many of the other keys."""
+        """Settle the keys in `found`, and ask about the other keys again, half as many in each request."""
         self._most = max(1, min(self._most, len(keys) // 2))
         for key in keys:
             if key in found:

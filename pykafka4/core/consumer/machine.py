@@ -1,5 +1,5 @@
-"""Polls all parts of one consumer on the loop: membership, fetcher, auto-commit, offsets, coordinator. Rule: each turn polls the parts in
-the order of their dependencies."""
+"""Polls all parts of one consumer on the loop: membership, fetcher, auto-commit, offsets, coordinator. Invariant: each turn polls
+a part before the parts that it gives work to."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PollingSide(Intake, Application, Protocol):
         """The finished place of each partition."""
 
     def tell_refused(self, error: KafkaError) -> None:
-        """Have `poll` raise that a broker refuses this client."""
+        """Have `poll` raise `error`, with which a broker refuses this client."""
 
 
 class ConsumerMachine:
@@ -124,7 +124,7 @@ class ConsumerMachine:
     def leave(self, now: float, timeout: float, then: Callable[[], None], reason: str = CLOSING) -> None:
         """Send the commits, then leave the group; call `then` afterwards, after `timeout` seconds at the latest.
 
-        Both are sent, in this order, even if there is no time to wait for responses.
+        The commits and LeaveGroup are sent, in this order, even if there is no time to wait for responses.
         """
         self.offsets.poll(now)
         self.membership.leave(now, timeout, then, reason)
@@ -149,7 +149,7 @@ class ConsumerMachine:
         *,
         only_new: bool = False,
     ) -> None:
-        """Commit `offsets`, as a member of the group if topics are subscribed to; `only_new`: without offsets that are stored by then."""
+        """Commit `offsets`, as a member of the group if topics are subscribed to. `only_new`: the request omits stored offsets."""
         identity, lost = None, ""
         if self.membership.subscription.active:
             identity, losses = self.membership.protocol.identity, self.membership.losses()
@@ -199,14 +199,14 @@ class ConsumerMachine:
         self._auto_under_way = False
         if error is not None:
             log.warning("%s: auto-commit failed: %s", self._config.log_name, error)
-            if isinstance(error, AuthorizationError):  # without a subscription there are no heartbeats, which would tell
+            if isinstance(error, AuthorizationError):  # heartbeats would report it, but there are none without a subscription
                 self._reader.tell_denied(error)
 
     # ---------------------------------------------------------------- status
 
     @property
     def trouble(self) -> KafkaError | None:
-        """Why the member has no partitions, if it is an error that is retried. For any thread."""
+        """The error that keeps the member from its partitions while the client retries; None if there is none. For any thread."""
         return self.membership.protocol.error or self.coordinator.last_error
 
     def status(self, now: float) -> dict[str, Any]:
@@ -237,7 +237,7 @@ class ConsumerMachine:
         return self.membership.protocol.on_commit_verdict(now, identity, generation, verdict, error)
 
     def exists(self, topic: str, topic_id: UUID | None) -> bool:
-        """See `Committer`. Only topics that are subscribed or read are requested from brokers."""
+        """See `Committer`. True for a topic without metadata: this client requests only topics that are subscribed or read."""
         if topic in self.membership.subscription.deleted:
             return False
         error = self._cluster.topic_error(topic)
@@ -246,7 +246,7 @@ class ConsumerMachine:
         return topic_id is None or self._cluster.topic_id(topic) in (None, topic_id)
 
     def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
-        """A broker refuses this client, and has never accepted it: the next `poll` raises that, unless it has one to raise already."""
+        """A broker that has never accepted this client refuses it: the next `poll` raises `error`, unless it has another to raise."""
         self._reader.tell_refused(error)
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:

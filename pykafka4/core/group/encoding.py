@@ -43,7 +43,7 @@ def subscription_bytes(
     rack: str | None = None,
     user_data: bytes | None = None,
 ) -> bytes:
-    """The subscription that this member sends in JoinGroup. `generation` is the one that assigned `owned`; -1 for none."""
+    """The subscription that this member sends in JoinGroup. `generation` is the generation that assigned `owned`; -1 for none."""
     parts = [
         ConsumerProtocolSubscription.Topic(topic=topic, partitions=[tp.partition for tp in tps])
         for topic, tps in groupby(sorted(owned), attrgetter("topic"))
@@ -55,9 +55,9 @@ def subscription_bytes(
 
 
 def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str, topics: frozenset[str] | None = None) -> GroupMember:
-    """The member with this subscription in JoinGroup. `where` begins log lines. `topics`, if given, takes the place of those in the bytes.
+    """The member with this subscription in JoinGroup. `where` begins log lines. `topics`, if given, replaces the topics in the bytes.
 
-    A subscription that cannot be decoded counts as one without topics: its member gets no partitions.
+    A subscription that cannot be decoded counts as empty: its member gets no partitions.
     """
     try:
         sent = _subscription(metadata)
@@ -82,14 +82,15 @@ def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     except DecodeError:
         if not metadata.startswith(WITH_OWNED):
             raise
-        return decode_data(ConsumerProtocolSubscription, WITHOUT_OWNED + metadata[VERSION_SIZE:])  # kafka-go writes 1 before version 0
+        # kafka-go writes version 1 before the fields of version 0
+        return decode_data(ConsumerProtocolSubscription, WITHOUT_OWNED + metadata[VERSION_SIZE:])
 
 
 def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:
     """The members in the response to the leader's JoinGroup. `where` begins log lines: the client id and the group.
 
-    Topic names are decoded only if they differ from the names of the member before: a thousand members with a hundred topics each would
-    hold the loop.
+    Topic names are decoded only if they differ from the names of the member before: to decode them for a thousand members with a hundred
+    topics each would hold the loop up.
     """
     found: list[GroupMember] = []
     names, topics = b"", frozenset[str]()

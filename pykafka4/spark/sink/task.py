@@ -1,4 +1,5 @@
-"""Delivers the Arrow batches of a task, at least once. Invariant: `write_batches` returns when each row is acknowledged, or raises."""
+"""Delivers the Arrow batches of a task, at least once. Invariant: `write_batches` returns only if each row is acknowledged, and otherwise
+raises the first failure."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Written", "send_batches", "write_batches"]
 
-SLICE_BYTES: Final = 4 * 1024 * 1024  # size of the rows between two looks at the outcomes; Spark's batches have up to 64 MiB
+SLICE_BYTES: Final = 4 * 1024 * 1024  # size of the rows in one send: failures are noticed between sends; Spark's batches have up to 64 MiB
 
 
 @attrs.frozen
@@ -42,7 +43,7 @@ class Written(WriterCommitMessage):
 def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written:
     """Deliver each row, or raise the first failure: DeliveryFailed with topic, partition and cause."""
     rows = (batch for batch in batches if batch.num_rows)
-    for first in rows:  # at most once; an empty partition needs no producer
+    for first in rows:  # runs at most once: the body takes all batches; a task without rows needs no producer
         patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
         with pool().lease(sink.client) as producer, producer.delivery_scope():
             counts = send_batches(producer, sink, chain((first,), rows))
@@ -52,7 +53,7 @@ def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Writt
 
 
 def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Send each row, but stop early if one has failed. Returns the number of rows by topic."""
+    """Send each row, and return the number of rows by topic. Raises the first failure, without sending the rows that are left."""
     counts: Counter[str] = Counter()
     look_at = time.monotonic() + LOOK
     try:
@@ -69,7 +70,7 @@ def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.Rec
 
 def parts(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Slices of up to about `SLICE_BYTES`, each with its topic."""
-    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, which the driver does not need for the results of tasks
+    from pykafka4.spark.sink.topics import by_topic  # it needs pyarrow, but the driver reads only `Written`
 
     for batch in batches:
         rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))

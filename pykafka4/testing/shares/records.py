@@ -1,6 +1,7 @@
-"""Keeps the state of each record of a partition in a share group. Invariant: an accepted or archived record is never acquired again.
+"""Keeps the state of each record of a partition in a share group. Invariant: a record in a final state is never acquired again.
 
-States are in memory only, as the model's state survives brokers anyway. A new leader finds no locks: acquired records are available again.
+The states belong to the model cluster, so they survive the end of a broker. Locks do not: under a new leader acquired records are available
+again.
 """
 
 from __future__ import annotations

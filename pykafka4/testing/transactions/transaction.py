@@ -89,7 +89,7 @@ class Transaction:
         return expected[0] == self.last_producer_id and expected[1] >= MAX_EPOCH - 1
 
     def next_epoch(self, expected_epoch: int | None) -> str | None:
-        """Give the next epoch; a producer that did not get the last response gets the current one. The error if the producer is fenced."""
+        """Raise the epoch, but not for a producer that did not get the last response. Returns the error if the producer is fenced."""
         if expected_epoch is None:
             self.epoch, self.last_epoch = self.epoch + 1, NO_EPOCH
         elif self.epoch in (NO_EPOCH, expected_epoch):

@@ -5,8 +5,8 @@ Invariant: a member gives a partition back only after the application has releas
 ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment by the
 list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to the
 next member when the previous owner no longer reports it.
-A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: with these the coordinator accepts
-the previous epoch.
+A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: the coordinator accepts a full
+heartbeat also in the previous epoch.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ log = get_log("pykafka4.group")
 
 COMMITS_FIRST: Final = 5.0  # seconds for which a released partition waits for its commits before it is given back
 UNKNOWN_SECONDS: Final = 30.0  # after these a log line reports an assigned topic that the metadata lacks
-# Seconds until the metadata is requested again for an assigned topic id without a name: LOOK_SELDOM after the log line, because with a
-# pattern each time the list of all topics is requested as well, which may be long.
+# Seconds until the metadata is requested again for an assigned topic id without a name: LOOK_SELDOM after the log line, because
+# with a pattern each request is followed by a request for the list of all topics, which may be long.
 LOOK_AGAIN, LOOK_SELDOM = 1.0, 30.0
 # A killed static member holds its instance id until its session is over: by default within the 60 s of
 # group.consumer.max.session.timeout.ms. If the id is in use for longer, another process runs with it.
 UNRELEASED_SECONDS: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
-ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response: all other errors that are not retriable concern only the commit
+ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # the only fatal error of a commit that ends the member: all others concern only the commit
 GONE: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs of a heartbeat that leaves: for good, or as a static member that comes back
 S = MemberState
@@ -125,7 +125,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
 
     @property
     def is_known(self) -> bool:
-        """False: the coordinator has put out a member that is out, or the member has left."""
+        """False: a member that is out has left, or the coordinator has removed it."""
         return False
 
     @property
@@ -223,15 +223,15 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             if topic in topics:
                 tps = (TopicPartition(topic, partition) for partition in sorted(partitions))
                 fresh.update((tp, topic_id) for tp in tps if tp not in self._owned.ids)
-            # With a pattern for the coordinator, a name may be known that the subscription still lacks: the coordinator has matched the
-            # topic first, and another machine of this client has its metadata.
+            # If the coordinator matches the pattern, the metadata may have a topic that the subscription still lacks: the coordinator has
+            # matched the topic before this client, and another machine of this client has requested its metadata.
             elif topic is None or by_coordinator:
                 unknown.append(topic_id)
         self._note_unknown(now, unknown)
         return fresh
 
     def _note_unknown(self, now: float, unknown: list[UUID]) -> None:
-        """Have the metadata look for assigned topics with these ids. A log line reports topics that are not found for long."""
+        """Have the metadata look for assigned topics with these ids. A log line reports topics that stay unknown for UNKNOWN_SECONDS."""
         if not unknown:
             self._unknown_since, self._look_pause = None, LOOK_AGAIN
             return
@@ -251,7 +251,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             )
 
     def _give_back(self, now: float) -> float:
-        """Give back released partitions without a commit under way: the next heartbeat omits them. Returns when to be polled again.
+        """Give back released partitions that have no commit under way: the next heartbeat omits them. Returns when to be polled again.
 
         A commit that is under way would be repeated in the next epoch, and could overwrite a commit of the next owner.
         """
@@ -269,7 +269,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
                 continue
             owned.give_back(tp)
             given.add(tp.topic)
-            self._settled = False  # the assignment may have it again
+            self._settled = False  # the coordinator may have assigned `tp` to this member again
         if given and self.identity is not None:  # a topic without owned partitions may be deleted, and nothing would drop its id then
             for topic in given.difference(tp.topic for tp in owned.ids):
                 self.identity.topic_ids.pop(topic, None)
@@ -362,11 +362,11 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         if verdict is Reaction.REFIND:
-            self._unreleased_since = None  # another coordinator begins all sessions anew, also that of a killed member
+            self._unreleased_since = None  # another coordinator begins all sessions anew, also the session of a killed member
         super()._again(now, node, verdict, error)
 
     def _wait_for_instance(self, now: float, error: KafkaError) -> None:
-        """Give up the place with this instance id before the next join; fail when it is in use for UNRELEASED_SECONDS.
+        """Give up the place with this instance id before the next join; fail if the id has been in use for UNRELEASED_SECONDS.
 
         The place may belong to an earlier join of this member, whose response was lost: leaving frees it. If it belongs to another process,
         leaving has no effect, and the place is free when the session of a killed process is over.

@@ -56,13 +56,13 @@ class Assignee(Protocol):
         """The partitions of this member, also revoked and lost partitions that the application has not released yet."""
 
     def keep_lease(self, now: float) -> float:
-        """The end of the lease. If the lease is over, the member leaves the group before this returns."""
+        """Return the end of the lease. If the lease is over, first drop out of the group and begin to leave it; then return `now`."""
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
         """Take these partitions in addition to the held ones. They begin at the offsets in `starts`, otherwise at committed offsets."""
 
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
-        """Have the application release these; `GroupProtocol.released` follows, or at `deadline` `GroupProtocol.drop_out`."""
+        """Have the application release `partitions`. `GroupProtocol.released` follows, or `GroupProtocol.drop_out` at `deadline`."""
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
         """Lose these partitions, which may already belong to another member."""
@@ -71,7 +71,7 @@ class Assignee(Protocol):
         """Report that the group rejected this member with an error that is not retriable."""
 
     def denied(self, error: KafkaError) -> None:
-        """Report that a request of this member was denied. It is repeated, as the right may be granted."""
+        """Report that this member lacks a right. The request is repeated, as the right may be granted."""
 
     def left(self) -> None:
         """Report that the member has left the group: it needs no more responses of the coordinator."""
@@ -123,7 +123,7 @@ class GroupProtocol(Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator may still know a member that is out: in another generation, until its session is over."""
+        """Whether a member that is out may still have its place in the group, which it gives up when its lease is over."""
 
     error: KafkaError | None  # the last error
     member_id: str

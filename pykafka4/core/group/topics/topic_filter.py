@@ -17,7 +17,7 @@ from pykafka4.misuse import LEGAL_TOPIC
 
 __all__ = ["INTERNAL", "TopicFilter"]
 
-INTERNAL: Final = frozenset(("__consumer_offsets", "__transaction_state"))  # brokers before 0.10.1 do not mark them
+INTERNAL: Final = frozenset(("__consumer_offsets", "__transaction_state"))  # Metadata v0 does not mark them (brokers before 0.10)
 
 
 def _any_matches(patterns: Iterable[re.Pattern[str]], topic: str) -> bool:
