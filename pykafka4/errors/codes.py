@@ -1,6 +1,8 @@
 """Has the table of Kafka's error codes: one row per code decides the retry, the refresh before it and the fate of a produced batch.
 
-No code stands anywhere else as a number.
+No module compares a code with a number. Numbers stand elsewhere only where the client raises a GroupError of its own (22, 27).
+
+Outside of `core` the agent reads this table, too: `agent.account.reasons` gives each failed batch the reason of its discards.
 
 These modules of `core` decide by the name of a code, so a new row or column does not reach them. Each line names the decision:
 

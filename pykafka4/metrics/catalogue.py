@@ -1,7 +1,7 @@
 """Defines each metric. Invariant: a metric has its name in OpenTelemetry's messaging conventions, or a name that begins with `pykafka4.`.
 
 `python -m tools.metrics` renders the table of the guide from these definitions. Source: OpenTelemetry semantic conventions 1.45, messaging
-(development).
+(development). `sources` yields the values; `pushed` has the rows for brokers.
 """
 
 from __future__ import annotations

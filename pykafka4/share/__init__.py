@@ -5,7 +5,7 @@ Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding a
 polls, requests on the loop (`core.share.machine`). The two threads exchange records and errors in `core.share.mailbox`.
 
 Modules; each line imports only from lines below it:
-    session    all calls of a share consumer, on application threads: polls, commits, `close`
+    session    all calls of a share consumer, on application threads: polls with their renewals of locks, commits, `close`
     delivered  decoded records in hand and in wait, with the application's acknowledgements
     record     ShareRecord, the record that `poll` returns
 """

@@ -1,4 +1,5 @@
-"""Maps the error codes of failed batches to reasons of discards."""
+"""Maps the error codes of failed batches to reasons of discards. Rule: a code that this version does not know counts as an error of Kafka,
+a name that is no code of Kafka as a bug."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Keeps the state of the disk that the FIFOs of all topics share: used bytes, files to be synced, the present failure."""
+"""Keeps the state of the disk that the FIFOs of all topics share: used bytes, files to be synced, the present failure.
+
+Invariant: `bytes` counts each file and folder in use. `Spool.add` and `ending` compare `bytes` with `max_size` before they write.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 position for which it was requested.
 
 Modules; each line imports only from lines below it:
-    machine        the machine of one consumer: polls its membership, fetcher, offsets and coordinator
+    machine        the machine of one consumer: polls its membership, fetcher, offsets and coordinator; commits at intervals (auto-commit)
     fetcher        claims that are read, the choice of the next Fetch, the room for its response
     fetch_answers  the effects of Fetch responses: data, truncated logs, error codes
     tails          ends of partitions that are read up to an offset: gaps of compaction before it, logs that end before it

@@ -177,7 +177,8 @@ class ConsumerMachine:
     def _auto_commit(self, now: float) -> float:
         """Commit the offsets of records that the application has finished since the last time.
 
-        Only the application's thread writes `progress`, so the loop reads it without a lock.
+        Only the application's thread writes `progress`, so the loop reads it without a lock. Partitions that end are left out: the thread
+        that polls commits them last, with all that it has finished (`commit_last`), and lost ones are not committed at all.
         """
         if now < self._next_auto:
             return self._next_auto

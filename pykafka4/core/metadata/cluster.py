@@ -5,6 +5,9 @@ Invariant: metadata never goes back: an older leader epoch, a missing topic or a
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
 a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time.
 Then a topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one.
+
+Rule: a topic is requested at once after its first error (`refresh`), then with its back-off (`_pace`), which only a change without trouble,
+or a long silence, resets: machines report errors as often as they like.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Modules; each line imports only from lines below it:
     troubles        errors that are retried without end: their usual causes, warnings, and the reason in `status()`
     alarms          the time of the next look at each endpoint: time-outs, back-offs, idle connections
     endpoint        one node, that is a broker or a lane to it, and the state of connecting to it
-    connection      one connection: handshake, API versions, requests in flight, responses in order
+    connection      one connection: handshake, API versions, requests in flight, responses in order, throttling; when to authenticate again
     unsupported     the error for a request that a broker cannot take, and the way out
     traffic         counts of connections, requests and bytes, by broker
     flight          a request in flight, and the time for its response

@@ -2,7 +2,8 @@
 one error.
 
 Steps that may take long are jobs for a helper thread: the application's callable for credentials, a KDC's ticket, the derivation of keys.
-`step` returns the next step: a job, a message for the broker, or None when both sides have proved their identity.
+`step` returns the next step: a job, a message for the broker, or None when both sides have proved their identity. `connection` begins an
+exchange, for the first time or again, before the `lifetime` of the last one is over.
 
 An error has no traceback, no cause and no context: the frames of an exchange hold credentials, an exception of a callable may repeat them,
 and an error may be kept for days.

@@ -1,6 +1,8 @@
 """Runs calls that may block on client threads: callbacks and listeners of the application, and slow work of the loop.
 
 Invariant: no lock is held while such a call runs. The threads are started when needed, end when idle, and are never joined.
+
+Callbacks run one after another in the order of their submission, unless the application has passed an executor with several threads.
 """
 
 from __future__ import annotations

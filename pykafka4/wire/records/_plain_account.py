@@ -1,6 +1,7 @@
 """Counts a producer's batches, reserved memory and dropped records, and finds room for records, in plain Python.
 
-Invariant: counters and reserved memory change under one lock. The compiled counterparts are `_drop.pxi` and parts of `_append.pxi`.
+Invariant: counters and reserved memory change under one lock. The compiled counterparts are `_drop.pxi`, parts of
+`_append.pxi`, and for combined batches `LingerList` of `_policy.pxi`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Holds the records of one batch and their outcome, in plain Python; `_batch.pxi` is the compiled counterpart.
+"""Holds the records of one batch and their outcome, in plain Python; `_batch.pxi` is the compiled counterpart,
+`is_reached` of `_policy.pxi` the counterpart of the limits.
 
 Invariant: a batch has exactly one outcome, and its bytes live as long as a socket may still read them.
 """

@@ -1,4 +1,9 @@
-"""Describes how batches of a topic are filled and compressed. The accumulator asks for a topic's policy once, when it meets the topic."""
+"""Describes how batches of a topic are filled and compressed. The accumulator asks for a topic's policy once, when it meets the topic.
+
+Policies are applied in both cores: limits of a batch by `is_reached` in `_policy.pxi`, and by `_plain_batch`; lingers by `LingerList` in
+`_policy.pxi`, and by `reference`; limits of combined batches by `LingerList`, and by `_plain_account`. A batch whose linger is over is
+sealed when `core.producer.sender` can send it.
+"""
 
 from __future__ import annotations
 

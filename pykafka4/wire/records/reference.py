@@ -2,7 +2,8 @@
 
 Where the compiled core relies on the GIL, the plain core takes `lock`, a context manager from the caller, and never holds it while code of
 the application or of the producer runs (except `clock`). The plain core reserves memory byte by byte, the compiled core block by block, so
-the two cores find the buffer full at different records.
+the two cores find the buffer full at different records. The compiled counterparts are `_append.pxi`, `_many.pxi`, `_method.pxi`,
+`_write.pxi`, and for lingers `_policy.pxi`.
 """
 
 from __future__ import annotations
@@ -415,7 +416,8 @@ class Accumulator(RawBatches):
     def take(self, now: float, no_linger: bool = False) -> tuple[list[Batch], list[Batch], float]:
         """(batches sealed since the last call, in order; open batches whose linger has ended since; the time of the next call).
 
-        With `no_linger` every batch that was opened by `now` is due.
+        With `no_linger` every batch that was opened by `now` is due. Unlike the compiled core, this method leaves
+        batches whose linger ends soon.
         """
         with self._lock():
             due: list[Batch] = []

@@ -1,7 +1,7 @@
 """Keeps a member in its group. Invariant: a protocol deals with the coordinator, `membership` with the application.
 
 Modules; each line imports only from lines below it:
-    membership         subscribed topics, held partitions, the lease of the application
+    membership         subscribed topics, held partitions, the lease of the application (`max_poll_interval_ms`)
     classic            the classic protocol: joins, syncs, sends heartbeats, leaves
     classic_requests   the requests of the classic protocol, and the time-outs of their responses
     rewinds            rewinds of the group: the wish of this member, and the rewinds that it carries out

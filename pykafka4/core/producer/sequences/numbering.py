@@ -1,8 +1,10 @@
 """Gives each queue the producer id and epoch of its next batch, from `Identity` or from the transactions.
 
 Invariant: a queue begins another epoch only when no batch of its present epoch is in doubt. Otherwise a batch that is in the log would be
-written again in the new epoch, where brokers do not recognise the duplicate. Queues without a producer id wait here until an id has
-arrived; when brokers deny the id, the records of these queues fail.
+written again in the new epoch, where brokers do not recognise the duplicate. Whoever finds that the numbering is lost (`produce.responses`,
+`PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; the next epoch begins here.
+
+Queues without a producer id wait here until an id has arrived; when brokers deny the id, the records of these queues fail.
 """
 
 from __future__ import annotations
