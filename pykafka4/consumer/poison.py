@@ -9,6 +9,7 @@ import attrs
 from pykafka4.client.client import Client
 from pykafka4.client.runtime import Runtime
 from pykafka4.consumer.dead_letters import DeadLetters
+from pykafka4.consumer.reading.deserializing import OnPoison
 from pykafka4.errors import BufferFull, DeserializationError, KafkaError
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ClientConfig, ConsumerConfig
@@ -25,7 +26,7 @@ MOST_SENT: Final = 10_000  # dead letters that are kept; partitions that are no 
 LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}
 
 
-class PoisonTopic:
+class PoisonTopic(OnPoison):
     """`on_poison="dead-letter:<topic>"`: a producer on the consumer's client. Used only by the thread that polls."""
 
     def __init__(self, topic: str, config: ConsumerConfig, runtime: Runtime) -> None:
@@ -37,7 +38,7 @@ class PoisonTopic:
         self.passed = 0
 
     def open(self) -> None:
-        """Start the producer. From then on `close` has to end it, so a consumer calls `open` as the last step of its own construction."""
+        """Start the producer. Earlier, a consumer that is refused would leave the producer running."""
         self._session.open()
         self._letters = DeadLetters(self._topic, self._session.acc, self._group)
 

@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from functools import partial
 from operator import length_hint
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -45,9 +45,6 @@ from pykafka4.net.living import Living
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
-
-if TYPE_CHECKING:
-    from pykafka4.consumer.poison import PoisonTopic
 
 __all__ = ["ConsumerSession"]
 
@@ -95,7 +92,6 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super().__init__()
         config = self.config
         self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, config.client_id, config.max_decompressed_bytes)
-        self._poison_topic: PoisonTopic | None = None
         self._on_poison: OnPoison = self._new_on_poison()
         hooks = PollCalls(config.hooks, config.client_id, config.group_id, self.runtime.loop.now) if config.hooks else None
         how = config.max_poll_records, self._new_deserializing(), hooks
@@ -115,8 +111,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
         _sessions.add(self)
-        if self._poison_topic is not None:
-            self._poison_topic.open()
+        self._on_poison.open()
 
     def _new_on_poison(self) -> OnPoison:
         config = self.config
@@ -124,8 +119,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             return Raising() if config.on_poison == "raise" else Skipping(config.client_id, self.runtime.loop.now)
         from pykafka4.consumer.poison import PoisonTopic  # imported here: other consumers need no messages of producers
 
-        self._poison_topic = PoisonTopic(config.poison_topic, config, self.runtime)
-        return self._poison_topic
+        return PoisonTopic(config.poison_topic, config, self.runtime)
 
     def _new_deserializing(self) -> Deserializing | None:
         config = self.config
@@ -567,8 +561,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     def disconnect(self) -> None:
         """See Attachment.disconnect."""
-        if self._poison_topic is not None:
-            self._poison_topic.close(self.left())
+        self._on_poison.close(self.left())
         super().disconnect()
 
     def _interrupt(self) -> None:

@@ -5,8 +5,9 @@ Deserializers run in a step of the reader, on the thread that polls: after Ctrl-
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import attrs
 
@@ -27,11 +28,18 @@ WARN_S: Final = 10.0  # between two warnings of skipped records: a topic full of
 Added = tuple[int, int, int]  # records of one partition: their first offset, last offset, and the leader epoch of the last record
 
 
-class OnPoison(Protocol):
+class OnPoison(ABC):
     """The reaction to a record that a deserializer refuses."""
 
     passed: int  # records that were left out
 
+    def open(self) -> None:  # noqa: B027  # most reactions have no parts
+        """Start the parts that `close` has to end. Called as the last step of a consumer's construction."""
+
+    def close(self, timeout: float) -> None:  # noqa: B027
+        """End these parts, after at most `timeout` seconds."""
+
+    @abstractmethod
     def judge(self, error: DeserializationError) -> KafkaError | Delivery | None:
         """The verdict on the record. `poll` raises a returned error; with None, reading passes the record.
 
@@ -39,7 +47,7 @@ class OnPoison(Protocol):
         """
 
 
-class Raising:
+class Raising(OnPoison):
     """`on_poison="raise"`."""
 
     passed = 0
@@ -49,7 +57,7 @@ class Raising:
         return error
 
 
-class Skipping:
+class Skipping(OnPoison):
     """`on_poison="skip"`: counts the records, and logs some of them."""
 
     def __init__(self, client_id: str, clock: Callable[[], float]) -> None:
