@@ -30,7 +30,7 @@ from pykafka4.errors import (
     codes,
     short_name,
 )
-from pykafka4.errors.codes import BY_NAME, CODES, Produce, Refresh, error_code
+from pykafka4.errors.codes import BY_NAME, CODES, ProduceReaction, Refresh, error_code
 from pykafka4.records import ProducerRecord, Written
 from pykafka4.wire.records import hot
 
@@ -54,13 +54,13 @@ def test_the_table_lists_the_modules_that_decide_by_name() -> None:
 def test_an_unknown_code_is_kept_and_taken_for_maybe_written() -> None:
     row = error_code(999)
     assert str(row) == "UNKNOWN(999)"
-    assert (row.retriable, row.produce, row.written) == (False, Produce.FAIL, Written.MAYBE)
+    assert (row.retriable, row.produce, row.written) == (False, ProduceReaction.FAIL, Written.MAYBE)
     assert "UNKNOWN(999)" in str(broker_error(999, "t-0"))
 
 
 @pytest.mark.parametrize("name", ["NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"])
 def test_too_few_replicas_is_waited_out(name: str) -> None:
-    assert BY_NAME[name].produce is Produce.RESEND
+    assert BY_NAME[name].produce is ProduceReaction.RESEND
 
 
 def test_not_written_is_said_only_for_errors_raised_before_the_append() -> None:
@@ -102,11 +102,11 @@ def test_every_error_without_a_leader_requests_metadata() -> None:
         "KAFKA_STORAGE_ERROR",
         "FENCED_LEADER_EPOCH",
     ):
-        assert (BY_NAME[name].produce, BY_NAME[name].refresh) == (Produce.RESEND, Refresh.METADATA), name
+        assert (BY_NAME[name].produce, BY_NAME[name].refresh) == (ProduceReaction.RESEND, Refresh.METADATA), name
 
 
 def test_only_retriable_errors_are_resent() -> None:
-    assert all(row.retriable for row in CODES.values() if row.produce is Produce.RESEND)
+    assert all(row.retriable for row in CODES.values() if row.produce is ProduceReaction.RESEND)
 
 
 @pytest.mark.parametrize(

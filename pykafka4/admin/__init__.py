@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pykafka4.admin.acls import AclCalls
 from pykafka4.admin.arguments import Destination, Targets, as_goal, as_groups, as_targets
-from pykafka4.admin.calls import raised
+from pykafka4.admin.calls import value_or_raise
 from pykafka4.admin.cluster import ClusterCalls
 from pykafka4.admin.configs import ConfigCalls
 from pykafka4.admin.groups import Groups
@@ -141,7 +141,7 @@ class AdminClient(
     def describe_group(self, group: str, timeout: float | None = None) -> GroupDescription:
         """State, protocol, coordinator and members of one group: see `describe_groups`. Raises the group's error."""
         name = check_group(group)
-        return raised(self._groups.describe([name], self._begin(timeout))[name])
+        return value_or_raise(self._groups.describe([name], self._begin(timeout))[name])
 
     def group_offsets(
         self, groups: Collection[str], timeout: float | None = None
@@ -234,7 +234,8 @@ class AdminClient(
         """
         (names, single), name = as_targets(topics), check_group(group)
         deadline = self._begin(timeout)
-        committed = raised(self._groups.offsets([name], deadline, stable=False)[name]) if names else {}  # single partitions need no look
+        # Single partitions need no look.
+        committed = value_or_raise(self._groups.offsets([name], deadline, stable=False)[name]) if names else {}
         partitions = sorted({*single, *(tp for tp in committed if tp.topic in names)})
         if partitions:
             self._groups.delete_offsets(name, partitions, deadline)

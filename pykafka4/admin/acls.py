@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.core.admin.acls import Acl, AclFilter, CreateAcls, DeleteAcls, DescribeAcls
 from pykafka4.errors import ConfigError, KafkaError, shown
 
@@ -21,7 +21,7 @@ class AclCalls(AdminCalls):
         BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.
         """
         key = AclFilter() if wanted is None else _filter(wanted)
-        return raised(self._of_anyone(DescribeAcls(), [key], self._begin(timeout))[key])
+        return value_or_raise(self._ask_any_broker(DescribeAcls(), [key], self._begin(timeout))[key])
 
     def create_acls(self, acls: Iterable[Acl], *, timeout: float | None = None) -> None:
         """Create `acls`; an ACL that exists already stays. Needs ALTER on the cluster.
@@ -30,8 +30,8 @@ class AclCalls(AdminCalls):
         Source: KIP-140.
         """
         wanted = _listed("acls", acls, Acl)
-        found: dict[Acl, bool | KafkaError] = self._of_controller(CreateAcls(), wanted, self._begin(timeout))
-        all_done("ACLs cannot be created", found)
+        found: dict[Acl, bool | KafkaError] = self._ask_controller(CreateAcls(), wanted, self._begin(timeout))
+        require_all_done("ACLs cannot be created", found)
 
     def delete_acls(self, wanted: Iterable[AclFilter | Acl], *, timeout: float | None = None) -> dict[AclFilter | Acl, tuple[Acl, ...]]:
         """Delete single ACLs, or all that match a filter; returns the deleted ACLs of each. Needs ALTER on the cluster.
@@ -40,8 +40,8 @@ class AclCalls(AdminCalls):
         deleted. Raises as `create_acls`. Source: KIP-140.
         """
         keys = _listed("wanted", wanted, (Acl, AclFilter))
-        found: dict[AclFilter | Acl, tuple[Acl, ...] | KafkaError] = self._of_controller(DeleteAcls(), keys, self._begin(timeout))
-        return all_done("ACLs cannot be deleted", found)
+        found: dict[AclFilter | Acl, tuple[Acl, ...] | KafkaError] = self._ask_controller(DeleteAcls(), keys, self._begin(timeout))
+        return require_all_done("ACLs cannot be deleted", found)
 
 
 def _filter(value: object) -> AclFilter:

@@ -13,7 +13,7 @@ from pykafka4.core.admin.work import Place, Question
 from pykafka4.errors import AuthorizationError, KafkaError, PartialFailure, UnsupportedVersion
 from pykafka4.misuse import api_timeout
 
-__all__ = ["AdminCalls", "all_done", "are_too_old", "cause_of", "raised"]
+__all__ = ["AdminCalls", "require_all_done", "are_too_old", "cause_of", "value_or_raise"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,7 +30,7 @@ class AdminCalls:
         self._session.check()
         return Deadline(limit)
 
-    def _of_controller(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
+    def _ask_controller(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
         """Ask the controller, or from Kafka 3.3 on a broker, which passes the request on."""
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
@@ -39,7 +39,7 @@ class AdminCalls:
 
         return self._session.ask(begin, deadline).wait()
 
-    def _of_anyone(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
+    def _ask_any_broker(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
         """Ask any broker."""
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
@@ -49,7 +49,7 @@ class AdminCalls:
         return self._session.ask(begin, deadline).wait()
 
 
-def all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
+def require_all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
     """The results of a change without errors. Raises the error that all things have in common, or PartialFailure with all errors."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError)}
     done = {key: one for key, one in found.items() if not isinstance(one, KafkaError)}
@@ -72,7 +72,7 @@ def cause_of(error: KafkaError) -> object:
     return error.subject if isinstance(error, AuthorizationError) else str(error)
 
 
-def raised(found: V | KafkaError) -> V:
+def value_or_raise(found: V | KafkaError) -> V:
     """Return `found`, or raise it if it is an error."""
     if isinstance(found, KafkaError):
         raise found.again()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeVar
 
-from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.cluster import (
     THE_CLUSTER,
@@ -44,19 +44,19 @@ class ClusterCalls(AdminCalls):
         found = self._one(DescribeCluster(), deadline)
         if isinstance(found, UnsupportedVersion):  # brokers before Kafka 2.8 have no DescribeCluster
             found = self._one(AskBrokers(), deadline)
-        return raised(found)
+        return value_or_raise(found)
 
     def describe_quorum(self, timeout: float | None = None) -> QuorumDescription:
         """The quorum of the metadata log: leader, epoch, high watermark, and lag and fetch times of each voter and observer.
 
         Raises UnsupportedVersion for a cluster with ZooKeeper, or before Kafka 3.3. Source: KIP-836.
         """
-        return raised(self._of_controller(DescribeQuorum(), [THE_CLUSTER], self._begin(timeout))[THE_CLUSTER])
+        return value_or_raise(self._ask_controller(DescribeQuorum(), [THE_CLUSTER], self._begin(timeout))[THE_CLUSTER])
 
     def describe_features(self, timeout: float | None = None) -> Features:
         """The levels of the cluster's features, and the levels that the responding broker supports. Needs no right. Source: KIP-584."""
         found: Features | KafkaError = self._one(DescribeFeatures(), self._begin(timeout))
-        return raised(found)
+        return value_or_raise(found)
 
     def update_features(
         self,
@@ -77,8 +77,8 @@ class ClusterCalls(AdminCalls):
         wanted = {str(name): check_count(level, f"the level of {name}", MOST_LEVEL) for name, level in levels.items()}
         deadline = self._begin(timeout)
         question = UpdateFeatures(wanted, DOWNGRADES[downgrade], int(deadline.left * 1000), validate_only=validate_only)
-        found: dict[str, int | KafkaError] = self._of_controller(question, wanted, deadline)
-        return all_done("features cannot be updated", found)
+        found: dict[str, int | KafkaError] = self._ask_controller(question, wanted, deadline)
+        return require_all_done("features cannot be updated", found)
 
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
         """Have the controllers forget a broker that was removed for good.
@@ -88,8 +88,8 @@ class ClusterCalls(AdminCalls):
         Raises BrokerError BROKER_ID_NOT_REGISTERED if no such broker is registered. Needs KRaft. Source: KIP-631.
         """
         number = check_count(broker, "broker", MOST_BROKER)
-        raised(self._of_controller(UnregisterBroker(), [number], self._begin(timeout))[number])
+        value_or_raise(self._ask_controller(UnregisterBroker(), [number], self._begin(timeout))[number])
 
     def _one(self, question: Question[str, V], deadline: Deadline) -> V | KafkaError:
-        found: dict[Any, V | KafkaError] = self._of_anyone(question, [THE_CLUSTER], deadline)
+        found: dict[Any, V | KafkaError] = self._ask_any_broker(question, [THE_CLUSTER], deadline)
         return found[THE_CLUSTER]

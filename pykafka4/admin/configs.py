@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.admin.topic_arguments import as_changes, as_kinds, as_resources
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.configs import (
@@ -47,7 +47,9 @@ class ConfigCalls(AdminCalls):
     ) -> dict[str, ConfigEntry]:
         """All settings of one resource: see `describe_configs`. Raises the resource's error."""
         (key,) = as_resources([(kind, name)])
-        return raised(self._of_resources(DescribeConfigs(documentation=documentation), OfResource, [key], self._begin(timeout))[key])
+        return value_or_raise(
+            self._of_resources(DescribeConfigs(documentation=documentation), OfResource, [key], self._begin(timeout))[key]
+        )
 
     def alter_configs(
         self,
@@ -66,7 +68,7 @@ class ConfigCalls(AdminCalls):
         """
         wanted = as_changes(changes)
         question = AlterConfigs(wanted, validate_only=validate_only)
-        all_done("settings cannot be changed", self._of_resources(question, OfChangedResource, wanted, self._begin(timeout)))
+        require_all_done("settings cannot be changed", self._of_resources(question, OfChangedResource, wanted, self._begin(timeout)))
 
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
         """The topics, brokers, groups and client metrics that can have settings, of some `kinds` or all, in order.
@@ -74,7 +76,7 @@ class ConfigCalls(AdminCalls):
         Kafka 4.1 (KIP-1142); client metrics alone with Kafka 3.7 (KIP-714). Raises UnsupportedVersion, AuthorizationError.
         """
         question = ListConfigResources(as_kinds(kinds))
-        return raised(self._of_anyone(question, [ALL_RESOURCES], self._begin(timeout))[ALL_RESOURCES])
+        return value_or_raise(self._ask_any_broker(question, [ALL_RESOURCES], self._begin(timeout))[ALL_RESOURCES])
 
     def _of_resources(
         self, question: Any, place: type[OfResource], resources: Iterable[Resource], deadline: Deadline

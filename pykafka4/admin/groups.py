@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pykafka4.admin.calls import all_done, cause_of, raised
+from pykafka4.admin.calls import cause_of, require_all_done, value_or_raise
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import GroupLag, GroupList, PartitionLag
 from pykafka4.client.answers import Deadline
@@ -66,7 +66,7 @@ class Groups:
 
     def partitions(self, topics: Iterable[str], deadline: Deadline) -> dict[str, int | KafkaError]:
         """The numbers of partitions of `topics`."""
-        return self._session.of_anyone(CountPartitions(), topics, deadline).wait()
+        return self._session.ask_any_broker(CountPartitions(), topics, deadline).wait()
 
     # -- changing
 
@@ -82,22 +82,22 @@ class Groups:
         found: GroupDescription | KafkaError = self._session.ask(calls.described([group]), deadline).wait()[group]
         if isinstance(found, BrokerError) and found.code.name == "GROUP_ID_NOT_FOUND":
             return None
-        return raised(found)
+        return value_or_raise(found)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         """See AdminClient.set_offsets. The coordinator refuses the commit while the group has members; the look before names them."""
         self.require_empty(group, f"offsets of group {group} cannot be set", deadline)
-        found = self._session.of_group(CommitOffsets(group, offsets), group, offsets, deadline).wait()
+        found = self._session.ask_coordinator(CommitOffsets(group, offsets), group, offsets, deadline).wait()
         self._require_done(group, found, "set", deadline)
 
     def delete_offsets(self, group: str, partitions: Collection[TopicPartition], deadline: Deadline) -> None:
         """See AdminClient.delete_offsets."""
-        found = self._session.of_group(DeleteOffsets(group), group, partitions, deadline).wait()
+        found = self._session.ask_coordinator(DeleteOffsets(group), group, partitions, deadline).wait()
         self._require_done(group, found, "deleted", deadline)
 
     def delete(self, groups: Collection[str], deadline: Deadline) -> None:
         """See AdminClient.delete_groups."""
-        all_done("groups cannot be deleted", self._session.ask(calls.deleted(groups), deadline).wait())
+        require_all_done("groups cannot be deleted", self._session.ask(calls.deleted(groups), deadline).wait())
 
     def _require_done(self, group: str, found: Mapping[TopicPartition, bool | KafkaError], done: str, deadline: Deadline) -> None:
         """Raise the error that all of `found` have in common, or PartialFailure; nothing if all are `done`: set, or deleted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.core.admin.quotas import AlterQuotas, DescribeQuotas, QuotaEntity, QuotaFilter
 from pykafka4.errors import ConfigError, KafkaError, shown
 
@@ -23,7 +23,7 @@ class QuotaCalls(AdminCalls):
         key = QuotaFilter() if wanted is None else wanted
         if not isinstance(key, QuotaFilter):
             raise ConfigError(f"wanted={shown(wanted)}: takes a QuotaFilter, such as QuotaFilter(user='alice')")
-        return raised(self._of_anyone(DescribeQuotas(), [key], self._begin(timeout))[key])
+        return value_or_raise(self._ask_any_broker(DescribeQuotas(), [key], self._begin(timeout))[key])
 
     def alter_quotas(
         self,
@@ -42,8 +42,8 @@ class QuotaCalls(AdminCalls):
         """
         wanted = _quotas(quotas)
         question = AlterQuotas(wanted, validate_only=validate_only)
-        found: dict[QuotaEntity, bool | KafkaError] = self._of_controller(question, wanted, self._begin(timeout))
-        all_done("quotas cannot be changed", found)
+        found: dict[QuotaEntity, bool | KafkaError] = self._ask_controller(question, wanted, self._begin(timeout))
+        require_all_done("quotas cannot be changed", found)
 
 
 def _quotas(quotas: object) -> dict[QuotaEntity, dict[str, float | None]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pykafka4.admin.calls import AdminCalls, all_done
+from pykafka4.admin.calls import AdminCalls, require_all_done
 from pykafka4.client.calls import Times, listing
 from pykafka4.core.admin.records import DeleteRecords
 from pykafka4.core.admin.values import ListedOffset, OffsetSpec
@@ -32,7 +32,7 @@ class RecordCalls(AdminCalls):
         wanted = {(tp := topic_partition(item)): _before(tp, at) for item, at in offsets.items()}
         deadline = self._begin(timeout)
         question = DeleteRecords(wanted, int(min(deadline.left * 1000, self._session.config.request_timeout_ms)))
-        return all_done("records cannot be deleted", self._session.of_leaders(question, wanted, deadline).wait())
+        return require_all_done("records cannot be deleted", self._session.ask_leaders(question, wanted, deadline).wait())
 
     def list_offsets(
         self,

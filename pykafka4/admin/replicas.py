@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.cluster import THE_CLUSTER
 from pykafka4.core.admin.replicas import (
@@ -67,7 +67,7 @@ class ReplicaCalls(AdminCalls):
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
             return machine.begin(now, AlterReplicaLogDirs(wanted), OfReplica(machine.cluster), list(wanted), seconds, done)
 
-        return all_done("replicas cannot be moved to other log directories", self._session.ask(begin, deadline).wait())
+        return require_all_done("replicas cannot be moved to other log directories", self._session.ask(begin, deadline).wait())
 
     def alter_reassignments(
         self, targets: Mapping[Any, Sequence[int] | None], *, allow_replication_factor_change: bool = True, timeout: float | None = None
@@ -81,7 +81,7 @@ class ReplicaCalls(AdminCalls):
         wanted = {topic_partition(key): None if target is None else _brokers(target) for key, target in targets.items()}
         deadline = self._begin(timeout)
         question = AlterReassignments(wanted, int(deadline.left * 1000), allow_replication_factor_change=allow_replication_factor_change)
-        return all_done("partitions cannot be reassigned", self._of_controller(question, wanted, deadline))
+        return require_all_done("partitions cannot be reassigned", self._ask_controller(question, wanted, deadline))
 
     def list_reassignments(
         self, partitions: Iterable[Any] | None = None, timeout: float | None = None
@@ -118,13 +118,13 @@ class ReplicaCalls(AdminCalls):
         deadline = self._begin(timeout)
         wait_ms = int(deadline.left * 1000)
         if chosen is not None:
-            return all_done(what, self._of_controller(ElectLeaders(election, wait_ms), chosen, deadline))
-        found = self._of_controller(ElectAllLeaders(election, wait_ms), [THE_CLUSTER], deadline)[THE_CLUSTER]
-        return all_done(what, raised(found))
+            return require_all_done(what, self._ask_controller(ElectLeaders(election, wait_ms), chosen, deadline))
+        found = self._ask_controller(ElectAllLeaders(election, wait_ms), [THE_CLUSTER], deadline)[THE_CLUSTER]
+        return require_all_done(what, value_or_raise(found))
 
     def _reassignments(self, partitions: list[TopicPartition] | None, deadline: Deadline) -> dict[TopicPartition, Reassignment]:
         question = ListReassignments(partitions, int(deadline.left * 1000))
-        found = raised(self._of_controller(question, [THE_CLUSTER], deadline)[THE_CLUSTER])
+        found = value_or_raise(self._ask_controller(question, [THE_CLUSTER], deadline)[THE_CLUSTER])
         return dict(sorted(found.items()))
 
     def _log_dirs(

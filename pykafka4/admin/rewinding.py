@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from pykafka4.admin.arguments import Goal
-from pykafka4.admin.calls import are_too_old, raised
+from pykafka4.admin.calls import are_too_old, value_or_raise
 from pykafka4.admin.groups import Groups
 from pykafka4.admin.session import AdminSession
 from pykafka4.admin.values import OffsetPlan, PlannedOffset
@@ -38,7 +38,7 @@ class Rewinding:
     def plan(self, group: str, topics: tuple[list[str], list[TopicPartition]] | None, goal: Goal, deadline: Deadline) -> OffsetPlan:
         """See AdminClient.plan_offsets."""
         # Stable: offsets of an open transaction would replace the planned ones.
-        committed = raised(self._groups.offsets([group], deadline, stable=True)[group])
+        committed = value_or_raise(self._groups.offsets([group], deadline, stable=True)[group])
         partitions = self._partitions(topics, goal, committed, deadline)
         logs = self._logs(group, partitions, goal, deadline)
         rows, errors = [], dict[TopicPartition, KafkaError]()
@@ -55,7 +55,7 @@ class Rewinding:
         names, single = targets
         found = set(single)
         for name, count in self._groups.partitions(names, deadline).items():
-            found.update(TopicPartition(name, number) for number in range(raised(count)))
+            found.update(TopicPartition(name, number) for number in range(value_or_raise(count)))
         return sorted(found)
 
     def _partitions(
@@ -73,7 +73,7 @@ class Rewinding:
         """Look up the ends of each log, and the offset at the wanted time if there is one. Raises PartialFailure, UnsupportedVersion."""
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
         # All three are in flight at once, so the call takes the time of one look-up.
-        asked = [self._session.of_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
+        asked = [self._session.ask_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
         try:
             starts, ends, times = (answers.wait() for answers in asked)
         finally:  # a Ctrl-C in one `wait` would leave the later questions open
@@ -82,7 +82,7 @@ class Rewinding:
         logs, errors = {}, dict[TopicPartition, KafkaError]()
         for tp in partitions:
             try:
-                at_time = None if goal.timestamp is None else raised(times[tp]).offset
+                at_time = None if goal.timestamp is None else value_or_raise(times[tp]).offset
                 logs[tp] = Log(_end(starts[tp]), _end(ends[tp]), at_time)
             except KafkaError as error:
                 errors[tp] = error
@@ -92,7 +92,7 @@ class Rewinding:
 
 def _end(found: ListedOffset | KafkaError) -> int:
     """The offset of an end of the log, which is never None."""
-    offset = raised(found).offset
+    offset = value_or_raise(found).offset
     assert offset is not None
     return offset
 

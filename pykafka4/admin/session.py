@@ -91,17 +91,19 @@ class AdminSession(Attachment[AdminMachine]):
             answers.promise.set_exception(ClosedError(CLOSED))
         return answers
 
-    def of_group(self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
+    def ask_coordinator(
+        self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline
+    ) -> Answers[dict[K, V | KafkaError]]:
         """Ask the coordinator of one group."""
         return self._asked(question, lambda: OfGroup(self.machine.coordinators, group), keys, deadline)
 
-    def of_leaders(
+    def ask_leaders(
         self, question: Question[TopicPartition, V], partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> Answers[dict[TopicPartition, V | KafkaError]]:
         """Ask the leaders of `partitions`."""
         return self._asked(question, lambda: Leaders(self.machine.cluster), partitions, deadline)
 
-    def of_anyone(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
+    def ask_any_broker(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
         """Ask any broker."""
         return self._asked(question, lambda: self.machine.anyone(), keys, deadline)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykafka4.admin.arguments import as_groups
-from pykafka4.admin.calls import AdminCalls, all_done
+from pykafka4.admin.calls import AdminCalls, require_all_done
 from pykafka4.admin.topic_arguments import as_topic_names
 from pykafka4.core.admin.shares import AlterShareOffsets, DeleteShareOffsets, DescribeShareOffsets, ShareGroupOffset
 from pykafka4.errors import KafkaError
@@ -41,11 +41,11 @@ class ShareCalls(AdminCalls):
         """
         wanted = {(tp := topic_partition(item)): check_count(at, f"the offset of {tp}") for item, at in offsets.items()}
         name, deadline = check_group_to_set(group), self._begin(timeout)
-        found = self._session.of_group(AlterShareOffsets(name, wanted), name, wanted, deadline).wait()
-        all_done(f"offsets of share group {name} cannot be set", found)
+        found = self._session.ask_coordinator(AlterShareOffsets(name, wanted), name, wanted, deadline).wait()
+        require_all_done(f"offsets of share group {name} cannot be set", found)
 
     def delete_share_group_offsets(self, group: str, topics: Iterable[str], *, timeout: float | None = None) -> None:
         """Delete the start offsets of a share group in whole topics. Raises as `alter_share_group_offsets`."""
         names, name, deadline = as_topic_names(topics), check_group(group), self._begin(timeout)
-        found = self._session.of_group(DeleteShareOffsets(name), name, names, deadline).wait()
-        all_done(f"offsets of share group {name} cannot be deleted", found)
+        found = self._session.ask_coordinator(DeleteShareOffsets(name), name, names, deadline).wait()
+        require_all_done(f"offsets of share group {name} cannot be deleted", found)

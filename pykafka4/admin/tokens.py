@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
-from pykafka4.admin.calls import AdminCalls, raised
+from pykafka4.admin.calls import AdminCalls, value_or_raise
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.acls import as_principal
 from pykafka4.core.admin.tokens import TOKEN, CreateToken, DelegationToken, DescribeTokens, ExpireToken, RenewToken
@@ -52,8 +52,8 @@ class TokenCalls(AdminCalls):
         answers, which may learn of a change a moment after the call that made it.
         """
         names = None if owners is None else [as_principal(one) for one in _principals("owners", owners)]
-        found = self._of_anyone(DescribeTokens(names), [TOKEN], self._begin(timeout))
-        return raised(found[TOKEN])
+        found = self._ask_any_broker(DescribeTokens(names), [TOKEN], self._begin(timeout))
+        return value_or_raise(found[TOKEN])
 
     @guarded
     def renew_token(self, token: DelegationToken | bytes, *, period: float | None = None, timeout: float | None = None) -> int:
@@ -75,7 +75,7 @@ class TokenCalls(AdminCalls):
         return self._of_token(ExpireToken(_hmac(token), _ms("after", after, NOW)), self._begin(timeout))
 
     def _of_token(self, question: Question[Any, V], deadline: Deadline) -> V:
-        return raised(self._of_controller(question, [TOKEN], deadline)[TOKEN])
+        return value_or_raise(self._ask_controller(question, [TOKEN], deadline)[TOKEN])
 
 
 def _principals(name: str, values: object) -> list[object]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.admin.topic_arguments import as_new_partitions, as_new_topics, as_topics
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.topic_looks import (
@@ -28,7 +28,7 @@ __all__ = ["TopicCalls"]
 
 # Seconds until the metadata is asked again for the brokers that are up. A broker that has crashed stays in the metadata until its session
 # is over, and would be waited for.
-LOOK_S: Final = 3.0
+BROKERS_LOOK_S: Final = 3.0
 
 
 class TopicCalls(AdminCalls):
@@ -55,13 +55,13 @@ class TopicCalls(AdminCalls):
         """
         wanted, deadline = as_new_topics(topics, replication_factor, configs), self._begin(timeout)
         question = CreateTopics(wanted, self._broker_ms(deadline), validate_only=validate_only)
-        found: dict[str, Any] = self._of_controller(question, wanted, deadline)
+        found: dict[str, Any] = self._ask_controller(question, wanted, deadline)
         sizes = {name: len(topic.assignments) if topic.assignments else topic.partitions for name, topic in wanted.items()}
         self._look_after(found, question, sizes, deadline)
         if wait and not validate_only:
             changes = {name: Change(max(1, one.partitions, sizes[name])) for name, one in found.items() if isinstance(one, CreatedTopic)}
             self._await_known(changes, "created", deadline)
-        return all_done("topics cannot be created", found)
+        return require_all_done("topics cannot be created", found)
 
     def create_partitions(
         self, topics: Mapping[str, int | NewPartitions], *, validate_only: bool = False, wait: bool = False, timeout: float | None = None
@@ -75,12 +75,12 @@ class TopicCalls(AdminCalls):
         """
         wanted, deadline = as_new_partitions(topics), self._begin(timeout)
         question = CreatePartitions(wanted, self._broker_ms(deadline), validate_only=validate_only)
-        found = self._of_controller(question, wanted, deadline)
+        found = self._ask_controller(question, wanted, deadline)
         self._look_after(found, question, {name: topic.total for name, topic in wanted.items()}, deadline)
         if wait and not validate_only:
             changes = {name: Change(wanted[name].total) for name, one in found.items() if not isinstance(one, KafkaError)}
             self._await_known(changes, "there", deadline)
-        all_done("partitions cannot be added", found)
+        require_all_done("partitions cannot be added", found)
 
     def delete_topics(self, topics: Iterable[str | UUID], *, wait: bool = False, timeout: float | None = None) -> None:
         """Delete topics, by their names or ids (Kafka 2.8), with all their records. `wait` returns when no broker that is up knows them.
@@ -92,13 +92,13 @@ class TopicCalls(AdminCalls):
         parts = [names for names in ([t for t in wanted if isinstance(t, str)], [t for t in wanted if not isinstance(t, str)]) if names]
         found: dict[Any, Any] = {}
         for part in parts:  # one request with both would fail for the names, too, at a broker that does not know ids
-            found |= self._of_controller(DeleteTopics(self._broker_ms(deadline)), part, deadline)
+            found |= self._ask_controller(DeleteTopics(self._broker_ms(deadline)), part, deadline)
         if wait:
             gone = [one for one in found.values() if not isinstance(one, KafkaError)]
             named = {str(key): None for key, one in found.items() if isinstance(key, str) and not isinstance(one, KafkaError)}
             changes = {name: Change(0) for name in named} | {one.name: Change(0, one.topic_id) for one in gone if one.name}
             self._await_known(changes, "deleted", deadline)
-        all_done("topics cannot be deleted", found)
+        require_all_done("topics cannot be deleted", found)
 
     def describe_topics(
         self, topics: Iterable[str | UUID], *, timeout: float | None = None
@@ -113,11 +113,11 @@ class TopicCalls(AdminCalls):
     def describe_topic(self, topic: str | UUID, *, timeout: float | None = None) -> TopicDescription:
         """Id, partitions, leaders and replicas of one topic: see `describe_topics`. Raises the topic's error."""
         (key,) = as_topics([topic])
-        return raised(self._described([key], self._begin(timeout))[key])
+        return value_or_raise(self._described([key], self._begin(timeout))[key])
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> dict[str, TopicListing]:
         """The topics that this user may describe, by name, in order. `internal` adds Kafka's own topics, such as `__consumer_offsets`."""
-        found = raised(self._of_anyone(ListTopics(), [ALL_TOPICS], self._begin(timeout))[ALL_TOPICS])
+        found = value_or_raise(self._ask_any_broker(ListTopics(), [ALL_TOPICS], self._begin(timeout))[ALL_TOPICS])
         return {name: topic for name, topic in found.items() if internal or not topic.is_internal}
 
     # -- parts of calls
@@ -128,10 +128,10 @@ class TopicCalls(AdminCalls):
 
     def _described(self, topics: list[str | UUID], deadline: Deadline) -> dict[str | UUID, TopicDescription | KafkaError]:
         names = [topic for topic in topics if isinstance(topic, str)]
-        found: dict[str | UUID, TopicDescription | KafkaError] = dict(self._of_anyone(DescribePages(), names, deadline))
+        found: dict[str | UUID, TopicDescription | KafkaError] = dict(self._ask_any_broker(DescribePages(), names, deadline))
         old = [name for name in names if isinstance(found[name], UnsupportedVersion)]
-        found |= self._of_anyone(DescribeTopics(), old, deadline)
-        found |= self._of_anyone(DescribeTopics(), [topic for topic in topics if not isinstance(topic, str)], deadline)
+        found |= self._ask_any_broker(DescribeTopics(), old, deadline)
+        found |= self._ask_any_broker(DescribeTopics(), [topic for topic in topics if not isinstance(topic, str)], deadline)
         return {topic: found[topic] for topic in topics}
 
     def _look_after(self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline) -> None:
@@ -160,11 +160,11 @@ class TopicCalls(AdminCalls):
                 self._session.refresh_brokers(deadline)
             except KafkaTimeoutError as error:
                 raise KafkaTimeoutError(f"{what}: {error}") from error
-            found = self._session.ask(_of_brokers(KnowChanges(changes), min(left, LOOK_S)), deadline).wait()
+            found = self._session.ask(_of_brokers(KnowChanges(changes), min(left, BROKERS_LOOK_S)), deadline).wait()
             lagging = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
             if not lagging:
                 return
-            # A KafkaTimeoutError is the end of LOOK_S: the next look asks the brokers that are still up. Any other error ends the call.
+            # A KafkaTimeoutError is the end of BROKERS_LOOK_S: the next look asks brokers that are still up. Any other error ends the call.
             for refused in (one for one in lagging.values() if not isinstance(one, KafkaTimeoutError)):
                 refused.add_note(what)
                 raise refused

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.admin.replicas import as_partitions
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.offsets import CountPartitions
@@ -29,7 +29,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["HangingTransaction", "TransactionCalls", "TransactionList"]
 
-LONGEST_S: Final = 900.0  # the brokers' default of `transaction.max.timeout.ms`: no transaction lives longer
+MAX_TRANSACTION_S: Final = 900.0  # the brokers' default of `transaction.max.timeout.ms`: no transaction lives longer
 NOT_FOUND: Final = "TRANSACTIONAL_ID_NOT_FOUND"
 
 
@@ -70,7 +70,7 @@ class TransactionCalls(AdminCalls):
         Leaders remember idempotent producers for `producer.id.expiration.ms` (a day). Kafka 2.8. Source: KIP-664.
         """
         chosen = as_partitions(partitions)
-        return self._session.of_leaders(DescribeProducers(), chosen, self._begin(timeout)).wait()
+        return self._session.ask_leaders(DescribeProducers(), chosen, self._begin(timeout)).wait()
 
     def list_transactions(
         self,
@@ -106,7 +106,7 @@ class TransactionCalls(AdminCalls):
     def describe_transaction(self, transactional_id: str, timeout: float | None = None) -> TransactionDescription:
         """State, producer, time-out, start and partitions of one transactional id. Raises its error."""
         (name,) = _ids([transactional_id])
-        return raised(self._transactions_described([name], self._begin(timeout))[name])
+        return value_or_raise(self._transactions_described([name], self._begin(timeout))[name])
 
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
         """Write the end of a hanging transaction into one partition, past its coordinator. `producer` is one of `describe_producers`.
@@ -121,10 +121,10 @@ class TransactionCalls(AdminCalls):
             raise TypeError(f"producer must be an ActiveProducer, as describe_producers returns, not {shown(producer)}")
         if producer.transaction_start is None:
             raise ConfigError(f"producer {producer.producer_id} has no open transaction in {tp}: there is nothing to abort")
-        raised(self._session.of_leaders(AbortTransaction(producer), [tp], self._begin(timeout)).wait()[tp])
+        value_or_raise(self._session.ask_leaders(AbortTransaction(producer), [tp], self._begin(timeout)).wait()[tp])
 
     def find_hanging_transactions(
-        self, topics: Collection[str], *, older_than: float = LONGEST_S, timeout: float | None = None
+        self, topics: Collection[str], *, older_than: float = MAX_TRANSACTION_S, timeout: float | None = None
     ) -> list[HangingTransaction]:
         """Transactions open in partitions of `topics`, without a record for `older_than` seconds, that no coordinator knows there.
 
@@ -151,10 +151,12 @@ class TransactionCalls(AdminCalls):
 
     def _open(self, topics: list[str], age: float, deadline: Deadline) -> list[tuple[TopicPartition, ActiveProducer]]:
         """Open transactions without a record for `age` seconds."""
-        counted: dict[str, int | KafkaError] = self._of_anyone(CountPartitions(), topics, deadline)
-        counts = all_done("topics cannot be looked up", counted)
+        counted: dict[str, int | KafkaError] = self._ask_any_broker(CountPartitions(), topics, deadline)
+        counts = require_all_done("topics cannot be looked up", counted)
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
-        found = all_done("producers cannot be described", self._session.of_leaders(DescribeProducers(), partitions, deadline).wait())
+        found = require_all_done(
+            "producers cannot be described", self._session.ask_leaders(DescribeProducers(), partitions, deadline).wait()
+        )
         latest = time.time() * 1000 - age * 1000
         return [
             (tp, one)

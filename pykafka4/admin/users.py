@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from pykafka4.admin.calls import AdminCalls, all_done, raised
+from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.users import (
     ABSENT,
@@ -41,16 +41,16 @@ class UserCalls(AdminCalls):
 
         Any one broker answers, which may learn of a change a moment after the call that made it. Kafka 2.7; with KRaft 3.5.
         """
-        return raised(self._of_anyone(ListUsers(), [ALL_USERS], self._begin(timeout))[ALL_USERS])
+        return value_or_raise(self._ask_any_broker(ListUsers(), [ALL_USERS], self._begin(timeout))[ALL_USERS])
 
     def describe_users(self, users: Iterable[str], *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...] | KafkaError]:
         """The SCRAM credentials of some users. A user without a credential has the BrokerError RESOURCE_NOT_FOUND."""
-        return self._of_anyone(DescribeUsers(), _users(users), self._begin(timeout))
+        return self._ask_any_broker(DescribeUsers(), _users(users), self._begin(timeout))
 
     def describe_user(self, user: str, *, timeout: float | None = None) -> tuple[ScramCredential, ...]:
         """The SCRAM credentials of one user. Raises the user's error."""
         (name,) = _users([user])
-        return raised(self._of_anyone(DescribeUsers(), [name], self._begin(timeout))[name])
+        return value_or_raise(self._ask_any_broker(DescribeUsers(), [name], self._begin(timeout))[name])
 
     @guarded
     def upsert_users(
@@ -77,7 +77,7 @@ class UserCalls(AdminCalls):
         }
         users = list(words)
         del words  # the passwords are salted: nothing holds them while brokers work
-        all_done(CHANGED, self._altered(questions, users, self._begin(timeout)))
+        require_all_done(CHANGED, self._altered(questions, users, self._begin(timeout)))
 
     def delete_users(
         self, users: Iterable[str], *, mechanisms: Collection[str] | None = None, timeout: float | None = None
@@ -94,7 +94,7 @@ class UserCalls(AdminCalls):
         if mechanisms is None:
             had = {user for (user, _), one in found.items() if one is True}
             found = {pair: one for pair, one in found.items() if pair[0] not in had or not _is_absent(one)}
-        return list(all_done(CHANGED, found))
+        return list(require_all_done(CHANGED, found))
 
     def _altered(
         self, questions: Mapping[str, AlterUsers], users: Iterable[str], deadline: Deadline
@@ -102,7 +102,7 @@ class UserCalls(AdminCalls):
         """The outcome of each user and mechanism. Each mechanism has its own request: brokers take one change of a user in a request."""
         found: dict[tuple[str, str], bool | KafkaError] = {}
         for mechanism, question in questions.items():
-            found |= {(user, mechanism): one for user, one in self._of_controller(question, users, deadline).items()}
+            found |= {(user, mechanism): one for user, one in self._ask_controller(question, users, deadline).items()}
         return found
 
 

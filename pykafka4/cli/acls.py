@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import click
 
-from pykafka4.cli.invocation import DONE, Invocation, note
+from pykafka4.cli.invocation import DONE, Invocation, show_note
 from pykafka4.cli.listing import as_json_option, execute_option, print_rows
 from pykafka4.core.admin.acls import Acl, AclFilter
 
@@ -159,7 +159,7 @@ def add(invocation: Invocation, /, json_: bool, **options: Any) -> int:
     with invocation.admin() as admin:
         admin.create_acls(chosen, timeout=invocation.timeout)
     _print(chosen, json_)
-    note(f"{len(chosen)} ACLs added")
+    show_note(f"{len(chosen)} ACLs added")
     return DONE
 
 
@@ -182,7 +182,7 @@ def remove(invocation: Invocation, /, principal: str | None, execute: bool, json
         else:
             found = [acl for one in filters for acl in admin.describe_acls(_exactly(one), timeout=invocation.timeout)]
     _print(dict.fromkeys(found), json_)
-    note(f"{len(found)} ACLs removed" if execute else "nothing has been changed; --execute removes these ACLs")
+    show_note(f"{len(found)} ACLs removed" if execute else "nothing has been changed; --execute removes these ACLs")
     return DONE
 
 

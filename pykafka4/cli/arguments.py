@@ -17,7 +17,7 @@ from pykafka4.errors import ConfigError
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 
-__all__ = ["Goal", "duration", "goal_options", "instant", "is_given", "settings_of", "targets"]
+__all__ = ["GoalOptions", "duration", "goal_options", "instant", "is_given", "settings_of", "targets"]
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -110,7 +110,7 @@ def is_given(value: object) -> bool:
     return value is not None and value is not False
 
 
-class Goal:
+class GoalOptions:
     """The goal of a command that moves offsets: exactly one of its options."""
 
     def __init__(self, options: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pykafka4.admin import AdminClient
 from pykafka4.cli.frame import Seconds
-from pykafka4.cli.invocation import DONE, Invocation, complain, note
+from pykafka4.cli.invocation import DONE, Invocation, show_error, show_note
 from pykafka4.cli.show import console, print_json, table
 from pykafka4.cli.tables import Table
 from pykafka4.core.admin.topics import NewTopic
@@ -36,12 +36,12 @@ STAMPED: Final = len(MARK) + 8  # bytes of a value with the time of its `send`
 # At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss them. They do
 # not count.
 WARM_UP_S: Final = 1.0
-STUCK_S: Final = 60.0  # a phase that waits so long for a record fails
+RECORD_TIMEOUT_S: Final = 60.0  # a phase that waits so long for a record fails
 SHOWN: Final = ("p50", "p99", "p99.9")
 
 
 @attrs.frozen
-class Load:
+class Workload:
     """The records of a bench, and the options of its producers."""
 
     topic: str
@@ -171,7 +171,7 @@ def bench(
     options = {"acks": "all" if load["acks"] == "all" else int(load["acks"]), "compression_type": load["compression"]}
     if load["acks"] != "all":
         options["enable_idempotence"] = False  # a producer would warn that lower acks disable it
-    work = Load(f"pykafka4-bench-{uuid.uuid4().hex[:12]}", records, load["seconds"], load["size"], options)
+    work = Workload(f"pykafka4-bench-{uuid.uuid4().hex[:12]}", records, load["seconds"], load["size"], options)
     with invocation.admin() as admin:
         admin.create_topics({work.topic: NewTopic(partitions, replication or -1)}, wait=True, timeout=invocation.timeout)
         try:
@@ -184,7 +184,7 @@ def bench(
             code = _delete(admin, work.topic, invocation.timeout)
     if not json_:
         console().print(_table(found))
-        note("MB: 10^6 bytes of values. CPU: this process. produce: with the wait in memory")
+        show_note("MB: 10^6 bytes of values. CPU: this process. produce: with the wait in memory")
     return code
 
 
@@ -192,11 +192,11 @@ def _delete(admin: AdminClient, topic: str, timeout: float | None) -> int:
     try:
         admin.delete_topics([topic], timeout=timeout)
     except KafkaError as error:  # the figures are shown all the same
-        return complain(f"the topic {topic} of the bench is left, delete it with: pykafka4 topics delete {topic} --execute ({error})")
+        return show_error(f"the topic {topic} of the bench is left, delete it with: pykafka4 topics delete {topic} --execute ({error})")
     return DONE
 
 
-def _phases(invocation: Invocation, load: Load, rate: int, seconds: float) -> Iterator[Figures]:
+def _phases(invocation: Invocation, load: Workload, rate: int, seconds: float) -> Iterator[Figures]:
     produced = _produce(invocation, load)
     yield produced
     yield _consume(invocation, load, produced.records)
@@ -221,7 +221,7 @@ def _with(unit: str, value: float | None, digits: int) -> str | None:
 # -- phases
 
 
-class Acks:
+class AckLatencies:
     """The seconds from `send` to the acknowledgement, for a sample of records."""
 
     def __init__(self) -> None:
@@ -233,11 +233,11 @@ class Acks:
         return lambda delivery: self.latencies.append(time.perf_counter() - begin)
 
 
-def _produce(invocation: Invocation, load: Load) -> Figures:
+def _produce(invocation: Invocation, load: Workload) -> Figures:
     """Measure producing at full speed. Raises KafkaError if a record failed."""
-    values, acks = load.values(), Acks()
+    values, acks = load.values(), AckLatencies()
     with invocation.producer(**load.options) as producer, Bar("produce", load.records or load.seconds) as bar:
-        producer.send(load.topic, values[0]).result(STUCK_S)  # the phase is without the time to connect
+        producer.send(load.topic, values[0]).result(RECORD_TIMEOUT_S)  # the phase is without the time to connect
         clock, begin, sent = Clock(), time.perf_counter(), 0
         while True:
             passed = time.perf_counter() - begin
@@ -259,7 +259,7 @@ def _produce(invocation: Invocation, load: Load) -> Figures:
     return figures
 
 
-def _consume(invocation: Invocation, load: Load, records: int) -> Figures:
+def _consume(invocation: Invocation, load: Workload, records: int) -> Figures:
     """Measure consuming of all produced records, from the beginning."""
     with invocation.consumer(auto_offset_reset="earliest", group_id=None) as consumer, Bar("consume", records) as bar:
         consumer.subscribe([load.topic])
@@ -272,8 +272,8 @@ def _consume(invocation: Invocation, load: Load, records: int) -> Figures:
             if got:
                 found, last = found + len(got), now
                 bar.show(found, found, now - begin, load.size)
-            elif now - last > STUCK_S:
-                raise KafkaError(f"{records - found} of {records} records did not come within {STUCK_S:.0f} s")
+            elif now - last > RECORD_TIMEOUT_S:
+                raise KafkaError(f"{records - found} of {records} records did not come within {RECORD_TIMEOUT_S:.0f} s")
         return clock.figures("consume", found, load.size)
 
 
@@ -317,9 +317,9 @@ def _stamp(value: bytes | None) -> float | None:
     return float(found)
 
 
-def _paced(invocation: Invocation, load: Load, rate: int, seconds: float) -> Iterator[Figures]:
+def _paced(invocation: Invocation, load: Workload, rate: int, seconds: float) -> Iterator[Figures]:
     """Measure `rate` records a second: the time to the acknowledgement, and the time to a consumer."""
-    filling, acks, reader = b"x" * (load.size - STAMPED), Acks(), Reader(invocation, load.topic)
+    filling, acks, reader = b"x" * (load.size - STAMPED), AckLatencies(), Reader(invocation, load.topic)
     reader.start()
     try:
         with invocation.producer(**{**load.options, "linger_ms": 0}) as producer, Bar("latency", seconds) as bar:
@@ -333,13 +333,13 @@ def _paced(invocation: Invocation, load: Load, rate: int, seconds: float) -> Ite
                 time.sleep(max(0.0, begin + sent / rate - time.perf_counter()))
             producer.flush()
             ended = attrs.evolve(clock.figures("ack", sent, load.size, acks.latencies), cpu=None)  # mostly the CPU time of waiting
-        limit = time.perf_counter() + STUCK_S
+        limit = time.perf_counter() + RECORD_TIMEOUT_S
         while len(found := reader.since(warm)) < measured:
             if time.perf_counter() > limit:
-                raise KafkaError(f"{measured - len(found)} of {measured} records did not come within {STUCK_S:.0f} s")
+                raise KafkaError(f"{measured - len(found)} of {measured} records did not come within {RECORD_TIMEOUT_S:.0f} s")
             time.sleep(0.05)
     finally:
         reader.done.set()
-        reader.join(STUCK_S)
+        reader.join(RECORD_TIMEOUT_S)
     yield ended
     yield attrs.evolve(ended, phase="end to end", latencies=sorted(found))

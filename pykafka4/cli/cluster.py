@@ -10,7 +10,7 @@ import click
 from rich.filesize import decimal
 
 from pykafka4.cli.arguments import targets
-from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
+from pykafka4.cli.invocation import DONE, Invocation, show_errors, show_note
 from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.local import down, status, up
 from pykafka4.cli.replicas import elect_leaders, reassign
@@ -121,7 +121,7 @@ def features(invocation: Invocation, levels: tuple[str, ...], downgrade: Any, ex
             admin.update_features(wanted, downgrade=downgrade, validate_only=not execute, timeout=invocation.timeout)
     _show_features(before, wanted, json_)
     if wanted:
-        note("the levels are set" if execute else "nothing has been changed; the cluster accepts these levels, --execute sets them")
+        show_note("the levels are set" if execute else "nothing has been changed; the cluster accepts these levels, --execute sets them")
     return DONE
 
 
@@ -175,7 +175,7 @@ def log_dirs(invocation: Invocation, brokers: tuple[int, ...], topics: tuple[str
     errors |= {
         item: KafkaError(f"{item}: these brokers have no replica; `topics describe` shows the brokers that have") for item in chosen - seen
     }
-    return max(complain_of(errors), complain_of({(node, one.path): one.error for node, one in directories if one.error is not None}))
+    return max(show_errors(errors), show_errors({(node, one.path): one.error for node, one in directories if one.error is not None}))
 
 
 def _replica(node: int, directory: LogDir, tp: TopicPartition) -> dict[str, Any]:
@@ -242,5 +242,5 @@ def unregister(invocation: Invocation, broker: int, execute: bool, json_: bool) 
         print_json({"broker": broker, "state": state, "executed": execute})
     else:
         console().print(table(("broker", "host", "state"), [(broker, None if one is None else one.host, state)]))
-    note(f"broker {broker} is unregistered" if execute else "nothing has been changed; --execute unregisters it")
+    show_note(f"broker {broker} is unregistered" if execute else "nothing has been changed; --execute unregisters it")
     return DONE

@@ -8,8 +8,8 @@ from typing import Any, Final
 import attrs
 import click
 
-from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain
-from pykafka4.cli.records.extents import Extent, extent_options
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, show_error
+from pykafka4.cli.records.extents import ExtentOptions, extent_options
 from pykafka4.cli.records.filters import Chosen, chosen_by
 from pykafka4.cli.records.forms import Form, Records, form_of
 from pykafka4.cli.records.output import standard_output
@@ -47,7 +47,7 @@ Examples:
 def consume(
     invocation: Invocation,
     /,
-    extent: Extent,
+    extent: ExtentOptions,
     limit: int | None,
     keys: tuple[str, ...],
     headers: tuple[str, ...],
@@ -66,7 +66,7 @@ def consume(
     ):
         writing.run(session.records, reading, meter)
     for loss in reading.losses:
-        complain(str(loss))
+        show_error(str(loss))
     return FAILED if reading.losses else DONE
 
 

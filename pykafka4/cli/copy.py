@@ -9,10 +9,10 @@ from typing import Final
 import attrs
 import click
 
-from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, show_error
 from pykafka4.cli.records.clients import producer
 from pykafka4.cli.records.destination import Destination, destination_options
-from pykafka4.cli.records.extents import Extent, extent_options
+from pykafka4.cli.records.extents import ExtentOptions, extent_options
 from pykafka4.cli.records.progress import Meter
 from pykafka4.cli.records.reading import Reading, opened
 from pykafka4.consumer.session import ConsumerSession
@@ -42,7 +42,7 @@ Examples:
 def copy(
     invocation: Invocation,
     /,
-    extent: Extent,
+    extent: ExtentOptions,
     destination: Destination,
 ) -> int:
     """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
@@ -59,7 +59,7 @@ def copy(
         copying.check(extent.topics, invocation.timeout or ANSWER_S)
         copying.run(reading, meter)
     for loss in reading.losses:
-        complain(str(loss))
+        show_error(str(loss))
     return FAILED if reading.losses else DONE
 
 

@@ -22,7 +22,8 @@ __all__ = ["Frame", "Row", "Seconds", "connection_options"]
 
 Row = tuple[str, str, str]  # module, attribute, a line of help
 LONGEST: Final = 200  # characters of a command's line of help
-ALONE: Final = frozenset({"completion", "watch", "cluster up", "cluster down", "cluster status"})  # commands that need no other cluster
+# Commands that need no other cluster.
+WITHOUT_CLUSTER: Final = frozenset({"completion", "watch", "cluster up", "cluster down", "cluster status"})
 
 
 class Seconds(click.FloatRange):
@@ -125,7 +126,7 @@ def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 def _connect(command: click.Command, path: str) -> None:
     """Add the options of the connection to a command and to its subcommands."""
-    if path in ALONE or any(isinstance(param, ConnectionOption) for param in command.params):
+    if path in WITHOUT_CLUSTER or any(isinstance(param, ConnectionOption) for param in command.params):
         return
     is_group = isinstance(command, click.Group)
     taken = {name for param in command.params for name in param.opts}  # such as -c of a command's own

@@ -17,10 +17,10 @@ from pykafka4.admin import AdminClient
 from pykafka4.admin.files import to_csv, to_json
 from pykafka4.admin.values import GroupLag
 from pykafka4.cli.frame import Seconds
-from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, show_error, show_errors, show_note
 from pykafka4.cli.listing import as_json_option
 from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
-from pykafka4.cli.show import console, error_json, group_json, lag_json, lag_table, member_table, plain, print_json, table
+from pykafka4.cli.show import cell_text, console, error_json, group_json, lag_json, lag_table, member_table, print_json, table
 from pykafka4.core.admin.values import CLASSIC, CONSUMER
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.errors.words import escaped
@@ -51,7 +51,7 @@ def chosen(admin: AdminClient, invocation: Invocation, names: Iterable[str], all
     if not all_:
         return wanted, DONE
     found = admin.list_groups(types=(CLASSIC, CONSUMER), timeout=invocation.timeout)
-    return [group.group_id for group in found if group.protocol_type in PROTOCOLS], complain_of(found.errors)
+    return [group.group_id for group in found if group.protocol_type in PROTOCOLS], show_errors(found.errors)
 
 
 @groups.command(
@@ -77,7 +77,7 @@ def list_(invocation: Invocation, states: tuple[str, ...], types: tuple[str, ...
         columns = ("group", "state", "type", "protocol", "coordinator")
         rows = [(g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in found]
         console().print(table(columns, rows))
-    return complain_of(found.errors)
+    return show_errors(found.errors)
 
 
 @groups.command(
@@ -101,17 +101,17 @@ def describe(invocation: Invocation, group: tuple[str, ...], all_: bool, json_: 
         for one in found.values():
             if isinstance(one, GroupLag):
                 console().print(described(one))
-    return max(code, complain_of(errors_of(found)), failed_partitions(found))
+    return max(code, show_errors(errors_of(found)), failed_partitions(found))
 
 
 def described(group: GroupLag) -> RenderableType:
     """A page about one group."""
     it = group.description
     lines = [
-        f"group        {plain(it.group_id)}",
-        f"state        {plain(it.state)}",
-        f"type         {plain(it.type)}, protocol {plain(it.protocol_type)}, assignor {plain(it.assignor)}",
-        f"coordinator  {it.coordinator} ({plain(it.coordinator_address)})",
+        f"group        {cell_text(it.group_id)}",
+        f"state        {cell_text(it.state)}",
+        f"type         {cell_text(it.type)}, protocol {cell_text(it.protocol_type)}, assignor {cell_text(it.assignor)}",
+        f"coordinator  {it.coordinator} ({cell_text(it.coordinator_address)})",
         *([f"epochs       group {it.epoch}, assignment {it.assignment_epoch}"] if it.type == CONSUMER else []),
         f"members      {len(it.members)}",
         f"lag          {group.lag}",
@@ -151,7 +151,7 @@ def lag(invocation: Invocation, group: tuple[str, ...], all_: bool, seconds: flo
         print_json(*lags_json(found))
     else:
         console().print(lag_table({name: one for name, one in found.items() if isinstance(one, GroupLag)}))
-    return max(code, complain_of(errors_of(found)), failed_partitions(found))
+    return max(code, show_errors(errors_of(found)), failed_partitions(found))
 
 
 def watch(
@@ -212,14 +212,14 @@ def export(invocation: Invocation, group: tuple[str, ...], all_: bool, format_: 
         found = admin.group_offsets(names, invocation.timeout)
     good = {name: one for name, one in found.items() if not isinstance(one, KafkaError)}
     for name in (name for name, one in good.items() if not one):
-        note(f"group {name} has committed no offsets")
-    code = max(code, complain_of({name: one for name, one in found.items() if isinstance(one, KafkaError)}))
+        show_note(f"group {name} has committed no offsets")
+    code = max(code, show_errors({name: one for name, one in found.items() if isinstance(one, KafkaError)}))
     # The first use below opens the file, which may have the offsets of an earlier export, and empties it.
     if output.name != "-" and not any(good.values()):
-        return complain(f"there are no offsets to write, so {output.name} is left as it is")
+        return show_error(f"there are no offsets to write, so {output.name} is left as it is")
     text = to_csv(good, named=len(names) > 1) if format_ == "csv" else to_json(good)
     if output.isatty() and (safe := "\n".join(map(escaped, text.split("\n")))) != text:
-        note("control characters are shown as escapes; --output FILE writes them as they are")
+        show_note("control characters are shown as escapes; --output FILE writes them as they are")
         text = safe
     output.write(text)
     return code

@@ -34,10 +34,10 @@ __all__ = [
     "SERVERS",
     "USAGE",
     "Invocation",
-    "complain",
-    "complain_of",
+    "show_error",
+    "show_errors",
     "has_option",
-    "note",
+    "show_note",
     "of_kind",
     "outcomes",
 ]
@@ -181,7 +181,7 @@ def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
     return True
 
 
-def note(text: str) -> None:
+def show_note(text: str) -> None:
     """Write a line beside the result, to standard error."""
     try:
         sys.stderr.write(f"{escaped(text)}\n")
@@ -189,10 +189,10 @@ def note(text: str) -> None:
         lose(sys.stderr)
 
 
-def complain(error: BaseException | str) -> int:
+def show_error(error: BaseException | str) -> int:
     """Show an error; return the exit code."""
     for line in (f"error: {_text(error)}", *getattr(error, "__notes__", ())):
-        note(line)
+        show_note(line)
     return FAILED
 
 
@@ -204,10 +204,10 @@ def _text(error: BaseException | str) -> str:
     return text + next((way for ending, way in WAYS_OUT.items() if text.endswith(ending)), "")
 
 
-def complain_of(errors: Mapping[Any, KafkaError]) -> int:
+def show_errors(errors: Mapping[Any, KafkaError]) -> int:
     """Show several errors, equal ones once; return the exit code."""
     for error in {str(error): error for error in errors.values()}.values():
-        complain(error)
+        show_error(error)
     return FAILED if errors else DONE
 
 

@@ -25,7 +25,7 @@ POLL_S: Final = 0.1  # polls keep the membership going, and look whether the rew
 
 
 @attrs.frozen
-class Absent:
+class AbsentAssignor:
     """The stand-in for an assignor that the group uses and this program lacks: a member can only join with a name that all members have."""
 
     name: str
@@ -56,7 +56,7 @@ def rewind_live(invocation: Invocation, plan: OffsetPlan) -> None:
     assert plan.description is not None
     seconds = api_timeout(invocation.timeout)
     assignor = plan.description.assignor or ""
-    strategy: str | Assignor = assignor if assignor in ASSIGNORS else Absent(assignor)
+    strategy: str | Assignor = assignor if assignor in ASSIGNORS else AbsentAssignor(assignor)
     options = {"client_id": CLIENT_ID, "partition_assignment_strategy": [strategy], "enable_auto_commit": False}
     with invocation.consumer(group_id=plan.group_id, **options) as consumer:
         consumer.subscribe(NOTHING)

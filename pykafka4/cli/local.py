@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pykafka4.admin import AdminClient
-from pykafka4.cli.invocation import DONE, FAILED, note
+from pykafka4.cli.invocation import DONE, FAILED, show_note
 from pykafka4.cli.kafka import VERSION, cache, fetch, fetched, jars_of, java
 from pykafka4.cli.show import console, print_json, table
 from pykafka4.errors import KafkaError
@@ -34,7 +34,7 @@ __all__ = ["down", "status", "up"]
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 9092
-CONTROLLER: Final = 100  # added to a broker's port for its controller's port
+CONTROLLER_PORT_OFFSET: Final = 100  # added to a broker's port for its controller's port
 READY_S, STOP_S, FORMAT_S = 120.0, 15.0, 120.0
 HEAP: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")  # quick to start
 LOG_SETTINGS: Final = """\
@@ -61,7 +61,7 @@ def _command_line(pid: int) -> str:
 
 
 @attrs.frozen
-class Broker:
+class LocalBroker:
     """One broker of the local cluster, which is its own controller."""
 
     id: int
@@ -93,7 +93,7 @@ class Broker:
             "process.roles": "broker,controller",
             "node.id": self.id,
             "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.port + CONTROLLER}",
+            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.port + CONTROLLER_PORT_OFFSET}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": self.folder / "data",
@@ -108,27 +108,27 @@ class Broker:
 
 
 @attrs.frozen
-class Local:
+class LocalCluster:
     """The cluster whose brokers are in a folder."""
 
     folder: Path
 
-    def brokers(self) -> list[Broker]:
+    def brokers(self) -> list[LocalBroker]:
         """The brokers that were set up; none before the first `up`."""
         found = []
         for place in sorted(self.folder.glob("broker-*"), key=lambda path: int(path.name.partition("-")[2])):
-            found.append(Broker(int(place.name.partition("-")[2]), int((place / "port").read_text()), place))
+            found.append(LocalBroker(int(place.name.partition("-")[2]), int((place / "port").read_text()), place))
         return found
 
-    def make(self, port: int, brokers: int) -> list[Broker]:
+    def make(self, port: int, brokers: int) -> list[LocalBroker]:
         """Set the brokers up, without a change to their data. Their number cannot change: each has a vote in the quorum."""
-        found = [Broker(number, port + number - 1, self.folder / f"broker-{number}") for number in range(1, brokers + 1)]
+        found = [LocalBroker(number, port + number - 1, self.folder / f"broker-{number}") for number in range(1, brokers + 1)]
         have = self.brokers()
         if have and len(have) != brokers:
             raise click.UsageError(
                 f"{self.folder} has data of {len(have)} brokers; give --brokers {len(have)}, or delete them: pykafka4 cluster down --delete"
             )
-        voters = ",".join(f"{each.id}@{HOST}:{each.port + CONTROLLER}" for each in found)
+        voters = ",".join(f"{each.id}@{HOST}:{each.port + CONTROLLER_PORT_OFFSET}" for each in found)
         for each in found:
             (each.folder / "tmp").mkdir(parents=True, exist_ok=True)
             (each.folder / "port").write_text(str(each.port))
@@ -150,11 +150,11 @@ class Local:
         """The brokers' addresses, for `--bootstrap`."""
         return ",".join(f"localhost:{each.port}" for each in self.brokers())
 
-    def running(self) -> list[Broker]:
+    def running(self) -> list[LocalBroker]:
         """The brokers whose processes run."""
         return [each for each in self.brokers() if each.pid() is not None]
 
-    def start(self, brokers: Sequence[Broker], jars: Path) -> None:
+    def start(self, brokers: Sequence[LocalBroker], jars: Path) -> None:
         """Format new brokers, start processes that outlive this one, and wait until all brokers are in the cluster. Raises KafkaError."""
         command = [java(), *HEAP, f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}", "-cp", f"{jars}{os.sep}*"]
         for each in brokers:
@@ -164,7 +164,7 @@ class Local:
             _launch(command, each)
         self._wait(brokers)
 
-    def _wait(self, brokers: Sequence[Broker]) -> None:
+    def _wait(self, brokers: Sequence[LocalBroker]) -> None:
         limit = time.monotonic() + READY_S
         for each in brokers:  # before the client below: it would log each refused connection
             while not _listens(each.port):
@@ -175,14 +175,14 @@ class Local:
                 self._check(brokers, limit)
                 time.sleep(0.1)
 
-    def _check(self, brokers: Sequence[Broker], limit: float) -> None:
+    def _check(self, brokers: Sequence[LocalBroker], limit: float) -> None:
         for each in brokers:
             if each.pid() is None:
                 raise _ended(each)
         if time.monotonic() > limit:
             raise KafkaError(f"the brokers are not up after {READY_S:.0f} s; see {brokers[0].log}")
 
-    def stop(self) -> list[Broker]:
+    def stop(self) -> list[LocalBroker]:
         """End the brokers; return those that ran. A broker that does not end in time is killed, and recovers its log at the next start."""
         found = self.running()
         for number, seconds in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
@@ -195,14 +195,14 @@ class Local:
         return found
 
 
-def _format(command: Sequence[str], cluster: str, broker: Broker) -> None:
+def _format(command: Sequence[str], cluster: str, broker: LocalBroker) -> None:
     tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(broker.config)]
     done = subprocess.run([*command, *tool], capture_output=True, text=True, timeout=FORMAT_S, check=False)
     if done.returncode != 0:
         raise KafkaError(f"the folder of broker {broker.id} cannot be formatted: {(done.stdout + done.stderr).strip()[-1000:]}")
 
 
-def _launch(command: Sequence[str], broker: Broker) -> None:
+def _launch(command: Sequence[str], broker: LocalBroker) -> None:
     with broker.log.open("wb") as log:
         process = subprocess.Popen(
             [*command[:1], f"-Djava.io.tmpdir={broker.folder / 'tmp'}", *command[1:], "kafka.Kafka", str(broker.config)],
@@ -215,7 +215,7 @@ def _launch(command: Sequence[str], broker: Broker) -> None:
     process.returncode = 0  # the process outlives this one: otherwise Python warns that nobody waits for it
 
 
-def _ended(broker: Broker) -> KafkaError:
+def _ended(broker: LocalBroker) -> KafkaError:
     """The error for a broker that has ended, with the last lines of its log."""
     error = KafkaError(f"broker {broker.id} has ended; the end of {broker.log}:")
     for line in broker.log.read_text(errors="replace").strip().splitlines()[-8:]:
@@ -252,7 +252,7 @@ def _busy(text: str) -> Iterator[Callable[[str], object]]:
 def _fetch(version: str) -> Path:
     text = f"Maven fetches Kafka {version}, about 100 MB, once …"
     if not sys.stderr.isatty():
-        note(text)
+        show_note(text)
     with _busy(text) as tell:
         return fetch(version, tell)
 
@@ -262,8 +262,8 @@ def _fetch(version: str) -> Path:
 json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of text.")
 
 
-def _here() -> Local:
-    return Local(cache() / "local")
+def _here() -> LocalCluster:
+    return LocalCluster(cache() / "local")
 
 
 @click.command(
@@ -300,11 +300,11 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     """
     here = _here()
     if here.running():
-        note("it runs already")
+        show_note("it runs already")
         return _show(here, json_)
     # Before Maven, which takes minutes.
     for number in range(brokers):
-        for each in (port + number, port + number + CONTROLLER):
+        for each in (port + number, port + number + CONTROLLER_PORT_OFFSET):
             _check_port(each)
     java()
     jars = jars_of(kafka) if kafka is not None else fetched(kafka_version) or _fetch(kafka_version)
@@ -336,7 +336,7 @@ def down(delete: bool, json_: bool) -> int:
     if json_:
         print_json({"ended": [each.id for each in found], "deleted": delete})
     else:
-        note(
+        show_note(
             f"{len(found)} broker{'s'[: len(found) != 1]} ended{', data deleted' if delete else ''}"
             if found or delete
             else "no local cluster runs"
@@ -355,12 +355,12 @@ def status(json_: bool) -> int:
     """Show the Kafka that `cluster up` started; exit code 1 if none runs."""
     here = _here()
     if not here.running():
-        note("no local cluster runs: pykafka4 cluster up")
+        show_note("no local cluster runs: pykafka4 cluster up")
         return FAILED
     return _show(here, json_)
 
 
-def _show(here: Local, json_: bool) -> int:
+def _show(here: LocalCluster, json_: bool) -> int:
     rows: list[dict[str, Any]] = [
         {"broker": each.id, "address": f"localhost:{each.port}", "pid": each.pid(), "log": str(each.log)} for each in here.brokers()
     ]
@@ -368,5 +368,5 @@ def _show(here: Local, json_: bool) -> int:
         print_json({"bootstrap": here.bootstrap, "folder": str(here.folder), "brokers": rows})
         return DONE
     console().print(table(("broker", "address", "pid", "log"), [tuple(row.values()) for row in rows]))
-    note(f"export PYKAFKA4_BOOTSTRAP={here.bootstrap}")
+    show_note(f"export PYKAFKA4_BOOTSTRAP={here.bootstrap}")
     return DONE

@@ -14,7 +14,7 @@ from click.shell_completion import shell_complete
 
 from pykafka4.cli.completion import COMPLETE
 from pykafka4.cli.frame import Frame, Row, connection_options
-from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, complain, note
+from pykafka4.cli.invocation import DONE, INTERRUPTED, USAGE, Invocation, show_error, show_note
 from pykafka4.cli.streams import lose
 from pykafka4.errors import ConfigError, KafkaError
 
@@ -95,10 +95,10 @@ def run(arguments: Sequence[str]) -> int:
         lose(sys.stdout)
     except OSError as error:
         lose(sys.stdout)
-        return complain(error)
+        return show_error(error)
     except (KeyboardInterrupt, click.Abort):
         if sys.stderr.isatty():
-            note("")  # the shell's next line begins below ^C
+            show_note("")  # the shell's next line begins below ^C
         return INTERRUPTED
     return code
 
@@ -114,7 +114,7 @@ def _outcome(arguments: Sequence[str]) -> int:
             lose(sys.stderr)
         return error.exit_code
     except ConfigError as error:
-        complain(error)
+        show_error(error)
         return USAGE
     except KafkaError as error:
         return _failed(error, arguments)
@@ -131,7 +131,7 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def _failed(error: KafkaError, arguments: Sequence[str]) -> int:
-    code = complain(error)
+    code = show_error(error)
     if "--json" in arguments:  # a program that reads the result gets an object also for an error
         from pykafka4.cli.show import error_json, print_json
 
@@ -140,5 +140,5 @@ def _failed(error: KafkaError, arguments: Sequence[str]) -> int:
         except OSError as lost:
             lose(sys.stdout)
             if not isinstance(lost, BrokenPipeError):
-                complain(lost)
+                show_error(lost)
     return code

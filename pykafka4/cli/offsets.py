@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from pykafka4.admin.calls import raised
+from pykafka4.admin.calls import value_or_raise
 from pykafka4.admin.values import OffsetPlan
-from pykafka4.cli.arguments import Goal, goal_options, is_given, targets
-from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, complain_of, note, outcomes
+from pykafka4.cli.arguments import GoalOptions, goal_options, is_given, targets
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, outcomes, show_error, show_errors, show_note
 from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.live import live_obstacle, rewind_live
 from pykafka4.cli.show import console, error_json, plan_json, plan_table, print_json, table
@@ -53,7 +53,7 @@ def rewind(
     listed. With --live a member joins for a moment, and the others go on from the new offsets: all must be consumers of pykafka4 in
     the classic protocol; one that is not is named, and nothing changes.
     """
-    goal = Goal(goals)
+    goal = GoalOptions(goals)
     if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:
         raise click.UsageError("no partitions are named: give --topic, --all-topics or --from-file")
     wanted = None if not topics else targets(topics)
@@ -90,10 +90,10 @@ def _carry_out(commit: Callable[[], None], plan: OffsetPlan, obstacle: KafkaErro
     elif plan.rows:
         console().print(plan_table(plan, errors))
     if executed:
-        note(f"{len(plan) - len(errors)} offsets committed")
+        show_note(f"{len(plan) - len(errors)} offsets committed")
     elif error is None:
-        note("nothing has been changed; --execute commits these offsets")
-    return DONE if error is None else complain(error)
+        show_note("nothing has been changed; --execute commits these offsets")
+    return DONE if error is None else show_error(error)
 
 
 @goal_options
@@ -112,7 +112,7 @@ def create(invocation: Invocation, /, group: str, topics: tuple[str, ...], execu
     """Create a group by committing its first offsets; the default is --to-earliest."""
     if not any(map(is_given, goals.values())):
         goals["to_earliest"] = True
-    goal = Goal(goals)
+    goal = GoalOptions(goals)
     if goal.name in ("shift", "to_current"):
         raise click.UsageError(f"--{goal.name.replace('_', '-')}: a new group has no offsets yet")
     if not topics and not goal.is_file:
@@ -150,9 +150,9 @@ def delete(invocation: Invocation, group: tuple[str, ...], execute: bool, json_:
         console().print(table(("group", "outcome"), [(name, done) for name, error in found.items() if error is None]))
     errors = [error for error in found.values() if error is not None]
     for error in errors:
-        complain(error)
+        show_error(error)
     if not execute:
-        note("nothing has been changed; --execute deletes these groups")
+        show_note("nothing has been changed; --execute deletes these groups")
     return FAILED if errors else DONE
 
 
@@ -184,7 +184,7 @@ def delete_offsets(invocation: Invocation, group: str, topics: tuple[str, ...], 
     """
     wanted = dict.fromkeys(targets(topics))
     with invocation.admin() as admin:
-        found = raised(admin.group_offsets([group], invocation.timeout)[group])
+        found = value_or_raise(admin.group_offsets([group], invocation.timeout)[group])
         stored = {tp: at.offset for tp, at in found.items() if tp.topic in wanted or tp in wanted}
         if not stored:
             raise KafkaError(f"group {group} has committed no offset of {', '.join(map(str, wanted))}")
@@ -205,8 +205,8 @@ def delete_offsets(invocation: Invocation, group: str, topics: tuple[str, ...], 
         rows = [(*row, done if error is None else short_name(error)) for *row, error in outcomes]
         console().print(table(("topic", "partition", "committed", "outcome"), rows))
     if not execute:
-        note("nothing has been changed; --execute deletes these offsets")
-    return complain_of({str(error): error for *_, error in (*outcomes, *absent) if error is not None})
+        show_note("nothing has been changed; --execute deletes these offsets")
+    return show_errors({str(error): error for *_, error in (*outcomes, *absent) if error is not None})
 
 
 def _place(item: str | TopicPartition) -> tuple[str, int | None]:

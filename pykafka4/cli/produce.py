@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from pykafka4.cli.invocation import DONE, FAILED, Invocation, note
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, show_note
 from pykafka4.cli.records.clients import producer
 from pykafka4.cli.records.inputs import STDIN, Block, Split, blocks, by_lengths, by_separator, size_of, whole
 from pykafka4.cli.records.outcomes import MOST_FAILURES, Outcomes
@@ -78,7 +78,7 @@ def produce(
     if transactional:
         defaults |= {"transactional_id": f"pykafka4-produce-{uuid.uuid4()}", "transaction_timeout_ms": TRANSACTION_MS}
     meter = Meter(topic, size_of(sources), shows=True)
-    run = Run(send, Outcomes(meter.complain), meter)
+    run = Run(send, Outcomes(meter.show_error), meter)
     with contextlib.nullcontext() if transactional else run.told(), meter, producer(invocation, defaults, **decided) as opened:
         _check_partition(opened.partitions_for(topic, invocation.timeout or LOOKUP_S), topic, how["partition"])
         input_ = paced(blocks(sources, split), rate)
@@ -149,7 +149,7 @@ class Run:
                 self.outcomes.settle()
                 self.meter.advance(len(block.items), block.size, block.size)
                 if self.outcomes.failed >= most_failures:
-                    self.meter.complain(f"stopped behind {block.name_of(len(block.items) - 1)}: the rest of the input was not sent")
+                    self.meter.show_error(f"stopped behind {block.name_of(len(block.items) - 1)}: the rest of the input was not sent")
                     break
         finally:
             if not isinstance(sys.exception(), KeyboardInterrupt):  # after Ctrl-C only the close of the producer waits, a short time
@@ -165,7 +165,7 @@ class Run:
                 if self.outcomes.failed:
                     raise _Undone
         except _Undone:
-            self.meter.complain("the transaction is aborted: readers of committed records see nothing of this input")
+            self.meter.show_error("the transaction is aborted: readers of committed records see nothing of this input")
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
@@ -177,7 +177,7 @@ class Run:
             outcomes.settle()
             if outcomes.failed or outcomes.open or (outcomes.sent and sys.exception()):
                 acked = outcomes.sent - outcomes.lost - outcomes.open
-                note(f"{acked:,} records were acknowledged, {outcomes.failed + outcomes.open:,} were not")
+                show_note(f"{acked:,} records were acknowledged, {outcomes.failed + outcomes.open:,} were not")
 
 
 class _Undone(Exception):

@@ -17,7 +17,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from pykafka4.cli.arguments import targets
-from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
+from pykafka4.cli.invocation import DONE, Invocation, show_errors, show_note
 from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.partitions import find_partitions
 from pykafka4.cli.show import console, error_json, print_json, table
@@ -33,8 +33,8 @@ __all__ = ["elect_leaders", "reassign"]
 
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
-LOOK_S: Final = 0.5
-SETTLING: Final = 10  # looks, LOOK_S apart, in which brokers must learn of the end of a move
+MOVES_LOOK_S: Final = 0.5
+SETTLING: Final = 10  # looks, MOVES_LOOK_S apart, in which brokers must learn of the end of a move
 Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
@@ -70,7 +70,7 @@ def reassign(
         if not wanted and not cancel:
             return _under_way(admin, invocation, wait, json_)
         stopped, errors = _to_cancel(admin, targets(cancel), invocation.timeout) if cancel else ({}, {})
-        return _carry_out(admin, invocation, {**wanted, **stopped}, errors, Wanting(wait=wait, execute=execute, json=json_))
+        return _carry_out(admin, invocation, {**wanted, **stopped}, errors, ReassignFlags(wait=wait, execute=execute, json=json_))
 
 
 def _move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
@@ -123,7 +123,7 @@ class Planned:
 
 
 @attrs.frozen(kw_only=True)
-class Wanting:
+class ReassignFlags:
     """The flags of `reassign`."""
 
     wait: bool
@@ -131,7 +131,7 @@ class Wanting:
     json: bool
 
 
-def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, errors: dict[Any, KafkaError], wanting: Wanting) -> int:
+def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, errors: dict[Any, KafkaError], wanting: ReassignFlags) -> int:
     """Show the plan of moves; with the flags, begin them and wait for their end. Return the exit code."""
     parts, missing = find_partitions(admin, wanted, invocation.timeout)
     sizes = _sizes(admin, parts, invocation.timeout)
@@ -146,10 +146,10 @@ def _carry_out(admin: AdminClient, invocation: Invocation, wanted: Targets, erro
     _show_plan(plan, errors, wanting)
     moved = [row for row in plan if row.partition not in errors and row.new is not None]
     if not wanting.execute and plan:
-        note("nothing has been changed; --execute begins these moves")
+        show_note("nothing has been changed; --execute begins these moves")
     elif wanting.wait and moved:
         errors |= _awaited(admin, moved, invocation.timeout)
-    return complain_of(errors)
+    return show_errors(errors)
 
 
 def _unplaced(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
@@ -179,7 +179,7 @@ def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescripti
     return found
 
 
-def _show_plan(plan: Sequence[Planned], errors: Mapping[Any, KafkaError], wanting: Wanting) -> None:
+def _show_plan(plan: Sequence[Planned], errors: Mapping[Any, KafkaError], wanting: ReassignFlags) -> None:
     if wanting.json:
         for row in plan:
             error = error_json(errors[row.partition]) if row.partition in errors else {}
@@ -214,11 +214,11 @@ def _under_way(admin: AdminClient, invocation: Invocation, wait: bool, json_: bo
         rows = [(*tp, *_move_cells(one)) for tp, one in found.items()]
         console().print(table(("topic", "partition", "brokers", "adding", "removing", "copied", "size"), rows))
     else:
-        note("no move is under way")
+        show_note("no move is under way")
     if not wait or not found:
         return DONE
     plan = [Planned(tp, one.reassignment.replicas, one.reassignment.target, one.total_bytes) for tp, one in found.items()]
-    return complain_of(_awaited(admin, plan, invocation.timeout))
+    return show_errors(_awaited(admin, plan, invocation.timeout))
 
 
 def _move_cells(one: ReassignmentProgress) -> tuple[object, ...]:
@@ -238,12 +238,12 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
                 # A move that is not under way any more counts with all its bytes.
                 done = sum(found[tp].copied_bytes or 0 if tp in found else total for tp, total in totals.items())
                 progress.update(task, description=f"{len(found)} of {len(plan)} moves", completed=done, total=sum(totals.values()))
-                time.sleep(LOOK_S)
+                time.sleep(MOVES_LOOK_S)
     except KeyboardInterrupt:
-        note("the moves go on; `cluster reassign --wait` waits for them, --cancel cancels them")
+        show_note("the moves go on; `cluster reassign --wait` waits for them, --cancel cancels them")
         raise
     errors = _elsewhere(admin, plan, timeout)
-    note(f"{len(plan) - len(errors)} of {len(plan)} moves are done")
+    show_note(f"{len(plan) - len(errors)} of {len(plan)} moves are done")
     return errors
 
 
@@ -259,7 +259,7 @@ def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | Non
                 errors[row.partition] = KafkaError(f"{row.partition} is on brokers {has} now: another move, or a cancel, came between")
         if not errors:
             break
-        time.sleep(LOOK_S)
+        time.sleep(MOVES_LOOK_S)
     return errors
 
 
@@ -297,10 +297,10 @@ def elect_leaders(invocation: Invocation, topics: tuple[str, ...], all_: bool, u
                 errors |= failure.errors
     _show_elections(needed, errors, execute, json_)
     if not execute and needed:
-        note("nothing has been changed; --execute elects these leaders")
+        show_note("nothing has been changed; --execute elects these leaders")
     if not needed and not errors:
-        note("no election is needed")
-    return complain_of({str(error): error for error in errors.values()})
+        show_note("no election is needed")
+    return show_errors({str(error): error for error in errors.values()})
 
 
 def _show_elections(

@@ -11,7 +11,7 @@ import click
 
 from pykafka4.admin.topic_arguments import as_resource
 from pykafka4.cli.arguments import settings_of
-from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
+from pykafka4.cli.invocation import DONE, Invocation, show_errors, show_note
 from pykafka4.cli.listing import as_json_option
 from pykafka4.cli.show import console, error_json, print_json, table
 from pykafka4.core.admin.configs import ANY_BROKER, KINDS, Append, ConfigEntry, Operation, Resource, Subtract
@@ -114,7 +114,7 @@ def get(invocation: Invocation, resource: tuple[Resource, ...], names: tuple[str
         columns = ("resource", "setting", "value", "source", *(["documentation"] if docs else []))
         shown = [(written(key), one.name, _value(one), one.source, *([one.documentation] if docs else [])) for key, one in rows]
         console().print(table(columns, shown))
-    return complain_of(errors)
+    return show_errors(errors)
 
 
 def _value(entry: ConfigEntry) -> str | None:
@@ -171,5 +171,5 @@ def _alter(invocation: Invocation, resource: Resource, changes: dict[str, Operat
         admin.alter_configs({resource: changes}, validate_only=dry_run, timeout=invocation.timeout)
     if json_:
         print_json({"kind": resource[0], "name": resource[1], "settings": list(changes), "changed": not dry_run})
-    note(f"{written(resource)}: {', '.join(changes)} {'would be changed' if dry_run else 'changed'}")
+    show_note(f"{written(resource)}: {', '.join(changes)} {'would be changed' if dry_run else 'changed'}")
     return DONE

@@ -21,7 +21,7 @@ from pykafka4.errors.words import escaped
 from pykafka4.records import MemberDescription, TopicPartition
 
 __all__ = [
-    *("as_json", "at_time", "console", "error_json", "group_json", "lag_json", "lag_table", "member_table", "plain"),
+    *("as_json", "at_time", "console", "error_json", "group_json", "lag_json", "lag_table", "member_table", "cell_text"),
     *("plan_json", "plan_table", "print_json", "table"),
 ]
 
@@ -44,7 +44,7 @@ def console() -> Console:
     return Screen(markup=False, highlight=False, emoji=False, force_terminal=False, color_system=None, width=WIDE)
 
 
-def plain(value: object) -> str:
+def cell_text(value: object) -> str:
     """A value as text for a cell or message, without control characters."""
     if value is None or value == "":
         return NOTHING
@@ -55,7 +55,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str =
     """Make a table; a row with an error in a cell is red."""
     kept = list(rows)
     failed = frozenset(number for number, row in enumerate(kept) if any(isinstance(cell, KafkaError) for cell in row))
-    return Table(columns, [list(map(plain, row)) for row in kept], failed, plain(title) if title else "")
+    return Table(columns, [list(map(cell_text, row)) for row in kept], failed, cell_text(title) if title else "")
 
 
 def at_time(milliseconds: int | None) -> str | None:

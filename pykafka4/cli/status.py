@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pykafka4.cli.invocation import DONE, FAILED, Invocation
-from pykafka4.cli.show import console, plain, print_json
+from pykafka4.cli.show import cell_text, console, print_json
 from pykafka4.diagnosis.steps import NOT_LOOKED, diagnose
 from pykafka4.diagnosis.values import Finding, Outcome
 from pykafka4.errors import listed
@@ -107,12 +107,12 @@ def _lines(same: list[Finding], out: Console) -> Iterator[Text]:
 def _text(same: list[Finding], arrow: str) -> Text:
     first, text = same[0], Text()
     if first.about:
-        text.append(f"{listed(same, lambda one: plain(one.about))}: ", style="bold")
-    text.append(plain(first.what))
+        text.append(f"{listed(same, lambda one: cell_text(one.about))}: ", style="bold")
+    text.append(cell_text(first.what))
     if first.outcome is Outcome.FINE:
-        return text.append(f" ({plain(first.evidence)})" if first.evidence and len(same) == 1 else "", style="dim")
-    text.append(f"\n{plain(first.evidence)}" if first.evidence else "", style="dim")
-    return text.append(f"\n{arrow}{plain(first.way_out)}" if first.way_out else "", style="cyan")
+        return text.append(f" ({cell_text(first.evidence)})" if first.evidence and len(same) == 1 else "", style="dim")
+    text.append(f"\n{cell_text(first.evidence)}" if first.evidence else "", style="dim")
+    return text.append(f"\n{arrow}{cell_text(first.way_out)}" if first.way_out else "", style="cyan")
 
 
 def _has_signs() -> bool:

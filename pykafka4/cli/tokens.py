@@ -9,7 +9,7 @@ import click
 
 from pykafka4.admin import AdminClient
 from pykafka4.cli.frame import Seconds
-from pykafka4.cli.invocation import DONE, Invocation, note
+from pykafka4.cli.invocation import DONE, Invocation, show_note
 from pykafka4.cli.listing import as_json_option, execute_option, print_rows
 from pykafka4.cli.show import as_json
 from pykafka4.core.admin.tokens import DelegationToken
@@ -65,7 +65,7 @@ def renew(invocation: Invocation, token_id: str, period: float | None) -> int:
     """Have a token expire later."""
     with invocation.admin() as admin:
         token = _named(admin, token_id, invocation.timeout)
-        note(f"{token_id} expires at {_time(admin.renew_token(token, period=period, timeout=invocation.timeout))}")
+        show_note(f"{token_id} expires at {_time(admin.renew_token(token, period=period, timeout=invocation.timeout))}")
     return DONE
 
 
@@ -79,7 +79,7 @@ def expire(invocation: Invocation, token_id: str, execute: bool) -> int:
         token = _named(admin, token_id, invocation.timeout)
         if execute:
             admin.expire_token(token, timeout=invocation.timeout)
-    note(f"{token_id} of {token.owner} has expired" if execute else "nothing has been changed; --execute ends this token")
+    show_note(f"{token_id} of {token.owner} has expired" if execute else "nothing has been changed; --execute ends this token")
     return DONE
 
 

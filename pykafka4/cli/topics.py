@@ -12,7 +12,7 @@ import click
 
 from pykafka4.admin import AdminClient
 from pykafka4.cli.arguments import settings_of
-from pykafka4.cli.invocation import DONE, Invocation, complain_of, note, outcomes
+from pykafka4.cli.invocation import DONE, Invocation, outcomes, show_errors, show_note
 from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.show import console, error_json, print_json, table
 from pykafka4.core.admin.topic_looks import PartitionDescription, TopicDescription, TopicListing
@@ -97,7 +97,7 @@ def describe(invocation: Invocation, topic: tuple[str, ...], under_replicated: b
     else:
         columns = ("topic", "partition", "leader", "epoch", "replicas", "in sync", "offline")
         console().print(table(columns, [row for one in found.values() if isinstance(one, TopicDescription) for row in _rows(one)]))
-    return complain_of({key: one for key, one in found.items() if isinstance(one, KafkaError)})
+    return show_errors({key: one for key, one in found.items() if isinstance(one, KafkaError)})
 
 
 def _named(text: str) -> str | UUID:
@@ -175,8 +175,8 @@ def create(
         columns = ("topic", "partitions", "replication", "id")
         console().print(table(columns, [(one.name, one.partitions, one.replication_factor, one.topic_id) for one in rows.values()]))
     if dry_run:
-        note("nothing has been created")
-    return complain_of({name: one for name, one in found.items() if isinstance(one, KafkaError)})
+        show_note("nothing has been created")
+    return show_errors({name: one for name, one in found.items() if isinstance(one, KafkaError)})
 
 
 def _placed(texts: Iterable[str]) -> list[list[int]]:
@@ -214,7 +214,7 @@ def alter(invocation: Invocation, topic: tuple[str, ...], partitions: int, place
     else:
         rows = [(name, partitions, done) for name, one in found.items() if not isinstance(one, KafkaError)]
         console().print(table(("topic", "partitions", "outcome"), rows))
-    return complain_of({name: one for name, one in found.items() if isinstance(one, KafkaError)})
+    return show_errors({name: one for name, one in found.items() if isinstance(one, KafkaError)})
 
 
 @topics.command()
@@ -250,8 +250,8 @@ def delete(invocation: Invocation, topic: tuple[str, ...], execute: bool, json_:
         ]
         console().print(table(("topic", "partitions", "records", "id", "outcome"), rows))
     if not execute and records:
-        note("nothing has been changed; --execute deletes these topics, and their records cannot be brought back")
-    return complain_of({key: one for key, one in outcome.items() if isinstance(one, KafkaError)})
+        show_note("nothing has been changed; --execute deletes these topics, and their records cannot be brought back")
+    return show_errors({key: one for key, one in outcome.items() if isinstance(one, KafkaError)})
 
 
 def _records(admin: AdminClient, found: Descriptions, timeout: float | None) -> dict[str | UUID, int | None]:

@@ -10,7 +10,7 @@ import attrs
 import click
 
 from pykafka4.cli.arguments import targets
-from pykafka4.cli.invocation import DONE, Invocation, complain_of, note
+from pykafka4.cli.invocation import DONE, Invocation, show_errors, show_note
 from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.partitions import find_partitions
 from pykafka4.cli.show import at_time, console, error_json, print_json, table
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["transactions"]
 
-LONGEST_S: Final = 900.0  # the brokers' default of `transaction.max.timeout.ms`
+MAX_TRANSACTION_S: Final = 900.0  # the brokers' default of `transaction.max.timeout.ms`
 age_option = click.option(
     "--older-than",
     type=click.FloatRange(0),
-    default=LONGEST_S,
+    default=MAX_TRANSACTION_S,
     show_default=True,
     metavar="SECONDS",
     help="Without a record for so long: at least the brokers' transaction.max.timeout.ms. A younger one may still end by itself.",
@@ -78,7 +78,7 @@ def list_(
     else:
         rows = [(one.transactional_id, one.producer_id, one.state, one.coordinator) for one in found]
         console().print(table(("transactional id", "producer", "state", "coordinator"), rows))
-    return complain_of(found.errors)
+    return show_errors(found.errors)
 
 
 @transactions.command(
@@ -106,7 +106,7 @@ def describe(invocation: Invocation, transactional_ids: tuple[str, ...], json_: 
         ]  # fmt: skip
         columns = ("transactional id", "state", "producer", "epoch", "time-out (s)", "open since", "coordinator", "written to")
         console().print(table(columns, rows))
-    return complain_of({name: one for name, one in found.items() if isinstance(one, KafkaError)})
+    return show_errors({name: one for name, one in found.items() if isinstance(one, KafkaError)})
 
 
 def _description(one: TransactionDescription) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def producers(invocation: Invocation, topics: tuple[str, ...], json_: bool) -> i
         found = admin.describe_producers(parts, invocation.timeout)
     known = [(tp, one) for tp, some in found.items() if not isinstance(some, KafkaError) for one in some]
     _show_producers(((*tp, one) for tp, one in known), json_)
-    return complain_of({**errors, **{tp: one for tp, one in found.items() if isinstance(one, KafkaError)}})
+    return show_errors({**errors, **{tp: one for tp, one in found.items() if isinstance(one, KafkaError)}})
 
 
 def _show_producers(rows: Iterable[tuple[str, int, ActiveProducer]], json_: bool) -> None:
@@ -172,7 +172,7 @@ def hanging(invocation: Invocation, topics: tuple[str, ...], all_: bool, older_t
         names = list(admin.list_topics(internal=True, timeout=invocation.timeout)) if all_ else topics
         found = admin.find_hanging_transactions(names, older_than=older_than, timeout=invocation.timeout)
     _show_hanging(found, json_)
-    note(f"{len(found)} hanging transactions; `transactions abort` ends one" if found else "no transaction hangs")
+    show_note(f"{len(found)} hanging transactions; `transactions abort` ends one" if found else "no transaction hangs")
     return DONE
 
 
@@ -225,8 +225,8 @@ def abort(invocation: Invocation, partition: str, producer_id: int | None, older
             errors = {one: error for one in found if (error := _aborted(admin, one, invocation.timeout)) is not None}
     _show_hanging(found, json_, executed=execute and not errors)
     done = len(found) - len(errors)
-    note(f"{done} transactions are aborted" if execute else "nothing has been changed; --execute aborts these transactions")
-    return complain_of(errors)
+    show_note(f"{done} transactions are aborted" if execute else "nothing has been changed; --execute aborts these transactions")
+    return show_errors(errors)
 
 
 def _aborted(admin: Any, one: HangingTransaction, timeout: float | None) -> KafkaError | None:

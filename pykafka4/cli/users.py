@@ -8,7 +8,7 @@ from typing import IO, Final
 
 import click
 
-from pykafka4.cli.invocation import DONE, FAILED, Invocation, complain, note
+from pykafka4.cli.invocation import DONE, FAILED, Invocation, show_error, show_note
 from pykafka4.cli.listing import as_json_option, execute_option, print_rows
 from pykafka4.cli.show import error_json
 from pykafka4.cli.streams import STDIN, named
@@ -61,7 +61,7 @@ def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterati
     chosen = mechanisms or tuple(MECHANISMS)
     with invocation.admin() as admin:
         admin.upsert_users({user: password}, mechanisms=chosen, iterations=iterations, timeout=invocation.timeout)
-    note(f"password of {user} set for {', '.join(chosen)}")
+    show_note(f"password of {user} set for {', '.join(chosen)}")
     return DONE
 
 
@@ -81,7 +81,7 @@ def delete(invocation: Invocation, user: tuple[str, ...], mechanisms: tuple[str,
             admin.delete_users(chosen, mechanisms=mechanisms or None, timeout=invocation.timeout)
     code = _print(gone, json_)
     if chosen:
-        note("these passwords are deleted" if execute else "nothing has been changed; --execute deletes these passwords")
+        show_note("these passwords are deleted" if execute else "nothing has been changed; --execute deletes these passwords")
     return code
 
 
@@ -100,5 +100,5 @@ def _print(found: dict[str, tuple[ScramCredential, ...] | KafkaError], json_: bo
     ]
     print_rows(COLUMNS, [*rows, *({"user": name, **error_json(error)} for name, error in errors.items() if json_)], json_)
     for error in errors.values():
-        complain(error)
+        show_error(error)
     return FAILED if errors else DONE

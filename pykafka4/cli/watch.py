@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pykafka4.cli.invocation import DONE, FAILED, complain, note
-from pykafka4.cli.show import console, plain, print_json, table
+from pykafka4.cli.invocation import DONE, FAILED, show_error, show_note
+from pykafka4.cli.show import cell_text, console, print_json, table
 from pykafka4.net.transport import explain
 from pykafka4.pages.processes import Process, folder, serving
 
@@ -64,7 +64,7 @@ def watch(url: str | None, pid: int | None, words: str, once: bool, is_json: boo
         return _list(is_json)
     address = url if url is not None else _address_of(pid or 0)
     if not address.startswith(("http://", "https://")):
-        raise click.UsageError(f"--url {plain(address)}: must begin with http:// or https://")
+        raise click.UsageError(f"--url {cell_text(address)}: must begin with http:// or https://")
     page = Page(address, words)
     if is_json:
         return _print_json(page, once)
@@ -93,7 +93,7 @@ class Page:
             with self._opener.open(f"{self._url}/status.json?{query}", timeout=ANSWER_S) as answer:
                 found: dict[str, Any] = json.loads(answer.read(MOST_BYTES))
         except urllib.error.HTTPError as error:
-            raise NoPage(f"{self._url}: {plain(error.read(500).decode(errors='replace').strip())}") from None
+            raise NoPage(f"{self._url}: {cell_text(error.read(500).decode(errors='replace').strip())}") from None
         except (OSError, ValueError) as error:
             raise NoPage(f"{self._url}: no answer ({_why(error)}); the client is closed, or its process has ended") from None
         if "headline" not in found:
@@ -111,7 +111,7 @@ def _address_of(pid: int) -> str:
     if found is None or not found.pages:
         raise NoPage(f"process {pid} serves no page that {folder()} names; in the program: client.serve_status()")
     for page in found.pages[1:]:
-        note(f"process {pid} also has {page['url']} ({page['kind']} {page['client_id']}); watch it with --url")
+        show_note(f"process {pid} also has {page['url']} ({page['kind']} {page['client_id']}); watch it with --url")
     return found.pages[0]["url"]
 
 
@@ -122,7 +122,7 @@ def _list(is_json: bool) -> int:
             print_json({"pid": process.pid, "program": process.program, "since": process.since, "pages": list(process.pages)})
         return DONE
     if not found:
-        note("No process of yours serves a status page. In the program: client.serve_status()")
+        show_note("No process of yours serves a status page. In the program: client.serve_status()")
         return DONE
     rows = [row for process in found for row in _rows_of(process)]
     console().print(table(("pid", "program", "class", "client", "url"), rows))
@@ -156,7 +156,7 @@ def _live(page: Page, screen: Console) -> int:
                 live.update(_picture(page.read(most), screen, most), refresh=True)
             except NoPage as error:
                 live.stop()
-                complain(error)
+                show_error(error)
                 return FAILED
 
 
@@ -166,14 +166,16 @@ def _picture(data: dict[str, Any], screen: Console, most: int) -> RenderableType
     style = STYLES.get(headline["level"], "")
     since = "" if headline["since"] is None else f", for {_duration(data['at'] - headline['since'])}"
     parts: list[RenderableType] = [
-        Text(f"{plain(data['kind'])} {plain(data['client_id'])}, {plain(data['program'])}, process {data['pid']}", style="dim"),
-        Text(f"● {plain(headline['text'])}{since}", style=style),
-        *(Text(f"  {plain(line)}") for line in headline["details"][:3]),
+        Text(f"{cell_text(data['kind'])} {cell_text(data['client_id'])}, {cell_text(data['program'])}, process {data['pid']}", style="dim"),
+        Text(f"● {cell_text(headline['text'])}{since}", style=style),
+        *(Text(f"  {cell_text(line)}") for line in headline["details"][:3]),
         *_rates(data["rates"], screen.width),
     ]
     if data["member"]:
         member = data["member"]
-        words = [f"{name} {plain(member[name])}" for name in ("group_id", "state", "generation", "epoch", "coordinator") if name in member]
+        words = [
+            f"{name} {cell_text(member[name])}" for name in ("group_id", "state", "generation", "epoch", "coordinator") if name in member
+        ]
         parts.append(Text("  ".join(words), style="dim"))
     parts += [Text(), _brokers(data["brokers"]["rows"], screen.width)]
     if data["partitions"]["rows"]:
@@ -199,7 +201,7 @@ def _brokers(rows: list[dict[str, Any]], width: int) -> RenderableType:
     for row in rows[:10]:
         node = "bootstrap" if row["node"] is None or row["node"] < 0 else str(row["node"])
         state = row["error"] or row["state"]
-        found.add_row(node, plain(row["address"]), plain(state), str(row["in_flight"]), style="red" if row["error"] else "")
+        found.add_row(node, cell_text(row["address"]), cell_text(state), str(row["in_flight"]), style="red" if row["error"] else "")
     return found
 
 
@@ -215,7 +217,7 @@ def _partitions(partitions: dict[str, Any], width: int, most: int) -> Renderable
     for row in partitions["rows"][:most]:
         cells = [_cell(name, row[at[name]]) for name in columns]
         cells[0] = _end(cells[0], room)
-        found.add_row(*cells, plain(row[at["reason"]] or ""), style="red" if row[at["state"]] in BAD else "")
+        found.add_row(*cells, cell_text(row[at["reason"]] or ""), style="red" if row[at["state"]] in BAD else "")
     rest = partitions["found"] - len(partitions["rows"][:most])
     return Group(found, Text(f"{rest:,} more, which are better off", style="dim")) if rest > 0 else found
 
@@ -230,7 +232,7 @@ def _cell(name: str, value: Any) -> str:
         return "-"
     if name in ("since_s", "oldest_s"):
         return _duration(value)
-    return f"{value:,}" if isinstance(value, int) else plain(value)
+    return f"{value:,}" if isinstance(value, int) else cell_text(value)
 
 
 def _duration(seconds: float) -> str:

@@ -14,8 +14,8 @@ from pykafka4.diagnosis.addresses import (
     PROXY,
     SILENT_NAMES,
     Address,
+    LookResult,
     Role,
-    Seen,
     connect,
     frozen,
     look_up,
@@ -56,20 +56,25 @@ def _first(case: Case) -> tuple[list[Address], Role]:
 
 def look_at(step: str, case: Case, addresses: Sequence[Address], role: Role, seconds: float) -> Iterator[Finding]:
     """Carry out the step `names`, `ports` or `tls` at the addresses that passed the step before. Yields equal findings once."""
-    looks: dict[str, tuple[Callable[[Address, float], Seen[Any]], Container[Address], dict[Address, Any], str]] = {
-        "names": (partial(look_up, role=role), addresses, case.numbers, SILENT_NAMES),
-        "ports": (lambda one, limit: connect(one, case.numbers[one], role, limit), case.numbers, case.open, role.port_is_silent),
-        "tls": (lambda one, limit: shake_hands(one, case.open[one], role, case.config, case.tls, limit), case.open, case.open, FROZEN),
+    looks: dict[str, tuple[Callable[[Address, float], LookResult[Any]], Container[Address], dict[Address, Any], str]] = {
+        "names": (partial(look_up, role=role), addresses, case.resolved, SILENT_NAMES),
+        "ports": (lambda one, limit: connect(one, case.resolved[one], role, limit), case.resolved, case.reachable, role.port_is_silent),
+        "tls": (
+            lambda one, limit: shake_hands(one, case.reachable[one], role, case.config, case.tls, limit),
+            case.reachable,
+            case.reachable,
+            FROZEN,
+        ),
     }
     look, before, passed, silent = looks[step]
     told: set[Finding] = set()  # a host with two ports has one finding for its name
     for address, seen in side_by_side(look, [one for one in addresses if one in before], seconds).items():
         if seen is None:
             about = address[0] if step == "names" else shown_address(address)
-            seen = Seen(Finding(step, about, Outcome.WRONG, "does not respond", f"nothing in {seconds:.1f} s", silent))
+            seen = LookResult(Finding(step, about, Outcome.WRONG, "does not respond", f"nothing in {seconds:.1f} s", silent))
         if seen.passed is None:
             passed.pop(address, None)
-            case.told.add(address)
+            case.faulty.add(address)
         else:
             passed[address] = seen.passed
         if seen.finding not in told:
@@ -91,17 +96,17 @@ class Login:
 def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
     """Check that the brokers let this client in, and belong to one cluster."""
     # Behind a proxy only the proxy's port was looked at: if it is open, the login tries all servers.
-    wanted = [server for server in case.servers if server in case.open or (case.config.proxy_url and case.open)]
+    wanted = [server for server in case.servers if server in case.reachable or (case.config.proxy_url and case.reachable)]
     found = side_by_side(partial(_log_in, case), wanted, seconds)
     ids: dict[str | None, Address] = {}
     for address, login in found.items():
         if isinstance(login, ConfigError):
             raise login
         if login is None or login.error:
-            case.told.add(address)
+            case.faulty.add(address)
             yield _refusal(address, login.error if login is not None else "", seconds)
         else:
-            case.entries.append(address)
+            case.login_servers.append(address)
             ids[login.cluster_id] = address
             yield Finding("login", shown_address(address), Outcome.FINE, "this client is let in", _as_whom(case))
     if len(ids) > 1:

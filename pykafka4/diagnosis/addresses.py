@@ -42,12 +42,12 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R")
 Address: TypeAlias = tuple[str, int]
-Number: TypeAlias = tuple[int, Any]  # (family, sockaddr)
+SocketAddress: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-SHARE: Final = 0.8  # of the time of `side_by_side`: a look that times out by itself has a better finding than one that is left behind
+LOOK_SHARE: Final = 0.8  # of `side_by_side`: a look that times out by itself has a better finding than one that is left behind
 SILENT: Final = "no response"
 SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner is a notice
 
@@ -105,7 +105,7 @@ SHORT: Final = {"commonName": "CN", "organizationName": "O", "organizationalUnit
 
 
 @attrs.frozen
-class Seen(Generic[T]):
+class LookResult(Generic[T]):
     """The result of a look at an address. `passed` is the input of the next step; None if the address failed."""
 
     finding: Finding
@@ -131,12 +131,12 @@ def frozen(step: str, about: str, evidence: str) -> Finding:
 def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
     """Run `look(item, seconds)` for all items at once; the result of a look that does not return in time is None.
 
-    Nothing can interrupt a resolver: its thread is left behind, and ends with the process. All other looks end within SHARE of the time.
+    Nothing can interrupt a resolver: its thread is left behind, and ends with the process. Other looks end within LOOK_SHARE of the time.
     """
     found: dict[T, R | None] = dict.fromkeys(items)
     results: SimpleQueue[tuple[T, R]] = SimpleQueue()
     for each in found:
-        Thread(lambda item=each: results.put((item, look(item, SHARE * seconds))), name="pykafka4-diagnosis").start()
+        Thread(lambda item=each: results.put((item, look(item, LOOK_SHARE * seconds))), name="pykafka4-diagnosis").start()
     until = monotonic() + seconds
     for _ in range(len(found)):
         try:
@@ -155,24 +155,24 @@ def wall_s() -> float:
 # -- names
 
 
-def look_up(address: Address, _: float, role: Role) -> Seen[list[Number]]:
+def look_up(address: Address, _: float, role: Role) -> LookResult[list[SocketAddress]]:
     """Resolve the name of an address."""
     host = address[0]
     try:
         rows = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         way = SILENT_NAMES if getattr(error, "errno", None) == socket.EAI_AGAIN else role.name_fails
-        return Seen(Finding("names", host, Outcome.WRONG, "the name does not resolve", explain(error), way))
+        return LookResult(Finding("names", host, Outcome.WRONG, "the name does not resolve", explain(error), way))
     found = list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in rows))
     numbers = ", ".join(dict.fromkeys(str(sockaddr[0]) for _, sockaddr in found))
     what, evidence = ("an address, no name", "") if numbers == host else ("name found", numbers)
-    return Seen(Finding("names", host, Outcome.FINE, what, evidence), found)
+    return LookResult(Finding("names", host, Outcome.FINE, what, evidence), found)
 
 
 # -- ports
 
 
-def connect(address: Address, numbers: list[Number], role: Role, seconds: float) -> Seen[Number]:
+def connect(address: Address, numbers: list[SocketAddress], role: Role, seconds: float) -> LookResult[SocketAddress]:
     """Connect to the first of `numbers` that accepts."""
     about, began = shown_address(address), monotonic()
     tried: list[str] = []
@@ -183,13 +183,13 @@ def connect(address: Address, numbers: list[Number], role: Role, seconds: float)
             tried.append(f"{number[1][0]}: {SILENT if isinstance(error, TimeoutError) else explain(error)}")
             continue
         took = f"{(monotonic() - began) * 1000:.1f} ms"
-        return Seen(Finding("ports", about, Outcome.FINE, "port open", "; ".join([*tried, took])), number)
+        return LookResult(Finding("ports", about, Outcome.FINE, "port open", "; ".join([*tried, took])), number)
     refused = all("refused" in why for why in tried)
     what, way = ("refuses connections", role.port_refuses) if refused else ("cannot be reached", role.port_is_silent)
-    return Seen(Finding("ports", about, Outcome.WRONG, what, "; ".join(tried), way))
+    return LookResult(Finding("ports", about, Outcome.WRONG, what, "; ".join(tried), way))
 
 
-def _dial(number: Number, seconds: float) -> socket.socket:
+def _dial(number: SocketAddress, seconds: float) -> socket.socket:
     family, place = number
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.settimeout(max(0.01, seconds))
@@ -205,30 +205,32 @@ def _dial(number: Number, seconds: float) -> socket.socket:
 
 
 def shake_hands(
-    address: Address, number: Number, role: Role, config: SecurityConfig, context: ssl.SSLContext, seconds: float
-) -> Seen[Number]:
+    address: Address, number: SocketAddress, role: Role, config: SecurityConfig, context: ssl.SSLContext, seconds: float
+) -> LookResult[SocketAddress]:
     """Do a TLS handshake with the options of the client, and describe a refused certificate."""
     about, seconds = shown_address(address), seconds / 3  # one handshake, and two to describe the certificate
     try:
         with _dial(number, seconds) as sock, context.wrap_socket(sock, server_hostname=address[0]) as tls:
             certificate, version = tls.getpeercert() or {}, tls.version()
     except TimeoutError:
-        return Seen(frozen("tls", about, f"no handshake in {seconds:.1f} s"))
+        return LookResult(frozen("tls", about, f"no handshake in {seconds:.1f} s"))
     except (OSError, ValueError) as error:
         why = [str(explain_handshake(about, error, b"")).removeprefix(f"{about}: ")]
         if isinstance(error, ssl.SSLCertVerificationError):
             why += _refused(config, address[0], number, seconds)
         way = way_out(why[0], role.name_differs)
-        return Seen(Finding("tls", about, Outcome.WRONG, "the TLS handshake fails", "; ".join(why), way))
+        return LookResult(Finding("tls", about, Outcome.WRONG, "the TLS handshake fails", "; ".join(why), way))
     ends = certificate.get("notAfter")
     left = ssl.cert_time_to_seconds(str(ends)) - wall_s() if ends else SOON_S
     evidence = f"{version}, {_described(certificate)}"
     if left < SOON_S:
-        return Seen(Finding("tls", about, Outcome.NOTICE, f"the certificate expires in {left / DAY_S:.1f} days", evidence, RENEW), number)
-    return Seen(Finding("tls", about, Outcome.FINE, "handshake done", evidence), number)
+        return LookResult(
+            Finding("tls", about, Outcome.NOTICE, f"the certificate expires in {left / DAY_S:.1f} days", evidence, RENEW), number
+        )
+    return LookResult(Finding("tls", about, Outcome.FINE, "handshake done", evidence), number)
 
 
-def _refused(config: SecurityConfig, host: str, number: Number, seconds: float) -> list[str]:
+def _refused(config: SecurityConfig, host: str, number: SocketAddress, seconds: float) -> list[str]:
     """Describe the refused certificate; an empty list if that fails, or if the application made the `ssl_context`.
 
     `ssl` parses only certificates that it has verified. So a first handshake fetches the certificate without a check, and a second one

@@ -11,7 +11,7 @@ import attrs
 from pykafka4.admin import AdminClient
 from pykafka4.client.client import Client
 from pykafka4.core.admin.cluster import ClusterDescription
-from pykafka4.diagnosis.addresses import Address, Number
+from pykafka4.diagnosis.addresses import Address, SocketAddress
 from pykafka4.diagnosis.values import Finding, Outcome
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.errors.rights import Right
@@ -32,10 +32,11 @@ class Case:
     groups: Sequence[str] = ()
     config: ClientConfig = attrs.field(init=False)
     context: ssl.SSLContext | None = attrs.field(init=False)
-    numbers: dict[Address, list[Number]] = attrs.field(factory=dict)  # names that resolve
-    open: dict[Address, Number] = attrs.field(factory=dict)  # ports that accept connections, and pass the TLS handshake if there is one
-    told: set[Address] = attrs.field(factory=set)  # addresses with a finding that something is wrong
-    entries: list[Address] = attrs.field(factory=list)  # bootstrap servers that let this client in
+    resolved: dict[Address, list[SocketAddress]] = attrs.field(factory=dict)  # names that resolve
+    # Ports that accept connections, and pass the TLS handshake if there is one.
+    reachable: dict[Address, SocketAddress] = attrs.field(factory=dict)
+    faulty: set[Address] = attrs.field(factory=set)  # addresses with a finding that something is wrong
+    login_servers: list[Address] = attrs.field(factory=list)  # bootstrap servers that let this client in
     cluster: ClusterDescription | None = None
     _client: Client | None = attrs.field(init=False, default=None)
     _admin: AdminClient | None = attrs.field(init=False, default=None)
@@ -57,7 +58,7 @@ class Case:
 
     def connect(self, seconds: float) -> None:
         """Make the client for the later steps, with the bootstrap servers that let it in."""
-        self._client = self.client_of(self.entries, seconds)
+        self._client = self.client_of(self.login_servers, seconds)
         self._admin = AdminClient(client=self._client)
 
     @property

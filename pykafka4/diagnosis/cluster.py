@@ -49,11 +49,11 @@ def look_at_listeners(case: Case, seconds: float) -> Iterator[Finding]:
         yield Finding(
             "listeners", _named(broker), Outcome.WRONG, "may not be connected to", "allowed_hosts", "add its host to allowed_hosts"
         )
-    new = [address for address in brokers if address not in case.open and address not in case.told]
+    new = [address for address in brokers if address not in case.reachable and address not in case.faulty]
     if case.config.proxy_url is None:
         for step in ("names", "ports", *(["tls"] if case.context else [])):
             yield from (one for one in look_at(step, case, new, ADVERTISED, seconds / 4) if one.outcome is not Outcome.FINE)
-    yield from _answers(case, [broker for address, broker in brokers.items() if address not in case.told], seconds / 4)
+    yield from _answers(case, [broker for address, broker in brokers.items() if address not in case.faulty], seconds / 4)
 
 
 def _up(case: Case) -> list[Broker]:

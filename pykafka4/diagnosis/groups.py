@@ -10,7 +10,7 @@ from pykafka4.client.targets import coordinator
 from pykafka4.core.admin.topic_looks import operations
 from pykafka4.core.admin.values import CLASSIC, CONSUMER, GroupDescription
 from pykafka4.diagnosis.case import Case, failed
-from pykafka4.diagnosis.partitions import right
+from pykafka4.diagnosis.partitions import compare_rights
 from pykafka4.diagnosis.values import Finding, Outcome
 from pykafka4.errors import KafkaError, UnsupportedVersion, listed, short_name
 
@@ -66,7 +66,7 @@ def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Fin
     except KafkaError as error:
         yield failed("groups", about, "its rights are not known", error)
         return
-    yield from right("groups", "group", name, operations(bits), READ)
+    yield from compare_rights("groups", "group", name, operations(bits), READ)
 
 
 def _group(found: GroupLag) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from pykafka4.errors.rights import Right
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 
-__all__ = ["Part", "look_at_partitions", "lost_disks", "right"]
+__all__ = ["PartitionState", "look_at_partitions", "lost_disks", "compare_rights"]
 
 MOST_TOPICS: Final = 200  # one look asks for the settings of so many topics
 USES: Final = {"WRITE": "producers are refused", "READ": "consumers are refused"}
@@ -24,7 +24,7 @@ MISSING: Final = "check the name; brokers create topics at the first record only
 
 
 @attrs.frozen
-class Part:
+class PartitionState:
     """A partition in a broker's metadata: ids of brokers, leader -1 for none."""
 
     tp: TopicPartition
@@ -66,9 +66,9 @@ def _metadata(case: Case, seconds: float) -> MetadataResponse:
         return case.client.request(ANY, MetadataRequest(topics=topics, allow_auto_topic_creation=False), seconds)
 
 
-def _part(topic: str, row: Any) -> Part:
+def _part(topic: str, row: Any) -> PartitionState:
     replicas, isr, offline = (tuple(numbers) for numbers in (row.replica_nodes, row.isr_nodes, row.offline_replicas))
-    return Part(TopicPartition(topic, row.partition_index), row.leader_id, replicas, isr, offline)
+    return PartitionState(TopicPartition(topic, row.partition_index), row.leader_id, replicas, isr, offline)
 
 
 def _numbers(numbers: Sequence[int]) -> str:
@@ -84,10 +84,10 @@ def _topic(row: Any, *, is_named: bool) -> Iterator[Finding]:
         error = broker_error(row.error_code, about, None, "Metadata", topic=row.name or "")
         yield failed("topics", about, "does not exist, or cannot be used", error, MISSING, Outcome.WRONG)
     elif is_named:
-        yield from right("topics", "topic", row.name, operations(row.topic_authorized_operations), USES)
+        yield from compare_rights("topics", "topic", row.name, operations(row.topic_authorized_operations), USES)
 
 
-def right(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
+def compare_rights(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
     """Compare `allowed` with `uses`, a table of operations and the harm without them. The outcome is WRONG if the user may do none."""
     about = f"{kind} {name}"
     if allowed is None:
@@ -107,7 +107,7 @@ def right(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses:
 # -- leaders and replicas
 
 
-def _leaders(without: list[Part], total: int, up: set[int]) -> Iterator[Finding]:
+def _leaders(without: list[PartitionState], total: int, up: set[int]) -> Iterator[Finding]:
     if not without:
         yield Finding("leaders", "", Outcome.FINE, f"all of {total} partitions have a leader")
         return
@@ -122,7 +122,7 @@ def _leaders(without: list[Part], total: int, up: set[int]) -> Iterator[Finding]
     yield Finding("leaders", "", Outcome.WRONG, what, listed(without), way)
 
 
-def lost_disks(parts: list[Part], up: set[int]) -> Iterator[Finding]:
+def lost_disks(parts: list[PartitionState], up: set[int]) -> Iterator[Finding]:
     """Find replicas on failed disks: they are offline while their broker is up."""
     for node in sorted({node for part in parts for node in part.offline} & up):
         lost = [part.tp for part in parts if node in part.offline]
@@ -132,7 +132,7 @@ def lost_disks(parts: list[Part], up: set[int]) -> Iterator[Finding]:
         )
 
 
-def _replicas(case: Case, parts: list[Part], up: set[int], seconds: float) -> Iterator[Finding]:
+def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: float) -> Iterator[Finding]:
     """Yield the findings about replicas that are not in sync, first of partitions that refuse producers."""
     behind = [part for part in parts if len(part.isr) < len(part.replicas)]
     if not behind:

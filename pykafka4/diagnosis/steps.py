@@ -37,10 +37,10 @@ class Step:
 
 STEPS: Final = (
     Step("names", look_at_names, 3.0),
-    Step("ports", look_at_ports, 3.0, "numbers"),
-    Step("tls", look_at_tls, 6.0, "open", of="context"),
-    Step("login", look_at_logins, 6.0, "open"),
-    Step("brokers", look_at_brokers, 4.0, "entries"),
+    Step("ports", look_at_ports, 3.0, "resolved"),
+    Step("tls", look_at_tls, 6.0, "reachable", of="context"),
+    Step("login", look_at_logins, 6.0, "reachable"),
+    Step("brokers", look_at_brokers, 4.0, "login_servers"),
     Step("listeners", look_at_listeners, 12.0, "cluster"),
     Step("controller", look_at_controller, 4.0, "cluster"),
     Step("topics", look_at_partitions, 6.0, "cluster"),

@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
 # The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
-DUMP = "Request Request("
+REQUEST_DUMP_START = "Request Request("
 SHOWN_MEMBERS = 10  # a message lists so many members of a group, and so many partitions of each member
 
 
@@ -347,7 +347,7 @@ class AuthorizationError(BrokerError, PermissionError):
         """The error for a missing right."""
         if right is None:
             return cls(code, what, detail)
-        said = detail and not detail.startswith(DUMP)
+        said = detail and not detail.startswith(REQUEST_DUMP_START)
         error = cls(code, what, f"{detail}; {right.way_out}" if said else right.way_out)
         return error._with(operation=right.operation, resource=right.resource, resource_name=right.name)
 

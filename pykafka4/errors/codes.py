@@ -66,7 +66,7 @@ import attrs
 
 from pykafka4.records import Written
 
-__all__ = ["BY_NAME", "CODES", "ErrorCode", "Produce", "Refresh", "error_code"]
+__all__ = ["BY_NAME", "CODES", "ErrorCode", "ProduceReaction", "Refresh", "error_code"]
 
 
 class Refresh(enum.Enum):
@@ -77,7 +77,7 @@ class Refresh(enum.Enum):
     COORDINATOR = "coordinator"
 
 
-class Produce(enum.Enum):
+class ProduceReaction(enum.Enum):
     """The fate of a batch whose produce response has this code."""
 
     ACK = "ack"
@@ -98,7 +98,7 @@ class ErrorCode:
     name: str
     retriable: bool
     refresh: Refresh
-    produce: Produce
+    produce: ProduceReaction
     written: Written
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ FATAL: Final = frozenset(
 
 Y, N = True, False
 NOTHING, METADATA, COORDINATOR = Refresh
-ACK, DUPLICATE, RESEND, SPLIT, SEQUENCE, FENCED, REFUSED, FAIL = Produce
+ACK, DUPLICATE, RESEND, SPLIT, SEQUENCE, FENCED, REFUSED, FAIL = ProduceReaction
 NO, MAYBE = Written
 
 # fmt: off

@@ -19,20 +19,20 @@ from pykafka4.logs import Subject
 from pykafka4.options.fields import (
     KIB,
     MIB,
+    as_int,
+    as_str,
     bad,
+    changed_options,
     choice,
     flag,
-    given,
     mapping,
     millis,
     millis_or_off,
     number,
     number_or_off,
     parsed,
-    plain,
-    share,
+    ratio,
     text,
-    whole,
 )
 from pykafka4.options.hosts import AllowedHosts, address_or_name, parse_allowed_hosts
 from pykafka4.options.policies import SETTINGS, RateLimit, TopicPolicy, check_level, policies_of, policy_with, rates_of
@@ -66,9 +66,9 @@ CLASSIC_ONLY: Final = {
 }
 
 
-def _acks(value: object) -> int:
+def _parse_acks(value: object) -> int:
     table = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
-    value = plain(whole(value))
+    value = as_str(as_int(value))
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value not in table:
         raise bad("acks", value, "must be 'all', 1 or 0")
     return table[value]
@@ -87,7 +87,7 @@ def _check_on_poison(_: object, attribute: attrs.Attribute[Any], value: object) 
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
-def _strategies(value: Any) -> tuple[str | Assignor, ...]:
+def _parse_strategies(value: Any) -> tuple[str | Assignor, ...]:
     """Names and objects of assignors as a tuple, unchecked; a single one becomes a tuple of one."""
     parts: Any = str.split(value, ",") if isinstance(value, str) else value
     if not isinstance(parts, Iterable) or isinstance(parts, (bytes, Mapping)):
@@ -193,11 +193,11 @@ C = TypeVar("C", bound=ClientConfig)
 
 
 def _unknown(name: str, known: list[str], cls: type[ClientConfig]) -> str:
-    plain = name.replace(".", "_").replace("-", "_").lower()
-    near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.75)
+    as_str = name.replace(".", "_").replace("-", "_").lower()
+    near = [as_str] if as_str in known else difflib.get_close_matches(as_str, known, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]!r}?" if near else "docs/options.md lists all options"
-    if plain not in known:
-        hint = option_hint(plain, known) or _of_the_other_class(plain) or hint
+    if as_str not in known:
+        hint = option_hint(as_str, known) or _of_the_other_class(as_str) or hint
     return f"unknown {_kind(cls)} option {name!r}; {hint}"
 
 
@@ -234,7 +234,9 @@ def _check_partitioner(_: object, attribute: object, value: object) -> None:
 class ProducerConfig(ClientConfig):
     """Options of producers, in addition to the options of every client."""
 
-    acks: int = parsed(_acks, "all, 1, 0", "How many replicas must have written a record: all in-sync ones, the leader, none.", default=-1)
+    acks: int = parsed(
+        _parse_acks, "all, 1, 0", "How many replicas must have written a record: all in-sync ones, the leader, none.", default=-1
+    )
     enable_idempotence: bool | None = flag(None, "Brokers discard duplicates caused by retries. Default: on with acks=all, off otherwise.")
     transactional_id: str | None = text(
         None, "Name under which transactions outlive this producer: a new producer with it fences this one. None: no transactions."
@@ -325,7 +327,7 @@ class ProducerConfig(ClientConfig):
     )
     compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
     partitioner: str | PartitionFunction = parsed(
-        plain,
+        as_str,
         f"{', '.join(NAMED)}, or a callable",
         "Which partition a record gets that names none (docs/guide/partitioning.md). A callable is called with topic, key, "
         "partitions and available partitions.",
@@ -340,7 +342,7 @@ class ProducerConfig(ClientConfig):
         None, "level", "Level of the codec: gzip 1 to 9, lz4 1 to 17, zstd -131,072 to 22. None: its default.", low=-131_072, high=22
     )
     compression_min_bytes: int = number(0, "bytes", "A batch with fewer bytes of records is not compressed.")
-    compression_max_ratio: float = share(1.0, "A batch is sent uncompressed if more than this share of its bytes would be left.")
+    compression_max_ratio: float = ratio(1.0, "A batch is sent uncompressed if more than this share of its bytes would be left.")
     topic_policies: tuple[TopicPolicy, ...] = mapping(
         policies_of, "name or pattern -> settings", f"Settings of single topics: {', '.join(f'`{name}`' for name in SETTINGS)}."
     )
@@ -427,7 +429,7 @@ class ConsumerConfig(ClientConfig):
     )
     # The default is eager, as in Java. With both names in all members, a group can change to the cooperative assignor one member at a time.
     partition_assignment_strategy: tuple[str | Assignor, ...] = parsed(
-        _strategies,
+        _parse_strategies,
         ", ".join(ASSIGNORS),
         "How partitions are assigned to members, in order of preference: names, or assignors of your own.",
         default=("range", "cooperative-sticky"),
@@ -476,7 +478,7 @@ class ConsumerConfig(ClientConfig):
     )
     value_deserializer: Deserializers | None = parsed(parse_value_deserializers, ", ".join(NAMED_DESERIALIZERS), "The same for values.")
     on_poison: str = parsed(
-        plain,
+        as_str,
         f"raise, skip, {DEAD_LETTER}<topic>",
         "What happens to a record that a deserializer refuses: `poll` raises DeserializationError until the application seeks past it; "
         "it is left out, and counted; or it is sent to that topic, and left out once that is acknowledged.",
@@ -524,7 +526,7 @@ class ConsumerConfig(ClientConfig):
                     "members assign the partitions: use partition_assignment_strategy"
                 )
             return
-        for name in given(self, CLASSIC_ONLY):
+        for name in changed_options(self, CLASSIC_ONLY):
             raise ConfigError(f"{name} with group_protocol='consumer': {CLASSIC_ONLY[name]}; leave it out, or use group_protocol='classic'")
 
     @property

@@ -22,7 +22,7 @@ __all__ = [
     "bad",
     "choice",
     "flag",
-    "given",
+    "changed_options",
     "mapping",
     "millis",
     "millis_or_off",
@@ -31,12 +31,12 @@ __all__ = [
     "one_of_kind",
     "parsed",
     "path",
-    "plain",
-    "document",
+    "as_str",
+    "pem_text",
     "secret",
-    "share",
+    "ratio",
     "text",
-    "whole",
+    "as_int",
 ]
 
 Secret = str | Callable[[], str] | None
@@ -53,14 +53,14 @@ def bad(name: str, value: object, allowed: str) -> ConfigError:
     return ConfigError(f"{name}={shown(value)}: {allowed}")
 
 
-def whole(value: Any) -> Any:
+def as_int(value: Any) -> Any:
     """A plain int for any integer type (numpy's, an enum …); anything else unchanged, for the validator to reject."""
     return value if isinstance(value, bool) or not hasattr(type(value), "__index__") else int(operator.index(value))
 
 
-def real(value: Any) -> Any:
+def as_float(value: Any) -> Any:
     """A plain int or float for any real number; anything else unchanged."""
-    value = whole(value)
+    value = as_int(value)
     if isinstance(value, (bool, int)) or not isinstance(value, Real):
         return value
     try:
@@ -69,7 +69,7 @@ def real(value: Any) -> Any:
         return value
 
 
-def plain(value: Any) -> Any:
+def as_str(value: Any) -> Any:
     """A plain str for an instance of any str subclass."""
     return str.__str__(value) if isinstance(value, str) else value
 
@@ -88,7 +88,7 @@ def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int 
     """Make an option that is an integer, with unit and range; both ends are allowed."""
     return attrs.field(
         default=default,
-        converter=whole,
+        converter=as_int,
         validator=_check_number(low, high, unit, (int,)),
         metadata={"unit": unit, "range": f"{low:,} to {high:,}", "doc": doc},
     )
@@ -98,7 +98,7 @@ def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) 
     """Make an option that is a duration in milliseconds, with fractions."""
     return attrs.field(
         default=default,
-        converter=real,
+        converter=as_float,
         validator=_check_number(low, high, "milliseconds", (int, float)),
         metadata={"unit": "ms", "range": f"{low:,} to {high:,}", "doc": doc},
     )
@@ -121,14 +121,14 @@ def millis_or_off(default: int | None, doc: str, *, low: int = 0, high: int = MA
     return _off(millis(default, doc, low=low, high=high))
 
 
-def share(default: float, doc: str) -> Any:
+def ratio(default: float, doc: str) -> Any:
     """Make an option that is a number above 0 and up to 1."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if type(value) not in (int, float) or not 0 < value <= 1:
             raise bad(attribute.name, value, "must be a number over 0, and at most 1")
 
-    return attrs.field(default=default, converter=real, validator=check, metadata={"unit": "ratio", "range": "over 0 to 1", "doc": doc})
+    return attrs.field(default=default, converter=as_float, validator=check, metadata={"unit": "ratio", "range": "over 0 to 1", "doc": doc})
 
 
 Check: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
@@ -154,7 +154,7 @@ def choice(default: str | None, allowed: Iterable[str], doc: str) -> Any:
         if not isinstance(value, str) or value not in words:
             raise bad(attribute.name, value, f"must be one of {', '.join(words)}")
 
-    return parsed(plain, ", ".join(words), doc, default, check)
+    return parsed(as_str, ", ".join(words), doc, default, check)
 
 
 def flag(default: bool | None, doc: str) -> Any:
@@ -182,7 +182,7 @@ def text(default: str | None, doc: str, *more: Check) -> Any:
         if size > LONGEST_STRING:
             raise bad(attribute.name, value, f"has {size:,} bytes as UTF-8; the protocol allows at most {LONGEST_STRING:,}")
 
-    return parsed(plain, "text", doc, default, attrs.validators.and_(*more, check))
+    return parsed(as_str, "text", doc, default, attrs.validators.and_(*more, check))
 
 
 def path(doc: str) -> Any:
@@ -196,7 +196,7 @@ def path(doc: str) -> Any:
     return text(None, doc, check)
 
 
-def document(doc: str) -> Any:
+def pem_text(doc: str) -> Any:
     """Make an option that is a text of any length, such as a certificate; None: not set. No error shows it: it may contain the key, too."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -231,10 +231,10 @@ def secret(doc: str, *, callables: bool = True) -> Any:
 
 
 def _unshown(check: Callable[[Any, attrs.Attribute[Any], Any], None], kinds: str, doc: str) -> Any:
-    return attrs.field(default=None, converter=plain, validator=check, repr=False, metadata={"unit": "", "range": kinds, "doc": doc})
+    return attrs.field(default=None, converter=as_str, validator=check, repr=False, metadata={"unit": "", "range": kinds, "doc": doc})
 
 
-def given(options: object, names: Iterable[str]) -> list[str]:
+def changed_options(options: object, names: Iterable[str]) -> list[str]:
     """The `names` of options whose values differ from their defaults."""
     fields = attrs.fields_dict(type(options))  # type: ignore[arg-type]
     return [name for name in names if getattr(options, name) != fields[name].default]

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 import attrs
 
 from pykafka4.errors import ConfigError
-from pykafka4.options.fields import bad, plain
+from pykafka4.options.fields import as_str, bad
 from pykafka4.options.servers import parse_host
 
 __all__ = ["AllowedHosts", "address_or_name", "parse_allowed_hosts"]
@@ -53,7 +53,7 @@ def parse_allowed_hosts(value: object) -> AllowedHosts | None:
 
 def _parse(part: object) -> str | IPv4Network | IPv6Network:
     """Parse one item, a name or a network. Raises ConfigError."""
-    text = plain(part)
+    text = as_str(part)
     if not isinstance(text, str) or not _normal(text):
         raise bad("allowed_hosts", part, "each item must be a host name or a network")
     try:

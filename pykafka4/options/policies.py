@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from pykafka4.errors import ConfigError, shown
-from pykafka4.options.fields import MAX_INT, bad, real, whole
+from pykafka4.options.fields import MAX_INT, as_float, as_int, bad
 
 __all__ = ["LEVELS", "SETTINGS", "Matcher", "RateLimit", "TopicPolicy", "check_level", "policies_of", "policy_with", "rates_of"]
 
@@ -134,7 +134,7 @@ def _rate(pattern: str, row: Any) -> RateLimit:
         return RateLimit(pattern, None, 1)  # the interval has no meaning without a limit
     if not isinstance(row, (tuple, list)) or len(row) != 2:
         raise ConfigError(f"{name}={shown(row)}: must be (max_messages, interval_ms), such as (1000, 1000), or None for no limit")
-    most, interval = whole(row[0]), real(row[1])
+    most, interval = as_int(row[0]), as_float(row[1])
     if type(most) is not int or not 0 <= most <= MAX_INT:
         raise bad(name, row, f"max_messages must be an integer from 0 to {MAX_INT:,}")
     if type(interval) not in (int, float) or not 1 <= interval <= LONGEST_INTERVAL:

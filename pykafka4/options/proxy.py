@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 import attrs
 
 from pykafka4.errors import ConfigError
-from pykafka4.options.fields import plain
+from pykafka4.options.fields import as_str
 from pykafka4.options.secret import Secret
 from pykafka4.options.servers import parse_host
 
@@ -68,7 +68,7 @@ def parse_proxy(value: object) -> Proxy | None:
         return value
     if not isinstance(value, str):
         raise ConfigError(f"proxy_url is of type {type(value).__name__}: must be a string such as {SUCH_AS}")
-    scheme, separator, rest = plain(value).strip().partition("://")
+    scheme, separator, rest = as_str(value).strip().partition("://")
     kind = KINDS.get(scheme.lower()) if separator else None
     if kind is None:
         raise _wrong(_about_scheme(scheme if separator else ""))

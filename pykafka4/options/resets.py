@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Any, Final
 
-from pykafka4.options.fields import bad, plain
+from pykafka4.options.fields import as_str, bad
 
 __all__ = ["BY_DURATION", "MOST_MS", "check_reset", "duration_ms", "parse_reset"]
 
@@ -24,7 +24,7 @@ def parse_reset(value: Any) -> Any:
     """The option as a text. A timedelta becomes a duration; `check_reset` refuses other types."""
     if isinstance(value, timedelta):
         return f"{BY_DURATION}PT{value / timedelta(seconds=1):.3f}S"
-    return plain(value)
+    return as_str(value)
 
 
 def check_reset(_: Any, attribute: Any, value: Any) -> None:

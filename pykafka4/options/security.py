@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import attrs
 
 from pykafka4.errors import ConfigError
-from pykafka4.options.fields import Secret, choice, document, flag, given, one_of_kind, path, secret, text
+from pykafka4.options.fields import Secret, changed_options, choice, flag, one_of_kind, path, pem_text, secret, text
 
 __all__ = ["MECHANISMS", "SecurityConfig"]
 
@@ -46,8 +46,8 @@ class SecurityConfig:
     ssl_certfile: str | None = path("PEM file with the client's certificate and those that lead to its authority.")
     ssl_keyfile: str | None = path("PEM file with the key of that certificate. Default: it is in `ssl_certfile`.")
     ssl_password: Secret = secret("Password of the key.")
-    ssl_ca_pem: str | None = document("The content of `ssl_cafile`, in place of a file.")
-    ssl_cert_pem: str | None = document("The content of `ssl_certfile`, in place of a file.")
+    ssl_ca_pem: str | None = pem_text("The content of `ssl_cafile`, in place of a file.")
+    ssl_cert_pem: str | None = pem_text("The content of `ssl_certfile`, in place of a file.")
     ssl_key_pem: Secret = secret("The content of `ssl_keyfile`, in place of a file.", callables=False)
     ssl_check_hostname: bool = flag(True, "Whether a broker's certificate has to name the host that the client connects to.")
     ssl_ciphers: str | None = text(None, "Ciphers for TLS 1.2 as OpenSSL names them. Default: those of Python.")
@@ -86,7 +86,7 @@ class SecurityConfig:
         return self.security_protocol.startswith("SASL")
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if secret := given(self, [a.name for a in attrs.fields(type(self)) if not a.repr]):
+        if secret := changed_options(self, [a.name for a in attrs.fields(type(self)) if not a.repr]):
             raise TypeError(f"a {type(self).__name__} with {', '.join(secret)} cannot be pickled, as that would show a secret")
         return super().__reduce_ex__(protocol)
 
@@ -106,7 +106,7 @@ class SecurityConfig:
     def _refuse_without_effect(self) -> None:
         """Refuse `ssl_*` and `sasl_*` options that have no effect with this `security_protocol`."""
         for names, needed, active in ((TLS, "SSL or SASL_SSL", self.encrypts), (SASL, "SASL_SSL or SASL_PLAINTEXT", self.authenticates)):
-            idle = [] if active else given(self, names)
+            idle = [] if active else changed_options(self, names)
             if idle:
                 raise ConfigError(
                     f"{idle[0]} has no effect with security_protocol={self.security_protocol}; set security_protocol to {needed}, "
@@ -114,7 +114,7 @@ class SecurityConfig:
                 )
 
     def _check_tls(self) -> None:
-        if self.ssl_context is not None and (others := [name for name in given(self, TLS) if name != "ssl_context"]):
+        if self.ssl_context is not None and (others := [name for name in changed_options(self, TLS) if name != "ssl_context"]):
             raise ConfigError(f"{others[0]} has no effect beside ssl_context: set it in the context, or leave out one of the two")
         for file, content in EXCLUSIVE:
             if getattr(self, file) is not None and getattr(self, content) is not None:
@@ -135,7 +135,7 @@ class SecurityConfig:
         for name in needed:
             if getattr(self, name) is None:
                 raise ConfigError(f"{name} is missing: sasl_mechanism={mechanism} needs {' and '.join(needed)}")
-        if idle := [name for name in given(self, SASL[1:]) if name not in taken]:
+        if idle := [name for name in changed_options(self, SASL[1:]) if name not in taken]:
             raise ConfigError(f"{idle[0]} has no effect with sasl_mechanism={mechanism}; it takes {' and '.join(taken)}")
         if mechanism in ("PLAIN", "OAUTHBEARER") and not self.encrypts:
             _warn_of_clear_text(mechanism)

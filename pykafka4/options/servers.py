@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address
 
 from pykafka4.errors import ConfigError, shown
-from pykafka4.options.fields import plain, whole
+from pykafka4.options.fields import as_int, as_str
 
 __all__ = ["parse_host", "parse_servers"]
 
@@ -34,9 +34,9 @@ def _wrong(value: object, allowed: str) -> ConfigError:
 
 def _parse_server(part: object) -> tuple[str, int]:
     """Parse one address: `host:port`, `host`, or a pair. Raises ConfigError."""
-    part = plain(part)
+    part = as_str(part)
     if isinstance(part, tuple) and len(part) == 2:
-        host, port = plain(part[0]), whole(part[1])
+        host, port = as_str(part[0]), as_int(part[1])
     elif isinstance(part, str):
         if "://" in part:
             raise _wrong(part, "must be host:port without a scheme (set the option security_protocol instead)")

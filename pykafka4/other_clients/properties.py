@@ -11,7 +11,7 @@ from typing import Any, Final
 from pykafka4.errors import ConfigError, shown
 from pykafka4.other_clients import security
 from pykafka4.other_clients.source import Properties, Property, read
-from pykafka4.other_clients.tables import AS_HERE, JAVA_CLASSES, OPTIONS, PROPERTIES, UNITS, Harmless, Needless
+from pykafka4.other_clients.tables import AS_HERE, JAVA_CLASSES, OPTIONS, PROPERTIES, UNITS, Ignorable, NoCounterpart
 from pykafka4.other_clients.translation import Kinds, Translation
 
 __all__ = ["translate"]
@@ -33,7 +33,7 @@ def translate(kinds: Kinds, kind: str, source: Properties, more: Mapping[str, An
 def _take(found: Translation, item: Property) -> None:
     """Translate one property, and put its option into `found`. Raises ConfigError."""
     option = found.target(item)
-    if isinstance(option, Needless):
+    if isinstance(option, NoCounterpart):
         _without(found, item, option)
         return
     owner = option and found.owner(option)
@@ -41,9 +41,9 @@ def _take(found: Translation, item: Property) -> None:
         raise _unknown(found, item)
     if option not in found.fields():
         raise item.error(f"it is a {owner} option; {found.kind}s do not have it")
-    if option in found.given or (item.empty and (item.value is None or item.plain != "ssl_endpoint_identification_algorithm")):
+    if option in found.given or (item.empty and (item.value is None or item.option_name != "ssl_endpoint_identification_algorithm")):
         return
-    rule = RULES.get(item.plain) or RULES.get(option) or _typed
+    rule = RULES.get(item.option_name) or RULES.get(option) or _typed
     value = rule(found, item, option)
     if value is not None:
         found.set(option, item, value, None if option.startswith(UNCHECKED) else _converted(found, item, option, value))
@@ -66,10 +66,10 @@ def _converted(found: Translation, item: Property, option: str, value: Any) -> A
     raise item.error(why)  # outside of `except`: the handled error has the value, and would be the context
 
 
-def _without(found: Translation, item: Property, why: Needless) -> None:
-    if item.empty or re.fullmatch(AS_HERE.get(item.plain, "(?!)"), str(item.value), re.IGNORECASE):
+def _without(found: Translation, item: Property, why: NoCounterpart) -> None:
+    if item.empty or re.fullmatch(AS_HERE.get(item.option_name, "(?!)"), str(item.value), re.IGNORECASE):
         return
-    if not isinstance(why, Harmless):
+    if not isinstance(why, Ignorable):
         raise item.error(f"{why}; remove the property")
     found.ignore(item, why)
 
@@ -78,7 +78,7 @@ def _unknown(found: Translation, item: Property) -> ConfigError:
     """The error for an unknown property, without its value: the name may be a misspelt `sasl.jaas.config`."""
     ours, tables = found.fields(), {**OPTIONS, **PROPERTIES}
     names = filter(str.isidentifier, tables)  # without rows for several names, which end with `*`
-    known = [*ours, *(name for name in names if tables[name] in ours or isinstance(tables[name], Needless))]
+    known = [*ours, *(name for name in names if tables[name] in ours or isinstance(tables[name], NoCounterpart))]
     near = difflib.get_close_matches(re.sub("[.-]", "_", item.name).lower(), known, n=1, cutoff=0.75)
     hint = f"did you mean {near[0].replace('_', '.')!r}?" if near else "docs/guide/properties.md says which properties are known"
     return ConfigError(f"{item.where}: unknown {found.kind} property {shown(item.name)}; {hint}")
@@ -101,12 +101,12 @@ def _typed(found: Translation, item: Property, option: str) -> Any:
         if match is None or (match[2] and data["unit"] not in ("ms", "ratio")):
             raise item.error(f"must be a number of {'milliseconds' if data['unit'] == 'ms' else data['unit']}, in digits only")
         value = float(match[0]) if match[2] else int(match[0])
-    return value if isinstance(value, bool) or not isinstance(value, (int, float)) else value * UNITS.get(item.plain, 1)
+    return value if isinstance(value, bool) or not isinstance(value, (int, float)) else value * UNITS.get(item.option_name, 1)
 
 
 def _level(found: Translation, item: Property, option: str) -> Any:
     """The level of one codec (Java) or of the codec in use (librdkafka). In both, -1 is the default of gzip."""
-    codec, used = item.plain.split("_")[1], found.said("compression_type") or "none"
+    codec, used = item.option_name.split("_")[1], found.said("compression_type") or "none"
     if str(item.value).strip() == "-1" and codec in ("level", "gzip"):
         return None
     if used not in (("gzip", "lz4", "zstd") if codec == "level" else (codec,)):

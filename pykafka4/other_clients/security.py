@@ -100,7 +100,7 @@ def _mechanism(found: Translation, item: Property, option: str) -> str | None:
 
 
 def _token(found: Translation, item: Property, option: str) -> Any:
-    if item.plain == option:
+    if item.option_name == option:
         return item.value
     if _uses_sasl(found):
         raise item.error(TOKEN)

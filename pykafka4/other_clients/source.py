@@ -34,7 +34,7 @@ class Property:
         return self.name if self.secret else f"{self.name}={shown(self.value)}"
 
     @property
-    def plain(self) -> str:
+    def option_name(self) -> str:
         """The name with the underscores of an option."""
         return self.name.replace(".", "_")
 

@@ -12,17 +12,17 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-__all__ = ["AS_HERE", "CLASSES", "JAVA_CLASSES", "KEYWORDS", "METHODS", "OPTIONS", "PROPERTIES", "UNITS", "Harmless", "Needless"]
+__all__ = ["AS_HERE", "CLASSES", "JAVA_CLASSES", "KEYWORDS", "METHODS", "OPTIONS", "PROPERTIES", "UNITS", "Ignorable", "NoCounterpart"]
 __all__ += ["by_prefix", "method_hint", "option_hint"]
 
 
-class Needless(str):
+class NoCounterpart(str):
     """The reason for which a name has no counterpart; `from_properties` refuses such a property."""
 
     __slots__ = ()
 
 
-class Harmless(Needless):
+class Ignorable(NoCounterpart):
     """A reason for which the client works as expected without the option: `from_properties` ignores the property."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ def _each(table: Mapping[str, str], kind: type[str] | None = None) -> dict[str, 
 
 
 # fmt: off
-_REGISTRY: Final = Harmless("there is no client of a schema registry: pass value_serializer a callable that returns bytes")
+_REGISTRY: Final = Ignorable("there is no client of a schema registry: pass value_serializer a callable that returns bytes")
 
 OPTIONS: Final[dict[str, str]] = {
     # under another name
@@ -111,7 +111,7 @@ OPTIONS: Final[dict[str, str]] = {
         "socket_blocking_max_ms socket_keepalive_enable socket_max_fails socket_nagle_disable":
             "the client sets the options of its sockets itself",
         "topic_metadata_refresh_sparse": "metadata is requested of the topics in use only",
-    }, Harmless),
+    }, Ignorable),
     # not supported
     **_each({
         "auto_commit_enable": "enable_auto_commit says whether offsets are committed",
@@ -148,31 +148,32 @@ OPTIONS: Final[dict[str, str]] = {
             "convert the store to PEM (docs/guide/security.md), then set ssl_cafile, or ssl_certfile and ssl_keyfile",
         "topic_blacklist": "pass `exclude` to `subscribe`",
         "transaction_two_phase_commit_enable": "a transaction ends with its own coordinator only (KIP-939 is not supported)",
-    }, Needless),
+    }, NoCounterpart),
 }
 # Properties with another counterpart than the option of the same name, some for one kind of client: `from_properties` converts them.
 PROPERTIES: Final = _each({
-    "client/client_rack producer/client_rack": Harmless("producers choose partitions without regard to racks"),
+    "client/client_rack producer/client_rack": Ignorable("producers choose partitions without regard to racks"),
     "compression_gzip_level compression_lz4_level compression_zstd_level": "compression_level",
     "enable_sasl_oauthbearer_unsecure_jwt oauth_cb oauthbearer_token_refresh_cb sasl_client_callback_handler_class "
     "sasl_login_callback_handler_class sasl_login_class sasl_oauthbearer_*": "sasl_oauth_token",
-    "https_ca_*": Harmless("it concerns the requests for tokens, which sasl_oauth_token makes"),
+    "https_ca_*": Ignorable("it concerns the requests for tokens, which sasl_oauth_token makes"),
     "sasl_jaas_config": "sasl_password",
-    "sasl_kerberos_*": Harmless("the Kerberos library gets and renews tickets itself"),
-    "sasl_login_*": Harmless("sasl_oauth_token is called when a token is needed"),
+    "sasl_kerberos_*": Ignorable("the Kerberos library gets and renews tickets itself"),
+    "sasl_login_*": Ignorable("sasl_oauth_token is called when a token is needed"),
     "schema_registry_*": _REGISTRY,
     "security_providers ssl_keymanager_algorithm ssl_provider ssl_secure_random_implementation ssl_trustmanager_algorithm":
-        Harmless("it concerns Java's own TLS"),
-    "consumer/share_acknowledgement_mode consumer/share_acquire_mode": Harmless("share groups have a consumer of their own, ShareConsumer"),
+        Ignorable("it concerns Java's own TLS"),
+    "consumer/share_acknowledgement_mode consumer/share_acquire_mode":
+        Ignorable("share groups have a consumer of their own, ShareConsumer"),
     "ssl_ca_certificate_stores ssl_engine_factory_class ssl_engine_id ssl_engine_location":
-        Needless("certificates and keys are read from PEM files or text only (docs/guide/properties.md)"),
+        NoCounterpart("certificates and keys are read from PEM files or text only (docs/guide/properties.md)"),
     "ssl_crl_location ssl_curves_list ssl_providers ssl_sigalgs_list":
-        Needless("Python's ssl module cannot set it, OpenSSL's own configuration can"),
-    "ssl_enabled_protocols ssl_protocol": Harmless("client and broker agree on the newest version of TLS that both have"),
+        NoCounterpart("Python's ssl module cannot set it, OpenSSL's own configuration can"),
+    "ssl_enabled_protocols ssl_protocol": Ignorable("client and broker agree on the newest version of TLS that both have"),
     "ssl_endpoint_identification_algorithm": "ssl_check_hostname",
     "ssl_keystore_location ssl_keystore_type": "ssl_certfile",
     "ssl_keystore_password ssl_truststore_password":
-        Harmless("PEM files have no password of their own; ssl.key.password is the password of the key"),
+        Ignorable("PEM files have no password of their own; ssl.key.password is the password of the key"),
     "ssl_truststore_location ssl_truststore_type": "ssl_cafile",
 })
 
@@ -200,15 +201,15 @@ JAVA_CLASSES: Final = _each({
 })
 
 # Methods and fields by class, in snake case: `method_hint` converts Java's names. The first row is for all classes.
-_TOPICS: Final = Needless("AdminClient creates and deletes topics: AdminClient(client=client)")
+_TOPICS: Final = NoCounterpart("AdminClient creates and deletes topics: AdminClient(client=client)")
 METHODS: Final = {
     "": _each({"bootstrap_connected cluster describe_cluster memberid": "status", "stop": "close"}),
     "Producer": _each({
         "produce": "send",
         "send_and_wait": "send(…).result()",
         "send_batch create_batch produce_batch": "send_many",
-        "poll": Needless("callbacks run on a thread of their own, no polling is needed"),
-        "init start": Needless("a producer is ready when it is created"),
+        "poll": NoCounterpart("callbacks run on a thread of their own, no polling is needed"),
+        "init start": NoCounterpart("a producer is ready when it is created"),
         "list_topics": "partitions_for",
     }),
     "Consumer": _each({
@@ -220,8 +221,8 @@ METHODS: Final = {
         "incremental_assign incremental_unassign": "assign",
         "current_lag": "lag",
         "unassign": "assign([])",
-        "start": Needless("a consumer is ready when it is created"),
-        "list_topics topics": Needless("Client.partitions_for returns the partitions of one topic"),
+        "start": NoCounterpart("a consumer is ready when it is created"),
+        "list_topics topics": NoCounterpart("Client.partitions_for returns the partitions of one topic"),
         "partitions_for partitions_for_topic": "Client.partitions_for",
     }),
     "ShareConsumer": _each({
@@ -230,12 +231,12 @@ METHODS: Final = {
         "ack": "accept",
         "nack": "release",
         "set_acknowledgement_commit_callback": "set_acknowledgement_callback",
-        "assign": Needless("the coordinator of a share group assigns partitions; use subscribe"),
+        "assign": NoCounterpart("the coordinator of a share group assigns partitions; use subscribe"),
         "assignment": "status",
-        "seek position committed": Needless("share groups have no positions: the broker keeps the state of each record"),
+        "seek position committed": NoCounterpart("share groups have no positions: the broker keeps the state of each record"),
     }),
     "Client": _each({
-        "list_topics": Needless("partitions_for returns the partitions of one topic"),
+        "list_topics": NoCounterpart("partitions_for returns the partitions of one topic"),
         "partitions_for_topic": "partitions_for",
         "force_metadata_update set_topics": "refresh_metadata",
         "get_offsets offsets_for_times beginning_offsets end_offsets send_offset_request send_list_offset_request": "list_offsets",
@@ -254,26 +255,27 @@ METHODS: Final = {
         "list_consumer_group_offsets list_group_offsets": "group_offsets",
         "alter_consumer_group_offsets alter_group_offsets": "set_offsets",
         "reset_group_offsets": "plan_offsets",
-        "start": Needless("an admin client is ready when it is created"),
+        "start": NoCounterpart("an admin client is ready when it is created"),
         "incremental_alter_configs": "alter_configs",
     }),
     "Delivery": _each({
         "get wait": "result",
         "add_callback add_errback add_both": "add_done_callback",
         "is_done": "done",
-        "succeeded": Needless("exception() is None once the record is acknowledged"),
-        "failed": Needless("exception() is a DeliveryFailed once the record has failed"),
-        "value": Needless("result() says where the record was written"),
+        "succeeded": NoCounterpart("exception() is None once the record is acknowledged"),
+        "failed": NoCounterpart("exception() is a DeliveryFailed once the record has failed"),
+        "value": NoCounterpart("result() says where the record was written"),
         "error": "exception",
         "offset": "result().offset",
-        "cancel": Needless("a record that was sent cannot be taken back; Producer.purge() fails the records that wait"),
+        "cancel": NoCounterpart("a record that was sent cannot be taken back; Producer.purge() fails the records that wait"),
     }),
     "Record": _each({
         "timestamp": "timestamp_ms",
-        "error": Needless("poll raises errors; every Record is one of the log"),
-        "checksum": Needless("the client has checked the checksum of the whole batch"),
-        "serialized_key_size serialized_value_size serialized_header_size": Needless("len(record.key) and len(record.value) are the sizes"),
-        "latency": Needless("hooks see when a record was sent and acknowledged"),
+        "error": NoCounterpart("poll raises errors; every Record is one of the log"),
+        "checksum": NoCounterpart("the client has checked the checksum of the whole batch"),
+        "serialized_key_size serialized_value_size serialized_header_size":
+            NoCounterpart("len(record.key) and len(record.value) are the sizes"),
+        "latency": NoCounterpart("hooks see when a record was sent and acknowledged"),
     }),
 }
 KEYWORDS: Final = _each({  # arguments of methods
@@ -314,7 +316,7 @@ def by_prefix(table: Mapping[str, str], name: str) -> str | None:
 def option_hint(name: str, known: Collection[str]) -> str | None:
     """A hint for another client's option, or None. `known` are the options of the called class."""
     instead = OPTIONS.get(name) or by_prefix(OPTIONS, name)
-    if instead is None or isinstance(instead, Needless):
+    if instead is None or isinstance(instead, NoCounterpart):
         return instead
     return f"did you mean {instead!r}?" if instead in known else None
 
@@ -325,7 +327,7 @@ def method_hint(owner: str, name: str, real_names: Iterable[str]) -> str:
     plain = re.sub("([A-Z])", r"_\1", name).lower()  # from Java's camelCase
     rows = METHODS[owner.removeprefix("aio.")]
     instead = rows.get(plain) or next((each for each in (METHODS[""].get(plain), plain) if each in real), None)
-    if isinstance(instead, Needless):
+    if isinstance(instead, NoCounterpart):
         return f"{owner} has no {name!r}: {instead}"
     if instead is not None:
         return f"{owner} has no {name!r}; use {instead!r}"

@@ -40,8 +40,8 @@ class Translation:
         return next((kind for kind in self.kinds if option in self.fields(kind)), None)
 
     def target(self, item: Property) -> str | None:
-        """The option that corresponds to a property, or a `Needless` with the reason; None if the name is unknown."""
-        name = item.plain
+        """The option that corresponds to a property, or a `NoCounterpart` with the reason; None if the name is unknown."""
+        name = item.option_name
         row = PROPERTIES.get(f"{self.kind}/{name}") or PROPERTIES.get(name)
         return row or (name if self.owner(name) else by_prefix(PROPERTIES, name) or OPTIONS.get(name))
 

@@ -90,7 +90,7 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Canned]:
     def make(**outcomes: Any) -> Canned:
         admin = Canned(outcomes)
         monkeypatch.setattr(Invocation, "admin", lambda _, **__: admin)
-        monkeypatch.setattr(replicas, "LOOK_S", 0)
+        monkeypatch.setattr(replicas, "MOVES_LOOK_S", 0)
         return admin
 
     return make

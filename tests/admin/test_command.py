@@ -20,7 +20,7 @@ from pykafka4 import __main__ as entry
 from pykafka4.admin.values import PartitionLag
 from pykafka4.cli.groups import watch
 from pykafka4.cli.main import run
-from pykafka4.cli.show import as_json, plain
+from pykafka4.cli.show import as_json, cell_text
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import Maker, poll_until, topic
 
@@ -404,8 +404,8 @@ def test_options_come_from_a_file_and_the_command_line_wins(
 
 
 def test_what_users_chose_cannot_change_a_terminal() -> None:
-    assert plain("a\x1b[31mb\n[bold]") == "a\\x1b[31mb\\n[bold]"
-    assert plain(None) == plain("") == "-"
+    assert cell_text("a\x1b[31mb\n[bold]") == "a\\x1b[31mb\\n[bold]"
+    assert cell_text(None) == cell_text("") == "-"
     name = "a\x1b\x9b\x85\u2028\U000e0001\udc9b größe"
     shown = as_json({"name": name})
     assert shown == '{"name": "a\\u001b\\u009b\\u0085\\u2028\\udb40\\udc01\\udc9b größe"}'

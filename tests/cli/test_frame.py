@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from pykafka4.cli.frame import ALONE, Frame
+from pykafka4.cli.frame import WITHOUT_CLUSTER, Frame
 from pykafka4.cli.main import COMMANDS, cli, run
 from pykafka4.testing import ModelServer
 
@@ -72,7 +72,7 @@ def test_each_command_of_the_table_exists_and_has_the_connection(name: str) -> N
     for path, command in leaves(found, name):
         assert command.help, path
         assert "xample" in f"{command.epilog} {command.help}", f"{path}: the help has no example"
-        if path in ALONE:
+        if path in WITHOUT_CLUSTER:
             continue
         names = {option for param in command.params for option in param.opts}
         assert {"--bootstrap", "--config", "--profile", "-X", "--timeout"} <= names, path

@@ -14,17 +14,17 @@ import pytest
 
 from pykafka4.cli import kafka
 from pykafka4.cli.kafka import fetch, jars_of, java
-from pykafka4.cli.local import HOST, Broker, Local
+from pykafka4.cli.local import HOST, LocalBroker, LocalCluster
 from pykafka4.cli.main import run
 from pykafka4.errors import KafkaError
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Local:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalCluster:
     """The cluster of an empty cache."""
     monkeypatch.setenv("PYKAFKA4_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("KAFKA_HOME", raising=False)
-    return Local(tmp_path / "cache" / "local")
+    return LocalCluster(tmp_path / "cache" / "local")
 
 
 def program(path: Path, text: str) -> Path:
@@ -38,7 +38,7 @@ def old_java(tmp_path: Path) -> Path:
     return program(tmp_path / "java-11" / "bin" / "java", "echo 'openjdk version \"11.0.2\" 2019-01-15' >&2").parents[1]
 
 
-def test_without_java_the_package_is_named(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_java_the_package_is_named(here: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     with pytest.raises(Exception, match=r"cannot be run; Kafka needs Java 17 or newer .*openjdk-17"):
         java()
@@ -47,7 +47,7 @@ def test_without_java_the_package_is_named(here: Local, monkeypatch: pytest.Monk
         java()
 
 
-def test_without_maven_the_ways_out_are_named(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_maven_the_ways_out_are_named(here: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Exception, match=r"apt install maven.*--kafka DIR or KAFKA_HOME.*docker run"):
         fetch("4.4.0")
@@ -59,7 +59,7 @@ def maven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
 
 
-def test_each_file_that_maven_downloads_is_told(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_file_that_maven_downloads_is_told(here: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     line = "echo '[INFO] Downloaded from central: mirror/org/apache/kafka/kafka_2.13-4.4.0.jar (8.2 MB at 1.0 MB/s)'"
     maven(monkeypatch, tmp_path, f'{line}; for each; do case $each in -DoutputDirectory=*) mkdir "${{each#*=}}";; esac; done')
     told: list[str] = []
@@ -67,21 +67,21 @@ def test_each_file_that_maven_downloads_is_told(here: Local, monkeypatch: pytest
     assert told == ["kafka_2.13-4.4.0.jar"]
 
 
-def test_a_maven_that_takes_too_long_is_ended(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_maven_that_takes_too_long_is_ended(here: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     maven(monkeypatch, tmp_path, "exec sleep 60")
     monkeypatch.setattr(kafka, "FETCH_S", 0.1)
     with pytest.raises(Exception, match=r"Maven did not fetch Kafka 4.4.0 within 0.1 s(?s:.*)--kafka DIR"):
         fetch("4.4.0")
 
 
-def test_what_maven_could_not_fetch_leaves_no_folder(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_maven_could_not_fetch_leaves_no_folder(here: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     maven(monkeypatch, tmp_path, "echo no network; exit 1")
     with pytest.raises(Exception, match=r"(?s)Maven could not fetch Kafka 4.4.0.*no network"):
         fetch("4.4.0")
     assert list((tmp_path / "cache" / "kafka_2.13-4.4.0").iterdir()) == []
 
 
-def test_a_folder_without_kafka_is_wrong_usage(here: Local, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_kafka_is_wrong_usage(here: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cluster", "up", "--kafka", str(tmp_path)]) == 2
     assert "has no jars of a Kafka 4 broker" in capsys.readouterr().err
     (tmp_path / "libs").mkdir()
@@ -90,14 +90,14 @@ def test_a_folder_without_kafka_is_wrong_usage(here: Local, tmp_path: Path, caps
     assert jars_of(tmp_path) == tmp_path / "libs"
 
 
-def test_a_port_that_is_not_free_is_named(here: Local, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_not_free_is_named(here: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
         assert run(["cluster", "up", "--port", str(port)]) == 1
     assert f"port {port} is not free" in capsys.readouterr().err
 
 
-def test_the_number_of_brokers_stays(here: Local) -> None:
+def test_the_number_of_brokers_stays(here: LocalCluster) -> None:
     assert [each.port for each in here.make(9092, 3)] == [9092, 9093, 9094]
     assert here.bootstrap == "localhost:9092,localhost:9093,localhost:9094"
     assert len(here.make(19092, 3)) == 3
@@ -106,7 +106,7 @@ def test_the_number_of_brokers_stays(here: Local) -> None:
         here.make(9092, 1)
 
 
-def test_a_broker_that_ends_at_once_is_reported_with_its_log(here: Local, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_broker_that_ends_at_once_is_reported_with_its_log(here: LocalCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = 'case "$*" in *format*) exit 0;; esac; if [ "$1" = -version ]; then echo \'version "17"\'; else echo no space left; fi'
     monkeypatch.setenv("JAVA_HOME", str(program(tmp_path / "java" / "bin" / "java", text).parents[1]))
     with socket.create_server((HOST, 0)) as free:
@@ -117,12 +117,12 @@ def test_a_broker_that_ends_at_once_is_reported_with_its_log(here: Local, monkey
     assert here.running() == []
 
 
-def running(broker: Broker) -> subprocess.Popen[bytes]:
+def running(broker: LocalBroker) -> subprocess.Popen[bytes]:
     """A process that has the command line of a broker."""
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "kafka.Kafka", str(broker.config)])
 
 
-def test_down_ends_only_processes_of_the_cluster(here: Local, capsys: pytest.CaptureFixture[str]) -> None:
+def test_down_ends_only_processes_of_the_cluster(here: LocalCluster, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = here.make(9092, 2)
     with running(first) as ours, subprocess.Popen(["sleep", "60"]) as foreign:
         (first.folder / "pid").write_text(str(ours.pid))

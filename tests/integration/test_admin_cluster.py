@@ -18,7 +18,7 @@ from integration.cluster import Cluster
 from integration.java.client import run_tool
 from integration.waiting import until
 from pykafka4 import LATEST, AdminClient, BrokerError, KafkaError, LogDir, NewTopic, PartialFailure, Producer, Replica, TopicPartition, aio
-from pykafka4.admin.calls import raised
+from pykafka4.admin.calls import value_or_raise
 from pykafka4.client.client import Client
 from pykafka4.client.targets import leader
 from pykafka4.messages import ProduceRequest
@@ -236,7 +236,7 @@ def test_producers_and_transactions_are_those_of_kafkas_tool(cluster: Cluster, a
         assert row["TopicPartitions"] == f"{topic}-0"
         found = admin.describe_producers([(topic, 0), (topic, 1)])
         assert found[TopicPartition(topic, 1)] == ()
-        (active,) = raised(found[TopicPartition(topic, 0)])
+        (active,) = value_or_raise(found[TopicPartition(topic, 0)])
         (row,) = rows(tool(cluster, "TransactionsCommand", "describe-producers", "--topic", topic, "--partition", "0"))
         assert (active.transaction_start, active.last_sequence, active.coordinator_epoch) == (0, 2, None)
         names = ("ProducerId", "ProducerEpoch", "LastSequence", "LastTimestamp", "CurrentTransactionStartOffset")

@@ -13,7 +13,7 @@ import pytest
 
 from integration.kafka.jars import kafka_jars
 from pykafka4 import AdminClient
-from pykafka4.cli.local import CONTROLLER, HOST
+from pykafka4.cli.local import CONTROLLER_PORT_OFFSET, HOST
 
 pytestmark = [pytest.mark.cluster, pytest.mark.jars]
 
@@ -36,7 +36,7 @@ def pykafka4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
 def free_port() -> int:
     for port in range(23_000, 32_000):
         with socket.socket() as one, socket.socket() as other:
-            if one.connect_ex((HOST, port)) != 0 and other.connect_ex((HOST, port + CONTROLLER)) != 0:
+            if one.connect_ex((HOST, port)) != 0 and other.connect_ex((HOST, port + CONTROLLER_PORT_OFFSET)) != 0:
                 return port
     raise AssertionError("no port is free")
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pykafka4 import Client, ConfigError, Consumer, Producer
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.other_clients.source import LARGEST_FILE, read
-from pykafka4.other_clients.tables import AS_HERE, OPTIONS, UNITS, Harmless, Needless
+from pykafka4.other_clients.tables import AS_HERE, OPTIONS, UNITS, Ignorable, NoCounterpart
 from tests.inspection import inspect
 from tests.other_clients.translated import options, refused
 
@@ -233,7 +233,7 @@ def test_the_level_of_the_codec_that_the_application_passes_counts() -> None:
     assert options(given, ProducerConfig, compression_type="zstd") == {"compression_level": 19}
 
 
-RENAMED = [(name, target) for name, target in OPTIONS.items() if not isinstance(target, Needless)]
+RENAMED = [(name, target) for name, target in OPTIONS.items() if not isinstance(target, NoCounterpart)]
 
 
 @pytest.mark.parametrize(("name", "option"), RENAMED)
@@ -388,7 +388,7 @@ def test_a_value_with_which_another_client_does_the_same_is_taken(name: str, cap
         assert options({name.replace("_", "."): value}, ProducerConfig) == {}
     assert caplog.messages == []
     assert "remove the property" in refused({name.replace("_", "."): f"{value}x"}, ProducerConfig)
-    assert not isinstance(OPTIONS[name], Harmless)
+    assert not isinstance(OPTIONS[name], Ignorable)
 
 
 def test_what_has_no_effect_is_logged_in_one_line_with_the_reasons(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

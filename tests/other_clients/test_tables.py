@@ -10,7 +10,7 @@ import pytest
 
 from pykafka4 import AdminClient, Client, ConfigError, Consumer, Delivery, Producer, Record, ShareConsumer, aio
 from pykafka4.options.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pykafka4.other_clients.tables import CLASSES, METHODS, OPTIONS, Needless, method_hint
+from pykafka4.other_clients.tables import CLASSES, METHODS, OPTIONS, NoCounterpart, method_hint
 from pykafka4.testing import ModelServer
 
 B = {"bootstrap_servers": "b:9092"}
@@ -21,7 +21,7 @@ ALL = {a.name for config in CONFIGS for a in attrs.fields(config)}
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_peers_option_is_none_of_ours_and_its_counterpart_is_one(name: str) -> None:
     assert name not in ALL
-    assert isinstance(OPTIONS[name], Needless) or OPTIONS[name] in ALL
+    assert isinstance(OPTIONS[name], NoCounterpart) or OPTIONS[name] in ALL
 
 
 @pytest.mark.parametrize("spell", [str, lambda name: name.replace("_", ".")])
@@ -72,7 +72,7 @@ def test_a_peers_method_is_none_of_ours_and_its_counterpart_is_one(kind: type[An
     for name, instead in METHODS[kind.__name__].items():
         assert not hasattr(kind, name) or kind is Record, name
         assert instead in method_hint(kind.__name__, name, dir(kind))
-        if not isinstance(instead, Needless):
+        if not isinstance(instead, NoCounterpart):
             owner, _, method = re.match(r"\w+(?:\.\w+)?", instead).group().rpartition(".")  # type: ignore[union-attr]
             assert hasattr({"Client": Client}.get(owner, kind), method), instead
 

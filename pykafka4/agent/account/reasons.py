@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykafka4.agent.message import Reason
-from pykafka4.errors.codes import CODES, Produce
+from pykafka4.errors.codes import CODES, ProduceReaction
 
 __all__ = ["Reasons"]
 
 _OF_CODES: Final[Mapping[str, Reason]] = {
     **{code.name: Reason.KAFKA_ERROR_ACK for code in CODES.values()},
     # After these codes the producer sends a batch again. A batch that failed with one of them has used up max_failed_attempts.
-    **{code.name: Reason.DELIVERY_ATTEMPT_LIMIT for code in CODES.values() if code.produce is Produce.RESEND},
+    **{code.name: Reason.DELIVERY_ATTEMPT_LIMIT for code in CODES.values() if code.produce is ProduceReaction.RESEND},
     "UNKNOWN_TOPIC_OR_PARTITION": Reason.BAD_TOPIC,
     "UNKNOWN_TOPIC_ID": Reason.BAD_TOPIC,
     "INVALID_TOPIC_EXCEPTION": Reason.BAD_TOPIC,

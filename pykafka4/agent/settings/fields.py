@@ -15,7 +15,7 @@ import attrs
 
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ProducerConfig
-from pykafka4.options.fields import KIB, MAX_INT, MIB, bad, plain, real
+from pykafka4.options.fields import KIB, MAX_INT, MIB, as_float, as_str, bad
 
 __all__ = [
     "KIB",
@@ -91,7 +91,7 @@ def number(default: Any, unit: str, doc: str, *, low: float = 0, high: float = M
     kinds = (int,) if whole else (int, float)
     span = f"{low:,} to {high:,}"
     allowed = f"{'an integer' if whole else 'a number'}{f' of {unit}' if unit else ''}, {span}"
-    return _field(default, real, lambda v: type(v) in kinds and low <= v <= high, allowed, unit, span, doc, live)
+    return _field(default, as_float, lambda v: type(v) in kinds and low <= v <= high, allowed, unit, span, doc, live)
 
 
 def switch(default: bool, doc: str, *, live: bool = False) -> Any:
@@ -112,7 +112,7 @@ def word(default: StrEnum | None, kind: type[StrEnum], doc: str, *, live: bool =
 
 def name(doc: str, default: str | None = None, *, live: bool = False) -> Any:
     """A non-empty text, such as the name of a user or host."""
-    return _field(default, plain, lambda v: isinstance(v, str) and 0 < len(v) <= LONGEST_NAME, "a non-empty text", "", "text", doc, live)
+    return _field(default, as_str, lambda v: isinstance(v, str) and 0 < len(v) <= LONGEST_NAME, "a non-empty text", "", "text", doc, live)
 
 
 def names(doc: str, *, live: bool = False) -> Any:

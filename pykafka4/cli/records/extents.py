@@ -9,15 +9,15 @@ from typing import Any, Final
 import attrs
 import click
 
-from pykafka4.cli.records.places import FIRST, LAST, Place, PlaceType
+from pykafka4.cli.records.places import LOG_END, LOG_START, Place, PlaceType
 
-__all__ = ["RESETS", "Extent", "extent_options"]
+__all__ = ["RESETS", "ExtentOptions", "extent_options"]
 
-RESETS: Final = {FIRST: "earliest", LAST: "latest"}
+RESETS: Final = {LOG_START: "earliest", LOG_END: "latest"}
 
 
 @attrs.frozen
-class Extent:
+class ExtentOptions:
     """The records to read. Without a `group`, `start` and `until` may be any places."""
 
     topics: tuple[str, ...]
@@ -31,11 +31,11 @@ class Extent:
         """Raise click.UsageError for options that do not go together."""
         if self.follow and self.until is not None:
             raise click.UsageError("--follow has no end: leave out --until")
-        if self.start == LAST and not self.follow:
+        if self.start == LOG_END and not self.follow:
             raise click.UsageError("--from latest without --follow reads nothing: add --follow, or give --from -10 for the last records")
         if self.group is None:
             return
-        if self.partitions or self.start not in (None, *RESETS) or self.until not in (None, LAST):
+        if self.partitions or self.start not in (None, *RESETS) or self.until not in (None, LOG_END):
             raise click.UsageError(
                 "--group reads the partitions that it is given, from its committed offsets to the end or with --follow: leave out "
                 "--partition, --until, and a --from other than earliest and latest; `groups rewind` moves a group"
@@ -43,7 +43,7 @@ class Extent:
 
 
 def extent_options(*, done: str, group: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Add the options of an extent to a command, which gets an `Extent`. `done`, such as "read", and `group` are texts for the help."""
+    """Add the options of an extent to a command, which gets `ExtentOptions`. `done` (such as "read") and `group` are texts for the help."""
     places = "earliest (default), latest, -100 (the last of each partition), an offset, -1h, a time."
     options = (
         click.argument("topics", nargs=-1, required=True, metavar="TOPIC…"),
@@ -61,7 +61,7 @@ def extent_options(*, done: str, group: str) -> Callable[[Callable[..., int]], C
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def with_extent(**given: Any) -> int:
-            extent = Extent(**{field.name: given.pop(field.name) for field in attrs.fields(Extent)})
+            extent = ExtentOptions(**{field.name: given.pop(field.name) for field in attrs.fields(ExtentOptions)})
             return command(extent=extent, **given)
 
         for option in reversed(options):

@@ -13,7 +13,7 @@ import click
 from pykafka4.bounds import EARLIEST, LATEST, Span, now_ms
 from pykafka4.records import TopicPartition
 
-__all__ = ["FIRST", "LAST", "Place", "PlaceType", "spans", "timestamps"]
+__all__ = ["LOG_START", "LOG_END", "Place", "PlaceType", "spans", "timestamps"]
 
 WORDS: Final = {"earliest": EARLIEST, "beginning": EARLIEST, "latest": LATEST, "end": LATEST, "now": LATEST}
 UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -42,7 +42,7 @@ class Place:
         return end if at is None else min(at, end)
 
 
-FIRST, LAST = Place(EARLIEST), Place(LATEST)
+LOG_START, LOG_END = Place(EARLIEST), Place(LATEST)
 
 
 class PlaceType(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no arguments there

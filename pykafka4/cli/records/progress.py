@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any, Final
 
-from pykafka4.cli.invocation import complain
+from pykafka4.cli.invocation import show_error
 from pykafka4.errors.words import escaped
 
 __all__ = ["Meter"]
@@ -36,10 +36,10 @@ class Meter:
             self._next = now + REDRAW_S
             self._show(now)
 
-    def complain(self, text: str) -> None:
+    def show_error(self, text: str) -> None:
         """Show an error, above the bar if there is one."""
         if self._bars is None:
-            complain(text)
+            show_error(text)
         else:
             self._bars.console.print(escaped(f"error: {text}"), markup=False, highlight=False)
 

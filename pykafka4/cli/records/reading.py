@@ -15,8 +15,8 @@ from pykafka4.bounded.progress import Silence
 from pykafka4.bounded.reading import BoundedRead
 from pykafka4.bounds import Selection
 from pykafka4.cli.records.clients import consumer_session
-from pykafka4.cli.records.extents import RESETS, Extent
-from pykafka4.cli.records.places import FIRST, LAST, Place, spans, timestamps
+from pykafka4.cli.records.extents import RESETS, ExtentOptions
+from pykafka4.cli.records.places import LOG_END, LOG_START, Place, spans, timestamps
 from pykafka4.client.steps import at_once
 from pykafka4.consumer.guard import Iteration
 from pykafka4.consumer.reading.forms import Form
@@ -65,7 +65,7 @@ class Reading:
 
 
 @contextlib.contextmanager
-def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[tuple[ConsumerSession, Reading]]:
+def opened(invocation: Invocation, extent: ExtentOptions, **decided: Any) -> Iterator[tuple[ConsumerSession, Reading]]:
     """Enclose a session and its reading. A group finishes the last list if the block ends without an error."""
     extent.check()
     options: dict[str, Any] = {**decided}
@@ -73,7 +73,7 @@ def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[t
         options |= {"group_id": extent.group}
     elif not extent.follow:
         options |= {"auto_offset_reset": "none"}  # a `BoundedRead` seeks by itself, and reports lost records
-    options.setdefault("auto_offset_reset", RESETS.get(extent.start or FIRST, "earliest"))  # also for a truncated log
+    options.setdefault("auto_offset_reset", RESETS.get(extent.start or LOG_START, "earliest"))  # also for a truncated log
     session, failed = consumer_session(invocation, DEFAULTS, **options), True
     try:
         yield session, _reading(session, extent, invocation.timeout or LOOKUP_S)
@@ -82,18 +82,18 @@ def opened(invocation: Invocation, extent: Extent, **decided: Any) -> Iterator[t
         session.close(CLOSE_S, failed=failed)
 
 
-def _reading(session: ConsumerSession, extent: Extent, timeout: float) -> Reading:
+def _reading(session: ConsumerSession, extent: ExtentOptions, timeout: float) -> Reading:
     if extent.group is not None and not extent.follow:
-        return MemberToEnd(session, extent.topics)
+        return MemberToEndReading(session, extent.topics)
     if extent.group is not None or (extent.follow and not extent.partitions and extent.start in (None, *RESETS)):
-        return Member(session, extent.topics)
+        return MemberReading(session, extent.topics)
     chosen: Selection = dict.fromkeys(extent.topics, tuple(dict.fromkeys(extent.partitions)) or None)
     if extent.follow:
-        return Tail(session, chosen, extent.start or FIRST, timeout)
-    return Span(session, chosen, extent.start or FIRST, extent.until or LAST, timeout)
+        return TailReading(session, chosen, extent.start or LOG_START, timeout)
+    return SpanReading(session, chosen, extent.start or LOG_START, extent.until or LOG_END, timeout)
 
 
-class Span(Reading):
+class SpanReading(Reading):
     """A reading from one place to another, without a group."""
 
     def __init__(self, session: ConsumerSession, chosen: Selection, start: Place, until: Place, timeout: float) -> None:
@@ -116,7 +116,7 @@ class Span(Reading):
         return self._reading.lost
 
 
-class Tail(Reading):
+class TailReading(Reading):
     """A reading from one place on in the present partitions, without an end and without a group."""
 
     def __init__(self, session: ConsumerSession, chosen: Selection, start: Place, timeout: float) -> None:
@@ -131,7 +131,7 @@ class Tail(Reading):
         return self._session.poll(TICK_S, most, form)
 
 
-class Member(Tail):
+class MemberReading(TailReading):
     """A reading without end: of all partitions of topics, later ones too, or of the partitions of a group's member."""
 
     def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:
@@ -145,7 +145,7 @@ class Member(Tail):
             self._session.seek(firsts)
 
 
-class MemberToEnd(Member):
+class MemberToEndReading(MemberReading):
     """A member's reading up to the ends that the logs have when the member gets its partitions."""
 
     def __init__(self, session: ConsumerSession, topics: Collection[str]) -> None:

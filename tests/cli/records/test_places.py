@@ -9,7 +9,7 @@ pytest.importorskip("click")
 import click
 
 from pykafka4.bounds import EARLIEST, LATEST
-from pykafka4.cli.records.places import FIRST, LAST, Place, PlaceType, spans, timestamps
+from pykafka4.cli.records.places import LOG_END, LOG_START, Place, PlaceType, spans, timestamps
 from pykafka4.records import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -18,10 +18,10 @@ T0 = TopicPartition("t", 0)
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("earliest", FIRST),
-        ("beginning", FIRST),
-        ("latest", LAST),
-        ("now", LAST),
+        ("earliest", LOG_START),
+        ("beginning", LOG_START),
+        ("latest", LOG_END),
+        ("now", LOG_END),
         ("0", Place(offset=0)),
         ("99999999999", Place(offset=99_999_999_999)),
         ("1769860800000", Place(1_769_860_800_000)),
@@ -48,8 +48,8 @@ def test_what_is_no_place_is_told_with_what_is_one(text: str) -> None:
 @pytest.mark.parametrize(
     ("place", "offset"),
     [
-        (FIRST, 5),
-        (LAST, 20),
+        (LOG_START, 5),
+        (LOG_END, 20),
         (Place(offset=7), 7),
         (Place(offset=0), 5),
         (Place(offset=99), 20),
@@ -62,5 +62,5 @@ def test_what_is_no_place_is_told_with_what_is_one(text: str) -> None:
 def test_an_end_lies_inside_of_the_log(place: Place, offset: int) -> None:
     found = {T0: {EARLIEST: 5, LATEST: 20, 1_000: 12, 2_000: None}}
     assert set(timestamps(place)) <= found[T0].keys()
-    assert spans(found, place, LAST)[T0].start == offset
-    assert spans(found, FIRST, place)[T0].until == offset
+    assert spans(found, place, LOG_END)[T0].start == offset
+    assert spans(found, LOG_START, place)[T0].until == offset

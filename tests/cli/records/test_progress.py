@@ -41,7 +41,7 @@ def test_bytes_records_and_rate_are_shown_and_time_left_to_an_end(monkeypatch: p
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     with Meter("orders", total, shows=True) as meter:
         meter.advance(1_234, 2_500_000, 50)
-        meter.complain("line 7: refused")
+        meter.show_error("line 7: refused")
     shown = out.getvalue()
     assert "orders" in shown
     assert "1,234 records, 2.5 MB, " in shown

@@ -10,7 +10,7 @@ from pykafka4.core.producer.outcomes.batch_outcomes import Outcomes
 from pykafka4.core.producer.produce.responses import ACTIONS, ProduceAnswers
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import DeliveryFailed, KafkaError
-from pykafka4.errors.codes import Produce
+from pykafka4.errors.codes import ProduceReaction
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.records import Written
 from tests.simulation.mutants.handle_mutants import SHORT, Told, sending
@@ -70,7 +70,7 @@ def call_a_timeout_a_purge(patch: pytest.MonkeyPatch) -> None:
 
 def fail_the_batch_of_a_bad_record(patch: pytest.MonkeyPatch) -> None:
     """What a broker names takes its whole batch with it."""
-    patch.setitem(ACTIONS, Produce.REFUSED, ProduceAnswers._failed)
+    patch.setitem(ACTIONS, ProduceReaction.REFUSED, ProduceAnswers._failed)
 
 
 def forget_why_a_record_is_bad(patch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def forget_why_a_record_is_bad(patch: pytest.MonkeyPatch) -> None:
             found.batch_index_error_message = None
         original(self, queue, batch, now, answer, error)
 
-    patch.setitem(ACTIONS, Produce.REFUSED, lambda *args: refused(ProduceAnswers._refused, *args))
+    patch.setitem(ACTIONS, ProduceReaction.REFUSED, lambda *args: refused(ProduceAnswers._refused, *args))
 
 
 def count_numbers_from_one(patch: pytest.MonkeyPatch) -> None:

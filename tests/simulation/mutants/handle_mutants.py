@@ -18,7 +18,7 @@ from pykafka4.core.producer.produce.responses import ACTIONS, ProduceAnswers
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
-from pykafka4.errors.codes import Produce
+from pykafka4.errors.codes import ProduceReaction
 from pykafka4.producer import session as producer_session
 from pykafka4.records import ProducerRecord, RecordMetadata, TopicPartition
 from tests.simulation.plans.schedules import Hunt, Patch, around
@@ -116,7 +116,7 @@ def refuse_whatever_waits(patch: pytest.MonkeyPatch) -> None:
             for waiting in [b for b in other.batches if not b.in_flight and not b.written and not b.attempts]:
                 self._outcomes.fail(other, waiting, short_name(error), error)
 
-    for kind in (Produce.REFUSED, Produce.FAIL):
+    for kind in (ProduceReaction.REFUSED, ProduceReaction.FAIL):
         patch.setitem(ACTIONS, kind, lambda *args, original=ACTIONS[kind]: failed(original, *args))  # type: ignore[misc]
 
 

@@ -28,7 +28,7 @@ from pykafka4.core.producer.queues.partition_queue import UNASSIGNED, PartitionQ
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.producer.sequences.identity import Identity
 from pykafka4.errors import DeliveryFailed, KafkaError
-from pykafka4.errors.codes import BY_NAME, CODES, Produce
+from pykafka4.errors.codes import BY_NAME, CODES, ProduceReaction
 from pykafka4.net.handoff.waiting import Gate, Signal
 from pykafka4.producer import session as producer_session
 from pykafka4.records import Written
@@ -287,7 +287,7 @@ def give_up_when_there_is_no_id(patch: pytest.MonkeyPatch) -> None:
 
 def never_retry(patch: pytest.MonkeyPatch) -> None:
     """An error that says "try again" is final."""
-    patch.setitem(ACTIONS, Produce.RESEND, ProduceAnswers._failed)
+    patch.setitem(ACTIONS, ProduceReaction.RESEND, ProduceAnswers._failed)
 
 
 def never_retry_after_a_loss(patch: pytest.MonkeyPatch) -> None:

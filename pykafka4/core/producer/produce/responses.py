@@ -28,7 +28,7 @@ from pykafka4.errors import (
     broker_error,
     short_name,
 )
-from pykafka4.errors.codes import Produce, Refresh, error_code
+from pykafka4.errors.codes import ProduceReaction, Refresh, error_code
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
@@ -42,7 +42,8 @@ WAYS_OUT = {
 }
 
 UNREADABLE = (DecodeError, RecordTooLarge, ConfigError)  # the errors that the unpacking of a raw batch raises
-PARTED = (Produce.SPLIT, Produce.REFUSED)  # the broker refuses the batch as it is; its remaining records are sent in other batches
+# The broker refuses the batch as it is; its remaining records are sent in other batches.
+PARTED = (ProduceReaction.SPLIT, ProduceReaction.REFUSED)
 
 PartitionAnswer = ProduceResponse.Topic.Partition
 Entries: TypeAlias = Sequence[tuple[PartitionQueue, Batch]]
@@ -117,7 +118,7 @@ class ProduceAnswers:
             found = answers.get(queue.tp)
             if found is None or batch not in queue.batches[:1] or not batch.written or not self._is_same_topic(flight, queue.tp.topic):
                 continue
-            if error_code(found.error_code).produce is Produce.ACK:
+            if error_code(found.error_code).produce is ProduceReaction.ACK:
                 queue.abandon(batch)
                 if not batch.in_flight:
                     self._outcomes.ledger.sent_before(batch.count)
@@ -156,8 +157,8 @@ class ProduceAnswers:
     def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer) -> None:
         """Carry out the action for the response's error code (`errors/codes.py`)."""
         row = error_code(answer.error_code)
-        if row.produce in (Produce.ACK, Produce.DUPLICATE):
-            offset = answer.base_offset if row.produce is Produce.ACK else -1
+        if row.produce in (ProduceReaction.ACK, ProduceReaction.DUPLICATE):
+            offset = answer.base_offset if row.produce is ProduceReaction.ACK else -1
             self._outcomes.acknowledge(queue, batch, offset, answer.log_append_time_ms)
             self._recovery.healthy(queue.tp)
             queue.acknowledged(now)
@@ -170,11 +171,11 @@ class ProduceAnswers:
         detail = answer.error_message or WAYS_OUT.get(row.name)
         error = broker_error(row.code, str(queue.tp), detail, "Produce", topic=queue.tp.topic)
         batch.last_error = error
-        if row.produce is not Produce.SEQUENCE or queue.batches[0] is batch:  # otherwise a batch before this one caused the error
+        if row.produce is not ProduceReaction.SEQUENCE or queue.batches[0] is batch:  # otherwise a batch before this one caused the error
             batch.failed_attempts += 1
         parted = row.produce in PARTED and not batch.written  # certainly not in the log: to send its remaining records is no retry
         last = self._was_last(batch) and not parted
-        self._actions[Produce.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
+        self._actions[ProduceReaction.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
         if last and not batch.done:
             self._outcomes.fail(queue, batch, short_name(error), error)
 
@@ -262,7 +263,7 @@ class ProduceAnswers:
 
         Behind an unacknowledged batch a wrong sequence is a consequence of that batch's failure.
         """
-        if isinstance(error, BrokerError) and error.code.produce is Produce.SEQUENCE and queue.batches[0] is not batch:
+        if isinstance(error, BrokerError) and error.code.produce is ProduceReaction.SEQUENCE and queue.batches[0] is not batch:
             return
         queue.stale = True
         self._outcomes.fail(queue, batch, short_name(error), error)
@@ -316,11 +317,11 @@ class ProduceAnswers:
 
 
 ACTIONS = {
-    Produce.RESEND: ProduceAnswers._resend,
-    Produce.SPLIT: ProduceAnswers._split,
-    Produce.SEQUENCE: ProduceAnswers._sequence,
-    Produce.FENCED: ProduceAnswers._fenced,
-    Produce.REFUSED: ProduceAnswers._refused,
-    Produce.FAIL: ProduceAnswers._failed,
+    ProduceReaction.RESEND: ProduceAnswers._resend,
+    ProduceReaction.SPLIT: ProduceAnswers._split,
+    ProduceReaction.SEQUENCE: ProduceAnswers._sequence,
+    ProduceReaction.FENCED: ProduceAnswers._fenced,
+    ProduceReaction.REFUSED: ProduceAnswers._refused,
+    ProduceReaction.FAIL: ProduceAnswers._failed,
 }
-TRANSACTIONAL = {**ACTIONS, Produce.SEQUENCE: ProduceAnswers._epoch_over, Produce.FENCED: ProduceAnswers._epoch_over}
+TRANSACTIONAL = {**ACTIONS, ProduceReaction.SEQUENCE: ProduceAnswers._epoch_over, ProduceReaction.FENCED: ProduceAnswers._epoch_over}
