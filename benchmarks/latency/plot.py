@@ -11,6 +11,7 @@ import json
 import math
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ COLORS = {"pykafka4": "#00796b", "confluent": "#e65100", "aiokafka": "#5e35b1"}
 STYLES = ("-", "--", ":", "-.")  # of one client's contenders, in their order
 TICKS = (50.0, 90.0, 99.0, 99.9, 99.99)
 LONG_NUMBER = re.compile(r"(\d\.\d\d)\d{3,}")  # a coordinate: a hundredth of a point is enough
-ACROSS, WIDTH, HEIGHT = 3, 4.6, 4.4  # panels in a row; inches of one
+ACROSS, WIDTH, HEIGHT = 2, 4.6, 4.7  # panels in a row; inches of one
+TITLE_LETTERS = 60  # in a line: a longer one would run into the next panel
 
 
 @attrs.frozen
@@ -73,7 +75,7 @@ def draw(axes: Any, panel: Panel) -> None:
             label=line.label,
             linewidth=2.0 if line.client == "pykafka4" else 1.3,
         )
-    axes.set_title(panel.title, fontsize=9, wrap=True)
+    axes.set_title(textwrap.fill(panel.title, TITLE_LETTERS), fontsize=9)
     axes.set_yscale("log")
     axes.set_xticks([across(tick) for tick in TICKS], [f"{tick:g} %" for tick in TICKS], fontsize=8)
     axes.minorticks_off()
@@ -81,7 +83,7 @@ def draw(axes: Any, panel: Panel) -> None:
     axes.tick_params(axis="y", labelsize=8)
     axes.grid(visible=True, linewidth=0.4, alpha=0.6)
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.08), frameon=False)
 
 
 def save(drawn: list[Panel], path: Path, title: str) -> None:
