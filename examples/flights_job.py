@@ -166,6 +166,6 @@ class Paced:
             due = end
 
     def seconds(self, rows: int) -> float:
-        """The seconds that so many rows take at the present pace."""
+        """The seconds that this many rows take at the present pace."""
         pace = self.board.pace()
         return rows / pace if pace else math.inf

@@ -53,7 +53,7 @@ class Partitioner:
     """The rule by which records get their partition."""
 
     hash: Hash = Hash.MURMUR2
-    least_key: int = NOT_NULL  # keys of at least so many bytes are hashed; a null key has -1
+    least_key: int = NOT_NULL  # keys of at least this many bytes are hashed; a null key has -1
     spread: Spread = Spread.STICKY
     wraps: Wraps = Wraps.NONE
     adaptive: bool = True  # for STICKY: a partition with much unsent data is chosen less often

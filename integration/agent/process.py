@@ -159,13 +159,13 @@ class AgentProcess:
         return found
 
     def read_all(self, accepted: int, timeout: float = OUTCOME) -> Total:
-        """Wait until the agent has accepted so many messages, and return the account."""
+        """Wait until the agent has accepted this many messages, and return the account."""
         return until(
             lambda: self.total_if(lambda it: it.accepted == accepted), timeout, lambda: f"{accepted} messages to be read: {self.total()}"
         )
 
     def settled(self, accepted: int | None = None, timeout: float = OUTCOME) -> Total:
-        """Wait until no message waits, and so many were accepted (None: any number), and return the account."""
+        """Wait until no message waits, and this many were accepted (None: any number), and return the account."""
 
         def settled(it: Total) -> bool:
             return it.at_rest and accepted in (None, it.accepted)

@@ -57,7 +57,7 @@ class Faults:
     bandwidth: float | None = None  # bytes per second, for each connection
     swallow: bool = False
     hold: bool = False
-    cut_after: int | None = None  # reset the connection after so many more bytes of this direction, of all connections together
+    cut_after: int | None = None  # reset the connection after this many more bytes of this direction, of all connections together
 
 
 @attrs.frozen

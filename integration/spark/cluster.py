@@ -118,7 +118,7 @@ class StandaloneSpark:
         }
 
     def wait_executors(self, count: int | None = None, other_than: tuple[Executor, ...] = ()) -> list[Executor]:
-        """Wait until so many executors run (None: one for each host) that are not in `other_than`, and return them."""
+        """Wait until this many executors run (None: one for each host) that are not in `other_than`, and return them."""
         wanted = len(self.hosts) if count is None else count
 
         def enough() -> list[Executor] | None:
@@ -174,7 +174,7 @@ class StandaloneSpark:
     # -- state of the cluster ----------------------------------------------------------------------------------------------
 
     def wait_workers(self, count: int | None = None) -> None:
-        """Wait until so many workers (None: all) are registered with the master."""
+        """Wait until this many workers (None: all) are registered with the master."""
         wanted = len(self.hosts) if count is None else count
         until(lambda: self.report().get("aliveworkers") == wanted, READY, f"{wanted} workers of Spark to register", forgive=(OSError,))
 

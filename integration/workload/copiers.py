@@ -93,7 +93,7 @@ class Copying:
         return sum(line["count"] for line in self.lines() if line["what"] == "committed")
 
     def wait_copied(self, count: int, timeout: float) -> None:
-        """Wait until so many records are in committed transactions, or all are copied."""
+        """Wait until this many records are in committed transactions, or all are copied."""
         until(lambda: self.tend() or self.copied() >= count, timeout, lambda: f"{count} records to be copied, not {self.copied()}")
 
     def wait_finished(self, timeout: float) -> None:

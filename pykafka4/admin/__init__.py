@@ -173,7 +173,7 @@ class AdminClient(
         """Plan new offsets for `set_offsets`; changes nothing. `topics` are names or (topic, partition) pairs; None: all committed.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
-        (then the default of `topics` is its partitions, and each of `topics` needs one). `shift`: so many records forward, or back
+        (then the default of `topics` is its partitions, and each of `topics` needs one). `shift`: this many records forward, or back
         if negative. Offsets outside of the log become its first or last one, with a note in the plan. Sources: `kafka-consumer-groups
         --reset-offsets`.
 

@@ -44,7 +44,7 @@ class TopicCalls(AdminCalls):
         wait: bool = False,
         timeout: float | None = None,
     ) -> dict[str, CreatedTopic]:
-        """Create topics: `{"orders": 6}` with so many partitions, `{"orders": NewTopic(…)}` with settings of its own, or a list of names.
+        """Create topics: `{"orders": 6}` with six partitions, `{"orders": NewTopic(…)}` with settings of its own, or a list of names.
 
         `replication_factor` and `configs` (`{"retention.ms": "3600000"}`) are for topics given by a number or a name; -1 is the brokers'
         default (Kafka 2.4). `validate_only` creates nothing. `wait` returns when every broker that is up knows all the leaders.

@@ -34,7 +34,7 @@ exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong option
 
 
 class Progress:
-    """Reports how many messages were handed over: each so many on standard output, and on a terminal, after a second, in one line."""
+    """Reports how many messages were handed over: on standard output after each `every`; on a terminal after a second, in one line."""
 
     def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
         self.sent = 0

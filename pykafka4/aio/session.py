@@ -36,7 +36,7 @@ __all__ = ["TaskConsumerSession"]
 
 T = TypeVar("T")
 
-SLICE_SECONDS: Final = 0.001  # for so long a poll may decode, and for so long tasks that only poll may keep other tasks waiting
+SLICE_SECONDS: Final = 0.001  # a poll may decode for this long, and tasks that only poll may delay others for this long
 FIRST_SLICE: Final = 256  # records of the first poll, before the time that records take is known
 LEAST_SLICE: Final = 32  # records; without a minimum, a thread that does not get the processor would make any number look slow
 MOST_TURNS: Final = 10  # turns of the event loop in which asyncio may close the generator of a loop that another task has left

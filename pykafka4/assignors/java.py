@@ -84,7 +84,7 @@ def _spread(code: int) -> int:
 
 
 def _places(entries: int) -> int:
-    """The places of a HashMap with so many entries: their number doubles when more than three quarters of them are used."""
+    """The places of a HashMap with this many entries: their number doubles when more than three quarters of them are used."""
     places = LEAST_PLACES
     while entries > places * 3 // 4:
         places *= 2

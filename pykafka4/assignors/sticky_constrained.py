@@ -63,7 +63,7 @@ class Constrained:
         fit.sort(key=lambda tp: (tp.partition, tp.topic))
         if len(fit) < self._least:
             self._below.append(name)
-        # The first members that own so many partitions keep one more than the least: any other choice would move a partition.
+        # The first members that own `most` partitions or more keep one more than the least: any other choice would move a partition.
         elif len(fit) >= self._most and self._have_more < self._with_more:
             self._count_one_more()
             self._revoked.update(dict.fromkeys(fit[self._most :], name))

@@ -153,7 +153,7 @@ GOALS: Final = [
     click.Option(["--to-current"], is_flag=True, help="What is committed now; the end where nothing is."),
     click.Option(["--to-offset"], type=click.IntRange(0), help="This offset."),
     click.Option(["--to-time"], metavar="TIME", help="The first record at that time or later: 2026-01-31T12:00:00 (UTC, or with a zone)."),
-    click.Option(["--ago"], metavar="DURATION", help="The same so long before now: 90s, 15m, 2h, 1d, PT1H30M."),
+    click.Option(["--ago"], metavar="DURATION", help="The same, this long before now: 90s, 15m, 2h, 1d, PT1H30M."),
     click.Option(["--shift"], type=int, metavar="N", help="N records forward, or back if negative."),
     click.Option(["--from-file"], metavar="FILE", help="Offsets from a CSV of kafka-consumer-groups, or JSON, as `export` writes both."),
 ]

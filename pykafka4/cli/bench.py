@@ -30,13 +30,13 @@ __all__ = ["bench"]
 
 RECORDS: Final = 1_000_000
 VALUES: Final = 1_000  # different values, which give a codec as much work as real ones
-SAMPLE: Final = 100  # at full speed, one in so many records has its latency measured
+SAMPLE: Final = 100  # at full speed, one in this many records has its latency measured
 MARK: Final = b"pykafka4"
 STAMPED: Final = len(MARK) + 8  # bytes of a value with the time of its `send`
 # At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss them. They do
 # not count.
 WARM_UP_S: Final = 1.0
-RECORD_TIMEOUT_S: Final = 60.0  # a phase that waits so long for a record fails
+RECORD_TIMEOUT_S: Final = 60.0  # a phase that waits this long for a record fails
 SHOWN: Final = ("p50", "p99", "p99.9")
 
 
@@ -134,7 +134,7 @@ Examples:
 """
 )
 @click.option("--records", metavar="N", type=click.IntRange(1), help=f"Records to produce and consume; default {RECORDS:,}.")
-@click.option("--seconds", metavar="SECONDS", type=Seconds(0.1, 1e6), help="Produce for so long instead.")
+@click.option("--seconds", metavar="SECONDS", type=Seconds(0.1, 1e6), help="Produce for this long instead.")
 @click.option("--size", metavar="BYTES", type=click.IntRange(STAMPED, 2**30), default=100, show_default=True, help="Bytes of a value.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True, help="Whose acknowledgement counts.")
 @click.option(

@@ -42,7 +42,7 @@ Examples:
 @click.option("-Z", "--null", is_flag=True, help="Write NULL for a null key or value.")
 @click.option("-k", "--key", "keys", multiple=True, metavar="KEY", help="Only records with this key. Can be repeated.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header. Can be repeated.")
-@click.option("-n", "--limit", type=click.IntRange(0), metavar="N", help="At most so many records.")
+@click.option("-n", "--limit", type=click.IntRange(0), metavar="N", help="At most this many records.")
 @click.pass_obj
 def consume(
     invocation: Invocation,

@@ -62,7 +62,7 @@ Examples:
 @click.option("-Z", "--null", is_flag=True, help="An empty key or value is a null.")
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="All records go to this partition.")
 @click.option("-z", "--codec", type=click.Choice(CODECS), help="Compression.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many records a second.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most this many records a second.")
 @click.option("--transactional", is_flag=True, help="One transaction: readers of committed records see all of the input, or nothing.")
 @click.pass_obj
 def produce(

@@ -21,7 +21,7 @@ NUMBERS: Final = {"partition", "committed", "end", "lag", "current", "new", "mem
     *("broker", "node", "port", "level", "lowest", "highest", "size", "free", "volume"),  # of the cluster
     *("producer", "sequence"),  # of transactions
 }
-LEAST: Final = 5  # columns of the terminal; a folded text has at least so many
+LEAST: Final = 5  # columns of the terminal; a folded text has at least this many
 GAP: Final = "  "
 HEADING, FAILED = Style(bold=True), Style(color="red")
 

@@ -202,7 +202,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Records as columns, for everything that reads Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
         As `poll`, with the same errors, positions and commits. It returns the records that are there, up to 8 MiB of columns, or with
-        `max_rows` up to so many and up to `max_decompressed_bytes`; columns of length 0, which are false, if none arrived within `timeout`
+        `max_rows` up to that many and `max_decompressed_bytes`; columns of length 0, which are false, if none arrived within `timeout`
         seconds. `columns` are names in the order wanted, default all of: topic, partition, offset, timestamp, timestamp_type, key, value,
         headers. A column that is left out costs nothing.
 
@@ -233,7 +233,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         If the group rebalances meanwhile, the other members wait for max_poll_interval_ms only; then the partitions are lost.
 
         Raises ConfigError without a subscription; GroupError if the lease is over, so that another member may have the partitions, or if
-        the group is rebalancing and does not wait for so long.
+        the group is rebalancing and does not wait for that long.
         """
         self._session.assignment.extend_lease(check_lease(seconds))
 

@@ -18,7 +18,7 @@ from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataRes
 
 __all__ = ["PartitionState", "look_at_partitions", "lost_disks", "compare_rights"]
 
-MOST_TOPICS: Final = 200  # one look asks for the settings of so many topics
+MOST_TOPICS: Final = 200  # one diagnosis requests the settings of at most this many topics
 USES: Final = {"WRITE": "producers are refused", "READ": "consumers are refused"}
 MISSING: Final = "check the name; brokers create topics at the first record only with auto.create.topics.enable"
 

@@ -60,7 +60,7 @@ T = TypeVar("T")
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
 # The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
 REQUEST_DUMP_START = "Request Request("
-SHOWN_MEMBERS = 10  # a message lists so many members of a group, and so many partitions of each member
+SHOWN_MEMBERS = 10  # a message lists at most this many members of a group, and this many partitions of each member
 
 
 def shown(value: object) -> str:

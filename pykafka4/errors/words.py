@@ -13,7 +13,7 @@ __all__ = ["HIDDEN", "LONGEST_HOST", "SHOWN", "TELLING", "UNSHOWN", "escaped", "
 
 SHOWN: Final = 200  # characters of a text that a message repeats
 LONGEST_HOST: Final = 255  # characters of a host name (RFC 1035)
-TELLING: Final = 12  # characters in a row; a remote text that shares so many with a secret is not shown
+TELLING: Final = 12  # characters in a row; a remote text that shares this many with a secret is not shown
 HIDDEN: Final = "<hidden>"
 UNSHOWN: Final = "(its words are not shown, as they repeat a secret)"
 

@@ -259,9 +259,9 @@ class ProducerConfig(ClientConfig):
         "for which these three are the same, which are then sent together.",
     )
     batch_bytes: int | None = number_or_off(
-        None, "bytes", "A batch is sent when its keys and values have so many bytes, at least 1 for each record.", low=1
+        None, "bytes", "A batch is sent when its keys and values have this many bytes, at least 1 for each record.", low=1
     )
-    batch_records: int | None = number_or_off(None, "records", "A batch is sent when it has so many records.", low=1)
+    batch_records: int | None = number_or_off(None, "records", "A batch is sent when it has this many records.", low=1)
     buffer_memory: int = number(64 * MIB, "bytes", "Memory that records may use while they wait for brokers.", low=64 * KIB, high=2**40)
     # The records of a dead partition wait here, and must leave room for the other partitions.
     max_partition_bytes: int | None = number(
@@ -308,7 +308,7 @@ class ProducerConfig(ClientConfig):
     max_failed_attempts: int | None = number(
         None,
         "attempts",
-        "A batch fails after so many error responses; lost connections do not count. Default: no limit besides delivery_timeout_ms.",
+        "A batch fails after this many error responses; lost connections do not count. Default: no limit besides delivery_timeout_ms.",
         low=1,
         high=2**31 - 1,
     )

@@ -15,7 +15,7 @@ __all__ = ["deliver_forgotten"]
 
 log = get_log("pykafka4.producer")
 
-FORGOTTEN_SECONDS: Final = 1.0  # for so long a producer without a handle stays open after its last record, for a `send` that has just begun
+FORGOTTEN_SECONDS: Final = 1.0  # a producer without a handle stays open this long after its last record, for a `send` that has just begun
 
 
 def deliver_forgotten(session: ProducerSession) -> None:

@@ -246,7 +246,7 @@ class DeliveredRecords:
         self.changing = False
 
     def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
-        """Waiting records whose locks end `within` so many seconds, except those in renewal and those too late for a renewal (`LATE`)."""
+        """Waiting records whose locks end `within` this many seconds, except those in renewal and those too late for a renewal (`LATE`)."""
         now = self._clock()
         if now + within < self._renew_from:
             return {}

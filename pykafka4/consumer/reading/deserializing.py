@@ -98,7 +98,7 @@ class AwaitedLetters:
 
     claim: Claim
     offset: int
-    left: list[Delivery]  # only its length counts: so many dead letters have no outcome
+    left: list[Delivery]  # only its length counts: the number of dead letters without an outcome
 
     def watch(self, done: Callable[[AwaitedLetters], object]) -> None:
         """Call `done` when all have their outcomes, on any thread; perhaps twice."""

@@ -19,8 +19,8 @@ from pykafka4.records import Written
 
 __all__ = ["BrokerChooser", "RequestsForAny", "least_failed"]
 
-AVOID_SECONDS = 10.0  # for so long other brokers are preferred to an avoided one
-STALLED = 2.0  # seconds: a connection whose oldest request has waited for so long counts as stalled
+AVOID_SECONDS = 10.0  # other brokers are preferred to an avoided one for this long
+STALLED = 2.0  # seconds: a connection whose oldest request has waited for this long counts as stalled
 STAGGER = 0.5  # seconds until the client tries the next address as well, while an attempt to connect is under way
 GAP = 0.1  # seconds between attempts while all attempts fail
 READY = ConnectionState.READY

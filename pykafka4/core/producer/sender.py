@@ -47,7 +47,7 @@ log = get_log("pykafka4.producer")
 # request, so no failed request reports its partitions to `Recovery`.
 UNREACHABLE_S = 2.0
 FULL_PIPELINE_POLL_S = 0.02  # seconds between looks at batches that were sealed while every connection in use is full
-MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # the compression of so many bytes takes less time than their way to the helper executor
+MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to the helper executor
 
 
 class Application(Waiters, Protocol):

@@ -26,7 +26,7 @@ __all__ = ["Callbacks", "Feed", "Helper", "Workers"]
 
 log = get_log("pykafka4.handoff")
 HELPERS = 4  # threads for slow codecs
-IDLE_SECONDS = 10.0  # a thread ends after so long without a call
+IDLE_SECONDS = 10.0  # a thread ends after this long without a call
 
 
 _forks = itertools.count(1)

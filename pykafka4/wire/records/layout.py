@@ -55,4 +55,4 @@ INT64_MAX: Final = 2**63 - 1
 # would take many times the limit as objects.
 RECORD_WEIGHT: Final = 200
 HEADER_WEIGHT: Final = 160  # a tuple, a str and a bytes object
-MANY_HEADERS: Final = 1000  # a record with at most so many headers is never refused for them
+MANY_HEADERS: Final = 1000  # a record with at most this many headers is never refused for them

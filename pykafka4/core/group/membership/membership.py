@@ -177,7 +177,7 @@ class Membership:
     def extend_lease(self, now: float, seconds: float) -> str | None:
         """Extend the lease to `seconds` from now on; the extension ends early when the application takes other records.
 
-        Returns None, or the reason for a refusal: the lease is over or has not begun, or the group rebalances and cannot wait for so long.
+        Returns None, or the reason for a refusal: the lease is over or has not begun, or the group rebalances and cannot wait that long.
         """
         if (idle := self._application.idle_since()) == -INFINITY:
             return "the lease begins with the first poll"

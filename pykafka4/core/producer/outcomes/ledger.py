@@ -41,7 +41,7 @@ __all__ = ["Census", "Ledger", "ProducerStats", "RecordCounts", "Snapshot", "tak
 
 REMEMBERED = 100  # failures kept for `failures_since`: the first, the last, and a sample of the failures between them
 SEALED = 1  # the highest state of a batch without an outcome
-FEW_PARKED = 5000  # up to so many parked handles `take_census` counts one by one
+FEW_PARKED = 5000  # `take_census` counts up to this many parked handles one by one
 
 
 class RecordCounts(NamedTuple):
@@ -293,7 +293,7 @@ class Ledger:
         self.in_flight -= records
 
     def acknowledged(self, tp: TopicPartition, records: int, raw_bytes: int, sent_bytes: int) -> None:
-        """Count records in flight as acknowledged; their batch had so many bytes before and after compression."""
+        """Count records in flight as acknowledged; their batch had `raw_bytes` before and `sent_bytes` after compression."""
         self.in_flight -= records
         self.acked += records
         self.raw_bytes += raw_bytes
