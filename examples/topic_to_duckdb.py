@@ -2,7 +2,7 @@
 
     python examples/topic_to_duckdb.py --bootstrap-servers localhost:9092 --topic greetings --database greetings.duckdb
 
-Needs `pip install duckdb`. The next run begins behind the offsets in the table, so there is no group and nothing to commit. A killed run
+Needs `pip install duckdb`. The next run begins after the offsets in the table, so there is no group and nothing to commit. A killed run
 appends nothing, as one statement inserts all rows.
 """
 

@@ -17,7 +17,7 @@ class ConsumerRun(Protocol):
     """A run of `process` or streams, which uses a consumer until it ends. It has the methods of a listener, too."""
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offset behind the finished records of each partition: during a run, polled records need not be finished."""
+        """The offset after the finished records of each partition: during a run, polled records need not be finished."""
 
     def paused_by_application(self, tps: Collection[TopicPartition]) -> None:
         """Leave these partitions paused from now on, even if the run has paused them itself."""

@@ -185,7 +185,7 @@ class TransactionalReads:
 
     @call
     def take(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets behind the records that the application has got, without stored offsets; the current record of a `for` loop counts.
+        """The offsets after the records that the application has got, without stored offsets; the current record of a `for` loop counts.
 
         Raises TransactionAborted if records of a partition were returned that this consumer does not hold any more.
         """

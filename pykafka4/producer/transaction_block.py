@@ -33,7 +33,7 @@ class Reads(Protocol):
         """Note that a transaction could not begin: the records that were read for it are not part of the next one."""
 
     def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets behind the records that the application has got and no transaction has committed."""
+        """The offsets after the records that the application has got and no transaction has committed."""
 
     def settle(self, reading: Any) -> None:
         """Note that the transaction was committed."""

@@ -77,7 +77,7 @@ class DecodedPart:
 
     records: list[ShareRecord]
     aside: dict[int, AcknowledgeType]  # acquired offsets of the part without a decoded record -> their acknowledgement
-    next: int  # the first offset behind the part
+    next: int  # the first offset after the part
     size: int  # bytes of the records in memory
 
 

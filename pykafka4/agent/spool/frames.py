@@ -1,4 +1,4 @@
-"""Writes and reads the bytes of a segment: a header with the progress, then frames, and a seal behind the last frame.
+"""Writes and reads the bytes of a segment: a header with the progress, then frames, and a seal after the last frame.
 
 A frame is the CRC-32C of a message's bytes and these bytes, which begin with their size (`pykafka4.agent.format`). All numbers are big
 endian. Version 1:

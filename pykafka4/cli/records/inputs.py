@@ -89,7 +89,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def by_separator(separator: bytes) -> Split:
-    """Split input at a separator. The text behind the last separator is an item if it is not empty."""
+    """Split input at a separator. The text after the last separator is an item if it is not empty."""
 
     def split(chunks: Iterator[bytes]) -> Iterator[tuple[Items, int]]:
         rest: list[bytes] = []

@@ -45,7 +45,7 @@ class Plain:
                     raise
                 at += len(accepted)
                 outcomes.fail(block, at, error)
-                at += 1  # go on behind the refused record
+                at += 1  # go on after the refused record
             else:
                 outcomes.add(block, at, deliveries)
                 return

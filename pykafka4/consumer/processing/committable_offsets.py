@@ -59,7 +59,7 @@ class RunSession(Protocol):
         """The offsets that are known to be committed. Any thread may read it."""
 
     def taken_places(self) -> dict[TopicPartition, Place]:
-        """The place behind the records in the hands of the run, and behind records that polls do not return, of each partition.
+        """The place after the records in the hands of the run, and after records that polls do not return, of each partition.
 
         Any thread may call it.
         """

@@ -119,7 +119,7 @@ class Cursors:
         return _without(self._places(self.handed.held), outdated)
 
     def handed_out(self) -> dict[TopicPartition, Place]:
-        """The known place behind the records that the application has got, of each partition; the current record of a loop counts."""
+        """The known place after the records that the application has got, of each partition; the current record of a loop counts."""
         return self._places(IN_LIST)
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -168,7 +168,7 @@ class Cursors:
         if claim.until == UNBOUNDED:
             return False
         place = self.handed.place(claim)
-        # Behind the end only after a response. A committed offset behind the end of the log, after a truncation, would look like the end:
+        # Past the end only after a response. A committed offset past the end of the log, after a truncation, would look like the end:
         # nothing would be fetched, so no broker would answer that the offset is out of range, and the offset would never be reset.
         return place is not None and (place[0] == claim.until or (place[0] > claim.until and claim.end >= 0))
 

@@ -60,7 +60,7 @@ class DeliveredOffsets:
         self._seeks[claim.tp] = object()
 
     def _end_of(self, claim: Claim, position: int | None) -> int | None:
-        """The offset behind the noted records; None if there are none. Records behind `position` were decoded, but not returned."""
+        """The offset after the noted records; None if there are none. Records after `position` were decoded, but not returned."""
         first, last = self._open.get(claim.tp, (0, -1))
         if first == BEFORE_A_SEEK:
             return last + 1

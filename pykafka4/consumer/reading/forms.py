@@ -60,7 +60,7 @@ class Form(Protocol[T_co]):
         """
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[T_co, HandedOut]:
-        """The result of the poll, and its `HandedOut` for `Cursors`. `places` are the places behind the records."""
+        """The result of the poll, and its `HandedOut` for `Cursors`. `places` are the places after the records."""
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
         """The result of a poll from the rest of a `for` loop's list. None if this form cannot use the rest, which is fetched again then."""

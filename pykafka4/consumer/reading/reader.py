@@ -216,7 +216,7 @@ class Reader(Arrivals):
             self.delivered.add(claim.tp, first, last)
         if chunk.exhausted:
             if chunk.last_leader_epoch >= 0:
-                epoch = chunk.last_leader_epoch  # a marker behind the last record may have a later epoch
+                epoch = chunk.last_leader_epoch  # a marker after the last record may have a later epoch
             self._buffer.pop(claim)
         places[claim] = (chunk.position, epoch)
         self._room -= chunk.decoded

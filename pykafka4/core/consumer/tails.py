@@ -1,7 +1,7 @@
 """Ends bounded reads whose last offsets have no record. Rule: a read up to an offset ends there even if no record lies before it, and never
 waits for a log that ends before it.
 
-Compaction may have removed all records between a position and its bound, `Claim.until`, when nothing lies behind the bound. Then no
+Compaction may have removed all records between a position and its bound, `Claim.until`, when nothing lies after the bound. Then no
 response ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole, of any
 size: KIP-74), was not throttled (a throttled response is empty), chose no follower, and the end of the log is not before the bound. One
 more look-up makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).

@@ -3,7 +3,7 @@
 In a subscription (JoinGroup) a note is the end of the assignor's user data, which leaders of other clients ignore: `range` and `roundrobin`
 have no user data, `cooperative-sticky` has a number at its beginning. Clients read the user data of `sticky` strictly, so `sticky` has no
 note. Behind the last field of the subscription, a note would stop a leader of Sarama, which refuses bytes there. (A leader of kafka-go
-refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup) a note stands behind the last field,
+refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup) a note stands after the last field,
 but only if all members are known to read notes.
 Each subscription of this client, except with `sticky`, has a note, if only an empty one: the note shows that this member reads notes.
 """

@@ -51,7 +51,7 @@ class LogLookups:
         return self.logs.earliest(partitions)
 
     def starting(self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int]) -> Positions:
-        """See Lookups. Raises ConfigError for an offset behind the end of its log."""
+        """See Lookups. Raises ConfigError for an offset past the end of its log."""
         place = self.options.starting
         if place.named is None and place.timestamp == LATEST:
             return {tp: ends[tp] for tp in partitions}

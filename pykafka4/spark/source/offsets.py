@@ -23,7 +23,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["INITIAL", "PLANNING", "Positions", "Ranges", "StreamOffset", "by_topic"]
 
 Positions: TypeAlias = "dict[TopicPartition, int]"
-Ranges: TypeAlias = "dict[TopicPartition, tuple[int, int]]"  # (the first offset, the offset behind the last)
+Ranges: TypeAlias = "dict[TopicPartition, tuple[int, int]]"  # (the first offset, the offset after the last)
 EXTRA: Final = "@pykafka4"  # no topic can have this name: "@" is not allowed
 VERSION: Final = 1
 PLANNING: Final = ("minPartitions", "maxRecordsPerPartition")  # the options that divide ranges among tasks

@@ -15,7 +15,7 @@ MOST: Final = 2**63 - 1
 
 @attrs.frozen
 class Limits:
-    """The limits of a read. None stands for all `topics` or `partitions`; the offsets go from `first` up to but without `end`."""
+    """The limits of a read. None stands for all `topics` or `partitions`; the offsets go from `first` up to, and without, `end`."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None

@@ -138,7 +138,7 @@ class ColumnsBuilder:
             epoch = rows[-1].leader_epoch
             self.added = rows[0].offset, rows[-1].offset, epoch
         if chunk.exhausted and chunk.last_leader_epoch >= 0:
-            epoch = chunk.last_leader_epoch  # for example, the epoch of a marker behind the last record
+            epoch = chunk.last_leader_epoch  # for example, the epoch of a marker after the last record
         if rows or tp in self._positions or chunk.exhausted:
             self._positions[tp] = OffsetAndMetadata(chunk.position, leader_epoch=epoch)
 

@@ -276,7 +276,7 @@ class Chunk:
         return True
 
     def whole_batch(self) -> bytes | None:
-        """The bytes of the batch that contains `position`, or of the next one; None when there is none. `skip` goes on behind it.
+        """The bytes of the batch that contains `position`, or of the next one; None when there is none. `skip` goes on after it.
 
         Its checksum is verified, except for formats v0 and v1. Control batches, batches of aborted transactions and batches without records
         are passed over. Raises CorruptRecord as `decode` does. The batch may have records before `position`.
@@ -391,7 +391,7 @@ class Chunk:
         return self._located(RecordTooLarge(reason), self._batch)
 
     def _located(self, error: Exception, batch: RecordBatch | None) -> Exception:
-        """The exception for `error`, met in `batch`; its `next_offset` is the offset behind the batch."""
+        """The exception for `error`, met in `batch`; its `next_offset` is the offset after the batch."""
         if isinstance(error, ConfigError):  # the library of its codec is missing
             return ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}")
         if batch is None:

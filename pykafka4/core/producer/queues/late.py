@@ -170,7 +170,7 @@ class LateBatches:
     def _next_target(self, topic: str, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
         for _ in range(min(count, LOOKS)):
-            share.cursor = (share.cursor + 1) % count  # also past a stuck partition: the next turn goes on behind it
+            share.cursor = (share.cursor + 1) % count  # also past a stuck partition: the next turn goes on after it
             target = self._queues.late_queue(topic, share.partitions[share.cursor], node, now)
             if target is not None:
                 return target
