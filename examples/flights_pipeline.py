@@ -213,7 +213,7 @@ def back(run: Run, victim: int) -> bool:
 
 
 def unpaced_at_last(run: Run) -> Outage:
-    """Run the outage. Afterwards, also after an error, the job goes on at full speed: it must not be left waiting."""
+    """Run the outage. Afterwards, even after an error, the job goes on at full speed: it must not be left waiting."""
     try:
         return outage(run)
     finally:

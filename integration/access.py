@@ -268,7 +268,7 @@ class Access:
         return self.authority.server(*sorted({host for each in nodes for host in self.brokers.hosts(each)}))
 
     def replace_certificate(self, node: int, certificate: Certificate, timeout: float = WAIT) -> None:
-        """Have a running broker show `certificate` to every new connection, also after a restart."""
+        """Have a running broker show `certificate` to every new connection, even after a restart."""
         deadline = Deadline(timeout)
         self.set_options(node, self.brokers.put_keystore(node, certificate.keystore), deadline)
         until(

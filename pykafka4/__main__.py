@@ -1,7 +1,7 @@
 """Runs the command line (`python -m pykafka4`), or names the packages to install for it. The client does not need these packages, and the
 commands `agent`, `demo` and `send` do not either.
 
-Invariant: Ctrl-C ends the program without a traceback at any time, also while its modules are imported. SIGTERM and SIGHUP do the same: a
+Invariant: Ctrl-C ends the program without a traceback at any time, even while its modules are imported. SIGTERM and SIGHUP do the same: a
 consumer leaves its group, and a topic of `bench` is deleted.
 """
 

@@ -39,7 +39,7 @@ Deserializers: TypeAlias = str | Deserializer[Any] | Mapping[str, str | Deserial
 
 
 def bytes_serializer(topic: str, value: Any) -> bytes:
-    """Return bytes as they are (from bytes, bytearray or memoryview). Raises TypeError for any other object, also for str."""
+    """Return bytes as they are (from bytes, bytearray or memoryview). Raises TypeError for any other object, including str."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise TypeError(f"{topic}: the serializer 'bytes' takes bytes, not {type(value).__name__}; encode it first, or use 'str' or 'json'")

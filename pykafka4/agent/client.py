@@ -28,7 +28,7 @@ class Client:
     """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
     `send` hands a message to the agent's socket; it waits only while that has no room, and 0.1 s at most. It may be called on any thread,
-    in asyncio code and in signal handlers; a forked child uses a socket of its own. The first message makes the connection, also after a
+    in asyncio code and in signal handlers; a forked child uses a socket of its own. The first message makes the connection, even after a
     restart of the agent.
     """
 

@@ -122,7 +122,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     # -- topics and partitions
 
     async def unsubscribe(self) -> None:
-        """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, finished records are committed.
+        """Leave the group and release all partitions, even assigned by `assign`. With enable_auto_commit, finished records are committed.
 
         A cancellation does not stop the release of the partitions; the outcome of the last commit is not known then.
         """
@@ -393,7 +393,7 @@ class Batches:
         self._iteration: Iteration | None = None
 
     def __aiter__(self) -> Batches:
-        """An iterator for this loop, which goes with the loop, also if the application keeps the object that `batches` has returned."""
+        """An iterator for this loop, which goes with the loop, even if the application keeps the object that `batches` has returned."""
         if self._iteration is not None:  # this object is the iterator of a loop already
             return self
         lists = Batches(self._session, self._consumer, self._timeout, self._max_records)

@@ -135,7 +135,7 @@ class Producer(ProducerHandle):
     ) -> list[Delivery]:
         """Send a record for each of `values` to `topic`, in order, as `send` would; or send each `ProducerRecord` of an iterable.
 
-        See pykafka4.Producer.send_many, also for the attribute `accepted` of the exception if a record is refused. After a cancellation,
+        See pykafka4.Producer.send_many, and there the attribute `accepted` of the exception if a record is refused. After a cancellation,
         too, the earlier records are sent; the CancelledError has the same attribute where it is caught in the same task.
         """
         self._home.enter()
@@ -170,7 +170,7 @@ class Producer(ProducerHandle):
     ) -> SentRows:
         """Send a record for each row of `data`, in order, as `send` would; returns one handle for all rows, which can be awaited.
 
-        See pykafka4.Producer.send_arrow for the arguments and errors, also for the attribute `accepted` of the exception if a row is
+        See pykafka4.Producer.send_arrow for the arguments and errors, and for the attribute `accepted` of the exception if a row is
         refused. Other tasks run while another thread reads a batch of `data`, and after some thousand rows. After a cancellation the
         earlier rows are sent; the CancelledError has the attribute `accepted` where it is caught in the same task.
         """

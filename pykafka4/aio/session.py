@@ -271,7 +271,7 @@ class TaskConsumerSession(ConsumerSession):
         self.guard.begin_closing()
         self.reader.interrupt()
         self.signal.notify()
-        async with contextlib.AsyncExitStack() as ends:  # all steps run, also if one fails: the event loop may cancel this task
+        async with contextlib.AsyncExitStack() as ends:  # all steps run, even if one fails: the event loop may cancel this task
             ends.callback(self._ended)
             ends.push_async_callback(self.home.aside, self.disconnect, self.config.client_id)
             ends.push_async_callback(self._release_all, in_hand=in_hand)

@@ -169,7 +169,7 @@ class Run:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Enclose the life of the producer, and report the records without an acknowledgement, also after an error or Ctrl-C."""
+        """Enclose the life of the producer, and report the records without an acknowledgement, even after an error or Ctrl-C."""
         outcomes = self.outcomes
         try:
             yield

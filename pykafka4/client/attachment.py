@@ -101,7 +101,7 @@ class Attachment(ABC, Generic[M]):
             self._push = MetricsPush(self.runtime, kind, self, labels)
 
     def disconnect(self) -> None:
-        """Remove the machines from the loop, and detach from the client, also if Ctrl-C ends the wait for the last push."""
+        """Remove the machines from the loop, and detach from the client, even if Ctrl-C ends the wait for the last push."""
         try:
             if self._push is not None:
                 self._push.end()

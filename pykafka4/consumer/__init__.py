@@ -14,12 +14,12 @@ Modules; each line imports only from lines below it:
     polling_session    the common base of consumers and share consumers: errors, `status`, `close`
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
     commits            commits of the application, and the last commit before a release; auto-commits: `core.consumer.machine`
-    until_end          the ends of a loop of `until_end`, also for partitions that come later
+    until_end          the ends of a loop of `until_end`, including partitions that come later
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
     rewinding          rewinds of the whole group by one member
     lookups            look-ups of offsets of the log, which move no position
-    guard              the guard by which one thread at a time uses a consumer, also after Ctrl-C
+    guard              the guard by which one thread at a time uses a consumer, even after Ctrl-C
     waits              the waits of a consumer's steps, and their form on threads
     selection          the subscription, and the partitions of `assign`
     arguments          checks of the arguments of a consumer's methods
@@ -506,7 +506,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         | last records | `close()`, or the end of a `with` block | while an exception is handled, or from another thread |
         |---|---|---|
         | the list that `poll` or `batches` returned last | finished | not finished |
-        | the current record of a `for` loop, also after `break` | not finished | not finished |
+        | the current record of a `for` loop, even after `break` | not finished | not finished |
         | the records before it | finished | finished |
 
         An exception that was already being handled during that `poll` does not count.

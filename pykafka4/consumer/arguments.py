@@ -84,7 +84,7 @@ def check_on_done(on_done: object) -> None:
 def as_subscription(
     topics: object, exclude: object, *, with_internal: bool, group_protocol: str
 ) -> tuple[tuple[str, ...], TopicFilter | None]:
-    """The names of the topics to subscribe to, and the filter of the pattern, if there is one. Raises ConfigError, also for duplicates.
+    """The names of the topics to subscribe to, and the filter of the pattern, if there is one. Raises ConfigError, for duplicates too.
 
     A text is a pattern, an item of a list is a name; a compiled pattern is a pattern in both places, and so is a SubscriptionPattern.
     """

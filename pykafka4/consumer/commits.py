@@ -105,7 +105,7 @@ class Commits:
                 self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the finished places before
                 return _places(reached)
         places = as_offsets(offsets)
-        if self._selection.run is None:  # a run goes on to commit its own finished records, also after such a commit
+        if self._selection.run is None:  # a run goes on to commit its own finished records, even after such a commit
             self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
         return places
 

@@ -1,4 +1,4 @@
-"""Implements the common base of consumers and share consumers. Invariant: `close` ends the machine, also after Ctrl-C."""
+"""Implements the common base of consumers and share consumers. Invariant: `close` ends the machine, even after Ctrl-C."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class SpoolCounts(Protocol):
 
 
 class OnLoop(Protocol):
-    """Calls a function on the agent's loop, also after the loop has ended, and returns the function's result."""
+    """Calls a function on the agent's loop, even after the loop has ended, and returns the function's result."""
 
     def __call__(self, look: Callable[[], T], /) -> T: ...
 

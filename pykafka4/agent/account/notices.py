@@ -59,7 +59,7 @@ class Notices:
         return Notice(reason, self._counts.pop(reason), *self._last.pop(reason), None if written is None else now - written)
 
     def due(self) -> list[Notice]:
-        """Return the lines that are due, also for reasons without a new discard."""
+        """Return the lines that are due, even for reasons without a new discard."""
         now = self._clock()
         found = [self._take(reason, now) for reason in list(self._counts)]
         return [notice for notice in found if notice is not None]

@@ -1,6 +1,6 @@
 """Finds the line of a key in a TOML file. The standard parser gives no positions, so this module parses beginnings of the file.
 
-Invariant: a key's line is the first line of the statement that defines it, also for dotted keys and inside inline tables and arrays.
+Invariant: a key's line is the first line of the statement that defines it, even for dotted keys and inside inline tables and arrays.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Fetcher:
             self.positions.locate(position, offset, -1)
 
     def drop(self, claims: Collection[Claim], deleted: Collection[str] = ()) -> None:
-        """Stop reading the partitions of `claims`, also if a seek has replaced the claim. `deleted`: topics that no longer exist.
+        """Stop reading the partitions of `claims`, even if a seek has replaced the claim. `deleted`: topics that no longer exist.
 
         Partitions that another assignment reads by now (another `subscribe`, then `assign`) continue.
         """

@@ -88,7 +88,7 @@ class Positions(dict[TopicPartition, Position]):
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:
-        """The position of the assignment that `claim` is from, also after seeks; None if it ended, or another one reads the partition."""
+        """The position of the assignment that `claim` is from, even after seeks; None if it ended, or another one reads the partition."""
         position = self.get(claim.tp)
         return position if position is not None and position.claim.origin is claim.origin else None
 

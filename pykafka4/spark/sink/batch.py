@@ -1,4 +1,4 @@
-"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, also after a failed job, which logs their number."""
+"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job, which logs their number."""
 
 from __future__ import annotations
 

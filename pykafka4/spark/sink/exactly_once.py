@@ -174,7 +174,7 @@ def _write(sink: SinkOptions, unit: Unit, place: TopicPartition, batches: Iterat
 def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> Iterator[tuple[Client, Producer]]:
     """The worker's client, and a producer for this unit that has fenced the producers of earlier attempts.
 
-    Each attempt has a new producer, also for the next micro-batch: a kept one would need `init_transactions` all the same.
+    Each attempt has a new producer, and so has the next micro-batch: a kept one would need `init_transactions` all the same.
     """
     client, others = once_client(options), divided(with_linger(options))[1]
     from pykafka4.producer import Producer  # here: the commits on the driver send nothing

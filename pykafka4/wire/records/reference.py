@@ -371,7 +371,7 @@ class Accumulator(RawBatches):
         news = False
         if b is None:
             b = t.open[partition] = Batch(self, t, partition, self._clock())
-            if r.forced:  # the age of a batch counts from `send`, also if its first record was parked
+            if r.forced:  # the age of a batch counts from `send`, even if its first record was parked
                 b.sent_at = r.created
             self._introduce(b)
             self._opened[b] = None

@@ -4,7 +4,7 @@ Invariant: one commit is in flight at a time, so an older commit never overwrite
 stored.
 
 A commit without a response may still be executed after a later commit. Therefore the partitions of a lost response stay out of `stored` for
-LATE_SECONDS, also when a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
+LATE_SECONDS, even when a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ CHECK_AGAIN: Final = 0.3  # seconds: from a DescribeGroups that failed, or met a
 COMMITTED_IN: Final = 60.0  # seconds until the commit of a rewind is given up
 KEPT: Final = 4  # the last rewinds that a member remembers: an asker may still repeat these
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns the members' notes
-EMPTY: Final = "Empty"  # the state of a group without members, also if the last members were frozen for too long: they join again
+EMPTY: Final = "Empty"  # the state of a group without members, even if the last members were frozen for too long: they join again
 NOTHING: Final = frozenset[TopicPartition]()
 DEAD: Final = "Dead"  # the state in the response to DescribeGroups if the classic protocol has no such group
 
