@@ -122,7 +122,7 @@ class Keeper:
             self.selector.register(descriptor, selectors.EVENT_READ, lambda: self.leave(user))
 
     def leave(self, user: User) -> None:
-        """Remove the user's objects. The end of its connection then tells the user that they are gone."""
+        """Remove the user's objects. The end of its connection then shows the user that the objects are gone."""
         if user not in self.users:  # connection and process ended at the same time
             return
         self.users.discard(user)

@@ -185,7 +185,7 @@ def show_note(text: str) -> None:
     """Write a line beside the result, to standard error."""
     try:
         sys.stderr.write(f"{escaped(text)}\n")
-    except OSError:  # no reader, or no terminal after SIGHUP: the exit code still tells
+    except OSError:  # no reader, or no terminal after SIGHUP: the exit code still shows the outcome
         lose(sys.stderr)
 
 

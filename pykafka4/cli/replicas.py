@@ -169,7 +169,7 @@ def _planned(tp: TopicPartition, part: PartitionDescription, new: tuple[int, ...
 
 
 def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription], timeout: float | None) -> dict[TopicPartition, int]:
-    """The bytes of the largest replica of each partition; without an entry if no broker tells."""
+    """The bytes of the largest replica of each partition; without an entry if no broker reports it."""
     nodes = sorted({node for part in parts.values() for node in part.replicas})
     found: dict[TopicPartition, int] = {}
     for directories in admin.describe_log_dirs(nodes, timeout).values() if nodes else ():

@@ -49,7 +49,7 @@ STEPS: Final = (
 NOT_LOOKED: Final = "not looked at"
 BEFORE: Final = "mend the faults above, then look again"
 LATE: Final = "mend the faults above, or give more time"
-LEAST_S: Final = 0.2  # a look with less time tells nothing
+LEAST_S: Final = 0.2  # a check with less time finds nothing
 
 
 def diagnose(

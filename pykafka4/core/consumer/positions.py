@@ -27,7 +27,7 @@ class Intake(Protocol):
 
     @property
     def held(self) -> int:
-        """Bytes of columns that the application has not freed yet. It may free them on any thread, and tells nobody."""
+        """Bytes of columns that the application has not freed yet. It may free them on any thread, without notice."""
 
     def put(self, item: object) -> None:
         """Hand over a chunk or event."""

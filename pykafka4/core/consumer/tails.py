@@ -7,7 +7,7 @@ size: KIP-74), was not throttled (a throttled response is empty), chose no follo
 more look-up makes sure that the position is not in tiered storage: a remote read that takes too long returns no bytes either (KIP-405).
 
 If the end of the log is before the bound, the leader is new and does not know the end yet, or an unclean election has removed records. A
-look-up of the end tells these apart: a leader that does not know the end returns a retriable error (KIP-207).
+look-up of the end distinguishes these: a leader that does not know the end returns a retriable error (KIP-207).
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class SyncGroupRequest(Request[SyncGroupResponse]):
 
 @response(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Response):
-    """The result: REBALANCE_IN_PROGRESS as `error_code` tells the member to join again."""
+    """The result: after REBALANCE_IN_PROGRESS as `error_code` the member joins again."""
 
     throttle_time_ms: int = wire(int32, "1+", ignorable=True)
     error_code: int = wire(int16)

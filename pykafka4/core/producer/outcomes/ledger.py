@@ -443,7 +443,7 @@ class Snapshot:
 
     @property
     def all_drops(self) -> Drops:
-        """The sums of dropped records. `Ledger.settle_drops` keeps them: then the next call need not add up the same counts again."""
+        """The sums of dropped records. Given to `Ledger.settle_drops`, they spare the next snapshot the same additions."""
         if not self.fresh_drops and not self.drops.rows:
             return self.drops
         return self.drops.plus(self.fresh_drops, self.known)
