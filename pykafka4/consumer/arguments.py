@@ -1,4 +1,4 @@
-"""Checks the arguments of a consumer's methods. Rule: an error names the wrong value and the correct use, before any state changes."""
+"""Checks the arguments of a consumer's methods. An error names the wrong value and the correct use, before any state changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognizes an exception that an application handles while it polls. Rule: no reference is kept: its frames may refer to the consumer."""
+"""Recognizes an exception that an application handles while it polls. No reference to it is kept: its frames may refer to the consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks up offsets of logs for a consumer's application. Rule: a look-up moves no position, and takes any partition, assigned or not."""
+"""Looks up offsets of logs for a consumer's application. A look-up moves no position, and takes any partition, assigned or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewinds a whole group for one of its members. Rule: all offsets are looked up, and in the log, before the group gets the wish."""
+"""Rewinds a whole group for one of its members. All offsets are looked up, and in the log, before the group gets the wish."""
 
 from __future__ import annotations
 

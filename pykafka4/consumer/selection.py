@@ -1,4 +1,4 @@
-"""Keeps the subscription and the assigned partitions. Rule: only calls of the application change them; a loss only forbids commits."""
+"""Keeps the subscription and the assigned partitions. Only calls of the application change them; a loss only forbids commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes the pauses between retries. Rule: pauses grow, each comes from a `Backoff`, and no retry follows another without a pause.
+"""Computes the pauses between retries. Invariant: pauses grow, each comes from a `Backoff`, and no retry follows another without a pause.
 
 Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN (`group.leading.leadership`), OTHER_BROKER_S (`network.call`), and
 `retry_backoff_ms` while `send` looks for a partition (`producer.session`).

@@ -1,4 +1,4 @@
-"""Keeps calls until they are due. Rule: times are monotonic seconds; a look for due calls does not touch the other calls."""
+"""Keeps calls until they are due. Times are monotonic seconds; a check for due calls does not touch the other calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defines ShareRecord, the record that a share consumer returns. Rule: a record owns its bytes; it refers to its response (`Acquired`) only
+"""Defines ShareRecord, the record that a share consumer returns. A record owns its bytes; it refers to its response (`Acquired`) only
 for the acknowledgement."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Carries out the calls of a share consumer on application threads: subscriptions, polls, acknowledgements, `close`. Rule: only
+"""Carries out the calls of a share consumer on application threads: subscriptions, polls, acknowledgements, `close`. Only
 `_wait_for_records`, `commit` and `_close` block a thread, and each has a deadline.
 
 A poll first acknowledges the records that the application is done with. It has brokers acquire records only if earlier responses have none

@@ -1,4 +1,4 @@
-"""Maps the error codes of failed batches to reasons of discards. Rule: a code that this version does not know counts as an error of Kafka,
+"""Maps the error codes of failed batches to reasons of discards. A code that this version does not know counts as an error of Kafka,
 a name that is no code of Kafka as a bug."""
 
 from __future__ import annotations

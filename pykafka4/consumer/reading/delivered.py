@@ -1,4 +1,4 @@
-"""Notes records that were returned and are in no committed transaction. Rule: a note stays until a commit with its offsets is known.
+"""Notes records that were returned and are in no committed transaction. A note stays until a commit with its offsets is known.
 
 Transactions need these notes: the application may process records of a partition that has ended, in a transaction that can no longer
 contain their offsets. Such a transaction must abort, because the next owner of the partition reads the records again.

@@ -1,4 +1,4 @@
-"""Looks up offsets of log ends and times with ListOffsets. Rule: a look-up is repeated at the partition's leader until it has a result or
+"""Looks up offsets of log ends and times with ListOffsets. A look-up is repeated at the partition's leader until it has a result or
 nobody wants it any more."""
 
 from __future__ import annotations

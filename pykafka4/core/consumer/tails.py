@@ -1,4 +1,4 @@
-"""Ends bounded reads whose last offsets have no record. Rule: a read up to an offset ends there even if no record lies before it, and never
+"""Ends bounded reads whose last offsets have no record. A read up to an offset ends there even if no record lies before it, and never
 waits for a log that ends before it.
 
 Compaction may have removed all records between a position and its bound, `Claim.until`, when nothing lies after the bound. Then no

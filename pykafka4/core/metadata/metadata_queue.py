@@ -1,4 +1,4 @@
-"""Chooses the topics of the next Metadata request. Rule: each topic is requested when due, but topics that often failed share a budget.
+"""Chooses the topics of the next Metadata request. Each topic is requested when due, but topics that often failed share a budget.
 
 Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
 (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:

@@ -1,4 +1,4 @@
-"""Finds for each partition whether its records can be sent now, and otherwise since when not and why. Rule: this module only reads.
+"""Finds for each partition whether its records can be sent now, and otherwise since when not and why. Invariant: this module only reads.
 
 `Producer.status` shows the result. A partition is online if only the producer's own limits (linger, requests in flight) delay its records.
 The part on the loop returns flat lists: a tuple for each of thousands of partitions would make the garbage collector run on the loop.

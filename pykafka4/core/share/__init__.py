@@ -1,4 +1,4 @@
-"""Runs the loop's side of a share consumer (KIP-932): membership, sessions, acknowledgements. Rule: brokers keep the state of each record;
+"""Runs the loop's side of a share consumer (KIP-932): membership, sessions, acknowledgements. Brokers keep the state of each record;
 this side only holds locks, and each lock ends.
 
 Modules; each line imports only from lines below it:

@@ -1,4 +1,4 @@
-"""Joins the share group, shares the assignment among sources, and ends both at `close`. Rule: the machine acquires records only for a
+"""Joins the share group, shares the assignment among sources, and ends both at `close`. The machine acquires records only for a
 poll, because the locks run from the broker's response on: a prefetched record would lose its lock in the buffer."""
 
 from __future__ import annotations

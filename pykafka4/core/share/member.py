@@ -1,4 +1,4 @@
-"""Joins a share group, sends heartbeats and leaves. Rule: the loss of the coordinator only delays heartbeats; locks of acquired records
+"""Joins a share group, sends heartbeats and leaves. The loss of the coordinator only delays heartbeats; locks of acquired records
 belong to the share sessions with the leaders, and continue.
 
 ShareGroupHeartbeat is the only request: it joins (epoch 0), reports a changed subscription, and leaves (epoch -1). The coordinator assigns

@@ -1,4 +1,4 @@
-"""Builds the requests of a share session. Rule: a request with fields that its version cannot carry is refused before it is sent."""
+"""Builds the requests of a share session. A request with fields that its version cannot carry is refused before it is sent."""
 
 from __future__ import annotations
 

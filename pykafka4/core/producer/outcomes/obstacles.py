@@ -1,4 +1,4 @@
-"""Finds the reason why a batch cannot be sent, or was not acknowledged in time. Rule: this module only reads."""
+"""Finds the reason why a batch cannot be sent, or was not acknowledged in time. Invariant: this module only reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applies Produce responses to their batches. Rule: the row of `errors/codes.py` for an error code names a function of `ACTIONS`.
+"""Applies Produce responses to their batches. The row of `errors/codes.py` for an error code names a function of `ACTIONS`.
 
 A batch is acknowledged or requeued. A requeued batch is resent, halved, resent without the records that the broker refused, or failed.
 """

@@ -1,4 +1,4 @@
-"""Looks up the size limits of topics whose batches brokers refused. Rule: a limit comes from a broker, and is looked up again while in use.
+"""Looks up the size limits of topics whose batches brokers refused. A limit comes from a broker, and is looked up again while in use.
 
 A broker that refuses a batch with MESSAGE_TOO_LARGE does not return its limit. So the client requests the `max.message.bytes` of that topic
 (DescribeConfigs; other topics cost no request). From then on batches fit, and `send` refuses a record that is too large. The limit may be

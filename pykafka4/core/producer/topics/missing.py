@@ -1,4 +1,4 @@
-"""Fails the records of topics that no longer exist. Rule: a topic must be missing for `unknown_topic_timeout_ms`; errors name the topic.
+"""Fails the records of topics that no longer exist. A topic must be missing for `unknown_topic_timeout_ms`; errors name the topic.
 
 Records also wait for this time for a topic that was never known (`parking`). A topic may be missing for a moment, as brokers learn of a
 topic at different times: then its batches stay in their queues.

@@ -1,4 +1,4 @@
-"""Builds the requests of transactions. Rule: the meaning of a coordinator's error code for a transaction is in this table, as in Java.
+"""Builds the requests of transactions. Tables map each error code of a coordinator to its meaning for a transaction, as in Java.
 
 Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890, KIP-1050, and Java's TransactionManager.
 """
