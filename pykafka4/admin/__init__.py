@@ -79,7 +79,7 @@ class AdminClient(
 ):
     """Looks at a cluster and changes it: topics, settings, records, groups, replicas, transactions, rights, users, quotas, tokens.
 
-    `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are those of
+    `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are fields of
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
 
     A call that looks at several things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
@@ -244,7 +244,7 @@ class AdminClient(
     # -- the rest
 
     def status(self) -> dict[str, Any]:
-        """Why nothing is flowing: see `Client.status`."""
+        """Return the reason why nothing is flowing: see `Client.status`."""
         return self._session.runtime.status()
 
     def close(self, timeout: float | None = None) -> None:

@@ -36,7 +36,7 @@ _channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
 class Loss(StrEnum):
-    """Why a message was not handed over."""
+    """The reason why a message was not handed over."""
 
     ABSENT = "absent"
     """Nobody listens at the address, or this process must not write to it."""

@@ -22,7 +22,7 @@ class Source(Enum):
 
 
 class Reason(StrEnum):
-    """Why a message was discarded. The values are those of Dory's discard log; the last five are the agent's own."""
+    """The reason for a discard. The values are the reasons in Dory's discard log; the last five are the agent's own."""
 
     # Refused by an input, so not a message of any topic:
     MALFORMED = "MALFORMED"

@@ -45,7 +45,7 @@ class SpoolSeam(Protocol):
         """Whether the topic's next message has to be added here."""
 
     def add(self, message: Message) -> None:
-        """Put a message behind those of its topic, with the next `write`; or discard it, and count it."""
+        """Put a message after the earlier ones of its topic, with the next `write`; or discard it, and count it."""
 
     def write(self) -> None:
         """Write what was added."""
@@ -201,5 +201,5 @@ def _waits_on_disk(error: Exception) -> bool:
 
 
 def reason_of_refusal(error: BaseException) -> Reason:
-    """Why the producer did not take a message."""
+    """Return the reason why the producer did not take a message."""
     return next((reason for kind, reason in REASONS if isinstance(error, kind)), Reason.BUG)

@@ -3,7 +3,7 @@
 Both assignors find out which member owned which partition, then use one of two algorithms. If all members have the same subscription, only
 numbers of partitions count for the balance (`sticky_constrained`). Otherwise partitions move one by one (`sticky_general`).
 
-The assignments are those of Java, except where Java's are invalid: a member without topics gets nothing; a partition that does not exist
+Assignments equal Java's, except where Java's are invalid: a member without topics gets nothing; a partition that does not exist
 (any more) does not count as owned; and a partition does not go back to a former owner that is no longer subscribed to its topic.
 """
 

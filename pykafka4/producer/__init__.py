@@ -54,7 +54,7 @@ class Producer(ProducerHandle):
     """Sends records to Kafka: at least once, in order per partition, without duplicates from its own retries.
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
-    Options are those of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
+    The options are the fields of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
     Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure: with
     `result()` or `exception()` of its Delivery, or raised by `delivery_scope` or `raise_failures` inside the block. An exception
     raised inside the block is delayed by at most 5 s of delivering; a note on it counts the undelivered records.

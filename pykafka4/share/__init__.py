@@ -42,7 +42,7 @@ class ShareConsumer(ServesStatus):
     """A member of a share group (KIP-932), whose members share the records of partitions, and acknowledge each record.
 
     `ShareConsumer(bootstrap_servers="host:9092", group_id="jobs", **options)` owns a client; `ShareConsumer(client=client, …)` shares one.
-    Options are those of `ShareConsumerConfig` (docs/options.md). Use it from one thread at a time. Timeouts are seconds.
+    The options are the fields of `ShareConsumerConfig` (docs/options.md). Use it from one thread at a time. Timeouts are seconds.
     """
 
     _name = "ShareConsumer"

@@ -171,7 +171,7 @@ class DeliveredRecords:
             arrivals.popleft()
 
     def keep(self, topics: tuple[str, ...]) -> None:
-        """Keep waiting records of `topics` only, and release those of other topics. Records in hand stay in hand."""
+        """Keep waiting records of `topics` only, and release waiting records of other topics. Records in hand stay in hand."""
         self._topics = topics
         self.stock()
         aside = {acquired: dict(types) for acquired, types in self._aside.items()}

@@ -4,7 +4,7 @@ RFC 5802 prepares user names and passwords. Kafka (`ScramFormatter.normalize`) a
 and to check it: they would refuse a client that turns the password "\u2168" (one character, the Roman number nine) into "IX". A server that
 follows the RFC to the letter refuses the other form. So the error of a refused client says that SASLprep matters, but never shows the text.
 
-The tables are those of `stringprep` in the standard library. PyPI has no package for SASLprep alone: `scramp` has one inside a whole SCRAM
+The tables come from `stringprep` in the standard library. PyPI has no package for SASLprep alone: `scramp` has one inside a whole SCRAM
 client, and requires `asn1crypto` (1.2 MB).
 """
 

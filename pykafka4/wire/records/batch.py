@@ -118,7 +118,7 @@ def control_record(kind: ControlType, coordinator_epoch: int = 0) -> WireRecord:
 
 
 def control_type(record: WireRecord) -> ControlType | None:
-    """The outcome in a control record; None if it is of another type, such as those of Kafka's metadata log."""
+    """The outcome in a control record; None if it is of another type, such as the types in Kafka's metadata log."""
     if record.key is None or len(record.key) < 4:
         raise DecodeError(f"the control record at offset {record.offset} has a key of {len(record.key or b'')} bytes; 4 are needed")
     number = int.from_bytes(record.key[2:4], "big", signed=True)
