@@ -51,7 +51,7 @@ class Cluster(Brokers):
     @functools.cached_property
     def access(self) -> Access:
         """Users, rights and certificates; RuntimeError where clients need none."""
-        from integration.access import Access  # only here: it needs trustme, and the offline tests, which import this module, do without
+        from integration.access import Access  # only here, as it needs trustme, and the offline tests, which import this module, do without
 
         if self.security is None:
             raise RuntimeError("this cluster was made without `security`")

@@ -71,7 +71,7 @@ class TaskWaits(ThreadWaits):
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """See Waits.listen."""
-        if self._guard.in_listener():  # a method that unsubscribes or closes: it has a task of its own, and must not wait for itself
+        if self._guard.in_listener():  # a method that unsubscribes or closes: its task is its own, and must not wait for itself
             event.reported = True
             if isawaitable(result := method(tps)):
                 yield from result.__await__()

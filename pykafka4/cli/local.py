@@ -166,7 +166,7 @@ class LocalCluster:
 
     def _wait(self, brokers: Sequence[LocalBroker]) -> None:
         limit = time.monotonic() + READY_S
-        for each in brokers:  # before the client below: it would log each refused connection
+        for each in brokers:  # before the client below, which would log each refused connection
             while not _listens(each.port):
                 self._check(brokers, limit)
                 time.sleep(0.1)

@@ -211,7 +211,7 @@ def abort(invocation: Invocation, partition: str, producer_id: int | None, older
     """Abort the hanging transactions in a partition. A transaction that its coordinator knows is refused: only a part of it would end."""
     tp = _partition(partition)
     with invocation.admin() as admin:
-        # Not `describe_producers`: it also has open transactions that their coordinators will end.
+        # Not `describe_producers`, which also lists open transactions that their coordinators will end.
         some = admin.find_hanging_transactions([tp.topic], older_than=older_than, timeout=invocation.timeout)
         found = [one for one in some if one.partition == tp and producer_id in (None, one.producer.producer_id)]
         if not found:

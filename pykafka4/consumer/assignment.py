@@ -44,7 +44,7 @@ class AssignmentChange(NamedTuple):
     gone: list[Claim]
     fresh: list[Claim]
     by_hand: dict[TopicPartition, None]  # the partitions of `assign` after the change
-    leaves: str = ""  # the reason for which this consumer leaves the group; empty: it stays
+    leaves: str = ""  # the reason for which this consumer leaves the group; empty while the consumer stays
 
 
 class Assignment:

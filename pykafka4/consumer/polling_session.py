@@ -17,7 +17,7 @@ from pykafka4.net.handoff.waiting import Signal
 
 __all__ = ["PollingSession"]
 
-FORGOTTEN_S: Final = 5.0  # for the close of a handle that was garbage-collected: it holds a thread of the client's callbacks
+FORGOTTEN_S: Final = 5.0  # for the close of a handle that was garbage-collected: this close holds a thread of the client's callbacks
 
 
 class PolledMachine(RemovableMachine, Protocol):

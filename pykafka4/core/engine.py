@@ -138,7 +138,7 @@ class Engine:
             requests += effects.requests
             if effects.wake_at < wake_at:
                 wake_at = effects.wake_at
-        # The network is last: it writes the requests of this turn in this turn, and its events of this turn are handled in the next.
+        # The network is last: so the requests of this turn are written in this turn, and its events of this turn are handled in the next.
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)

@@ -178,7 +178,7 @@ PROPERTIES: Final = _each({
 })
 
 UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # factors from their unit to ours
-# Patterns, without regard to case, for values of refused options. With such a value other clients do the same as this one: it is ignored.
+# Patterns, without regard to case, for values of refused options that are ignored, as other clients then do the same as this one.
 AS_HERE: Final = _each({
     "enable_auto_offset_store enable_ssl_certificate_verification": "true|t|1",
     "enable_gapless_guarantee enable_partition_eof transaction_two_phase_commit_enable": "false|f|0",

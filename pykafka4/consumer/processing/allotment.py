@@ -100,7 +100,7 @@ class Allotment:
                     self._end_of(stream)
                 stream.signal.wait(lambda: bool(stream.ready) or self.stopping or self.error is not None)
         except BaseException:
-            # Ctrl-C between `_take` and the return would lose the record: it is in hand, so the next call would count it as finished.
+            # Ctrl-C between `_take` and the return would lose the record, which is in hand: the next call would count it as finished.
             if begun:
                 with self._lock:
                     self._give_back(stream)

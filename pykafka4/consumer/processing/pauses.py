@@ -55,7 +55,7 @@ class Pauses:
         limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
-            # `pause` first: it takes this call for a pause of the application, too, and calls `forget`, which would undo the next line.
+            # First `pause`, which takes this call for a pause of the application, too, and calls `forget`, which would undo the next line.
             self._consumer.pause(full)
             self._paused |= full
 

@@ -56,7 +56,7 @@ class Arrivals(Cursors):
 
     def interrupt(self) -> None:
         """Have a `for` loop request its next list before its next record. May be called on any thread."""
-        # `_urgent` before `taken`; `Reader._taken` goes the other way round: it stores the new list, then reads `_urgent`. With both in the
+        # `_urgent` before `taken`; `Reader._taken`, the other way round, stores the new list, then reads `_urgent`. With both in the
         # same order an event could be missed: this thread finds the old iterator, the poll stores the new one and finds `_urgent` not set,
         # then this thread sets `_urgent`. The loop would process its whole new list before it handles a revocation.
         self._urgent = True

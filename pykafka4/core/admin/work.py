@@ -39,7 +39,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
 LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
-# Errors that brokers also return for a change that is in their log, but not replicated: it may still be carried out.
+# Errors that brokers also return for a change that is in their log, but not replicated: the change may still be carried out.
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
 

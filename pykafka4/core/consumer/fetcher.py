@@ -42,7 +42,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["Fetcher"]
 
 PAUSE_BESIDE_S: Final = 0.05  # between two Fetches without records beside a held one
-SHORT_WAIT: Final = 0.05  # seconds of a Fetch that leaves out a partition without room: it may have room soon, and must not wait longer
+SHORT_WAIT: Final = 0.05  # seconds of a Fetch that leaves out a partition without room, which may have room soon and must not wait longer
 
 
 class Fetcher:

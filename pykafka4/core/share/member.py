@@ -65,7 +65,7 @@ class ShareMember(HeartbeatMember):
         self._config, self._mailbox, self._consumer = config, mailbox, consumer
         self.member_id = str(UUID(int=random.getrandbits(128), version=4))
         self.topics: tuple[str, ...] = ()
-        self._polled = False  # the application polls: it may join
+        self._polled = False  # whether the application polls: only then may the member join
         self._done: Callable[[], None] | None = None  # called when the member has left
 
     # ---------------------------------------------------------------- calls

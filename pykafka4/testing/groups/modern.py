@@ -80,7 +80,7 @@ class ModernMember:
     session: Moment = NEVER
     revocation: Moment = NEVER
     classic: JoinRequest | None = None  # the last JoinGroup of a member with the classic protocol
-    adopted: bool = False  # it came with a classic group, and has not joined since: it may still hold partitions of the last generation
+    adopted: bool = False  # came with a classic group and has not joined since, so the member may hold partitions of the last generation
     awaited: Moment = NEVER  # the end of the time in which it has to join again, or to sync
 
     @property

@@ -255,7 +255,7 @@ class Account:
         return found.batch
 
     def _dropped_batch(self, t: Topic, partition: int, code: str, cause: BaseException | None) -> Batch:
-        batch = Batch(self, t, partition, 0.0)  # not introduced: it reserves no memory, and `unfinished` does not list it
+        batch = Batch(self, t, partition, 0.0)  # not introduced: the batch reserves no memory, and `unfinished` does not list it
         batch.state, batch._code, batch._cause, batch._settled, batch._dropped = FAILED, code, fresh(cause), True, True
         return batch
 

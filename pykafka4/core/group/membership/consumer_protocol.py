@@ -356,7 +356,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             return
         if verdict is Reaction.STRANGER:
             self._known = False
-        else:  # some brokers reject the join of a member that they know: it has to leave first
+        else:  # some brokers reject the join of a member that they know: the member has to leave first
             self._release_first = True
         self._rejoin(now)
 
