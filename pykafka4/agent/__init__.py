@@ -7,7 +7,7 @@ Modules; each line imports only from lines below it:
     http/      pages, JSON, Prometheus
     inputs/    sockets: UNIX datagrams, UNIX stream, TCP
     router     passes each message to the producer or to the spool, or discards it
-    unknown    topics that brokers have denied
+    unknown    topics that brokers report as unknown or invalid
     limits     rate limits, which count messages as they arrive
     producing  options of the agent's producer, from the settings
     spool/     messages on disk that the cluster could not take

@@ -1,6 +1,6 @@
 """Passes each message to the producer or to the spool, or discards it. Invariant: no call waits, and none raises.
 
-The order of the checks of a message: whether brokers have denied its topic; the topic's rate limit; older messages of the topic on disk;
+The order of the checks of a message: whether its topic is unknown to brokers; the topic's rate limit; older messages of the topic on disk;
 the topic's name; its size; room in the pool. The limit comes before the disk, so a message counts in the interval in which it arrived.
 Whether a new topic exists is found out later, by the producer: its messages wait for the answer in the pool.
 """

@@ -1,4 +1,4 @@
-"""Topics that brokers have denied: their messages are discarded at once, but for one that asks again from time to time.
+"""Topics that brokers report as unknown: their messages are discarded at once, except for one from time to time, which asks again.
 
 Otherwise a program with a misspelt topic would fill the pool and the disk with messages that each wait for the same answer.
 Invariant: a topic that was created is found again within `PAUSE_S` and the time for one message.

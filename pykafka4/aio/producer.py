@@ -250,7 +250,7 @@ class Producer(ProducerHandle):
         return accepted[0]
 
     async def _look_up_partition(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Refresh the metadata until the partition exists, brokers have denied it for DENIED_SECONDS, or the time is over."""
+        """Refresh the metadata until the partition exists, brokers have reported it as unknown for DENIED_SECONDS, or the time is over."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + DENIED_SECONDS)
         while True:  # later calls with a missing partition do not wait again: see `ProducerSession.denied_until`

@@ -126,7 +126,7 @@ class Producer(ProducerHandle):
         default now. `on_delivery(delivery)` runs on the callback executor.
 
         Raises BufferFull, RecordTooLarge, TypeError or ValueError with the name of the argument, ClosedError, ForkedClientError, and the
-        exceptions of the serializers; ValueError after brokers have denied the partition for two seconds (inside a callback: at once).
+        exceptions of the serializers; ValueError after the partition was unknown to brokers for two seconds (inside a callback: at once).
         """
         return self._send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
 

@@ -167,7 +167,7 @@ class ProducerSession(Attachment[Sender]):
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
-        """Wait for an unknown partition: until it exists, brokers have denied it for DENIED_SECONDS, or `deadline` has passed.
+        """Wait for an unknown partition: until it exists, brokers have reported it as unknown for DENIED_SECONDS, or `deadline` has passed.
 
         The partition may just have been added, and brokers learn of it at different times. The wait refreshes the metadata at most once per
         `retry_backoff_ms`. Later calls with a missing partition do not wait again (DENIAL_SECONDS). Returns the deadline for further waits.

@@ -258,7 +258,7 @@ class Leaders(Place[TopicPartition]):
         self._cluster.refresh(now, [key.topic])
 
     def outcome(self, now: float, key: TopicPartition) -> KafkaError | None:
-        """The error of a partition whose topic brokers refuse, or that brokers have denied for MISSING_SECONDS."""
+        """The error of a partition whose topic brokers refuse, or that has been unknown to brokers for MISSING_SECONDS."""
         refusal = self._invalid.get(key.topic) or self._cluster.refusal(key.topic, self._asked)
         if refusal is not None:
             return refusal

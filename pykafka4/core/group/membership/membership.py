@@ -261,7 +261,7 @@ class Membership:
         self._application.put(PollError(None, error))
 
     def denied(self, error: KafkaError) -> None:
-        """Have `poll` raise the error with which a broker denied a request of this member, while the request is repeated."""
+        """Have `poll` raise the error with which a broker refused a request of this member, while the request is repeated."""
         self._application.tell_denied(error)
 
     def left(self) -> None:

@@ -4,7 +4,7 @@ Invariant: a queue begins another epoch only when no batch of its present epoch 
 written again in the new epoch, where brokers do not recognise the duplicate. Whoever finds that the numbering is lost (`produce.responses`,
 `PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; the next epoch begins here.
 
-Queues without a producer id wait here until an id has arrived; when brokers deny the id, the records of these queues fail.
+Queues without a producer id wait here until an id has arrived; when brokers refuse an id, the records of these queues fail.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Numbering:
             self._ready.place(queue)
 
     def id_denied(self, now: float) -> None:
-        """Fail the records that wait for a producer id, because brokers denied the id; no record was sent under it.
+        """Fail the records that wait for a producer id, because brokers refused an id; no record was sent under it.
 
         The error names the topic of each record: brokers give an id to a client with the right to write to any topic.
         """
