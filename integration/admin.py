@@ -1,4 +1,4 @@
-"""Sends requests and orders to brokers, over one blocking connection to each broker's admin listener. Invariant: every answer comes within
+"""Sends requests and orders to brokers, over one blocking connection to each broker's admin listener. Invariant: every call ends within
 its deadline, and every error code is raised by name.
 
 The code is plain and slow on purpose: the tests rely on it, so it shares nothing with the client but the message formats.
@@ -254,7 +254,7 @@ class Admin:
         return next((node for node in votes if node > 0 and votes.count(node) * 2 > len(self.brokers.nodes)), None)
 
     def vote(self, node: int) -> int:
-        """Return the controller that `node` names. A node that is a controller is asked at its controller listener."""
+        """Return the controller that `node` names. A controller gets the request at its controller listener."""
         address = self.brokers.controller_address(node)
         if address == self.brokers.admin_address(node):
             return self.describe_cluster(node).controller

@@ -1,4 +1,4 @@
-"""Passes the records of polls to hooks. Invariant: an exception in a hook is logged once per hook, and has no other effect.
+"""Passes the records of polls to hooks. Invariant: an `Exception` in a hook is logged once per hook, and has no other effect.
 
 Hooks run in a step of the poll, on its thread: after Ctrl-C in a hook the loop fetches the records again.
 """

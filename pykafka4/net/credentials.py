@@ -1,6 +1,6 @@
 """Makes the SASL mechanism for each authentication of a client, and keeps its token while the token is fresh.
 
-Invariant: the application's callables run for each connection, on helper threads, and no log or error shows the values that they return.
+Invariant: the application's callables run on helper threads, for a token only when it is due, and no log or error shows their values.
 `Credentials.mechanism` blocks as long as the application's callables, or a KDC, take to answer.
 """
 

@@ -1,6 +1,6 @@
 """Makes the `SSLContext` for a connection from the options (`Contexts`), and turns exceptions of `ssl` into the errors of a connection.
 
-Invariant: certificates are read again for each connection, never on the loop thread; errors name the setting to change, and show no secret.
+Invariant: certificate files are read for each connection, never on the loop thread; errors name the setting to change, and show no secret.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls the hooks of a producer. Invariant: an exception in a hook is logged once per hook and method, and has no other effect.
+"""Calls the hooks of a producer. Invariant: an `Exception` in a hook is logged once per hook and method, and has no other effect.
 
 `on_send`, `on_enqueue` and `on_refuse` run in `send`; the hooks of batches and requests run on the callback executor. The loop runs no
 hook.

@@ -1,4 +1,4 @@
-"""Decides which requests are answered. Invariant: pages of other sites read and change nothing, and a slow client delays no other.
+"""Decides which requests are answered. Invariant: pages of other sites read and change nothing; a slow client holds a connection for a bounded time.
 
 `pykafka4.pages.guarding` has the checks of headers, and the attacks that they stop.
 """

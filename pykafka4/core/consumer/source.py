@@ -1,4 +1,4 @@
-"""Fetches partitions from one broker. Invariant: one Fetch is in flight, and at most one older Fetch was left behind; each has a connection
+"""Fetches partitions from one broker. Invariant: at most two Fetches have no response, one of them left behind; each has a connection
 of its own.
 
 A broker holds a Fetch back until there is data. If a position that the Fetch does not include is sought or located meanwhile, the Fetch is

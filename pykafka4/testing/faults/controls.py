@@ -1,4 +1,4 @@
-"""Lists the faults that a test has ordered. Invariant: each is an entry, which the first matching request takes.
+"""Lists the faults that a test has ordered. Invariant: a matching request uses a fault up once; denials and kept functions stay.
 
 `requests/session.py` carries faults out: DELAY and DROP_BEFORE before a request is executed, the others by `REACTIONS`.
 """
