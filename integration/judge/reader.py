@@ -1,7 +1,7 @@
 """Reads all records of a topic from its leaders, without any code of the client.
 
 Invariant: a finding that no correct log has is an error: offsets that do not rise, a batch that starts after the requested end, a partition
-that returns no bytes although it has records. `raw.py` asks the brokers, `log_format.py` reads the bytes.
+that returns no bytes although it has records. `raw.py` sends requests to the brokers, `log_format.py` reads the bytes.
 """
 
 from __future__ import annotations

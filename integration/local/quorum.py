@@ -1,4 +1,4 @@
-"""Makes the quorum of a local cluster, which elects the controller. Invariant: other modules of `local` never ask for a version.
+"""Makes the quorum of a local cluster, which elects the controller. Invariant: other modules of `local` never compare versions.
 
 From 4.0 on, every node is broker and controller in one JVM. Older brokers have a ZooKeeper (`integration.local.zookeeper`).
 """

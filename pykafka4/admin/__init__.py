@@ -82,7 +82,7 @@ class AdminClient(
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are fields of
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
 
-    A call that looks at several things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
+    A call that describes several things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
     KafkaTimeoutError, BrokerError); a call about one thing raises. A change raises unless all of it is done: the error that all things have
     in common, or PartialFailure with `errors` and `done`. A call sends its requests to different brokers at the same time.
     """

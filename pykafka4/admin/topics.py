@@ -26,7 +26,7 @@ from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, l
 
 __all__ = ["TopicCalls"]
 
-# Seconds until the metadata is asked again for the brokers that are up. A broker that has crashed stays in the metadata until its session
+# Seconds until the client requests the brokers that are up again. A broker that has crashed stays in the metadata until its session
 # is over, and would be waited for.
 BROKERS_LOOK_S: Final = 3.0
 

@@ -89,8 +89,8 @@ class UserCalls(AdminCalls):
         """
         names, wanted = _users(users), _mechanisms(tuple(MECHANISMS) if mechanisms is None else mechanisms)
         found = self._altered({one: DeleteUsers(one) for one in wanted}, names, self._begin(timeout))
-        # With None, each mechanism is tried, and a missing credential counts only if the user has none at all. A look before the deletion
-        # could ask a broker that does not know yet of the latest changes.
+        # With None, each mechanism is tried, and a missing credential counts only if the user has none at all. A request before that
+        # could reach a broker that does not know of the latest changes yet.
         if mechanisms is None:
             had = {user for (user, _), one in found.items() if one is True}
             found = {pair: one for pair, one in found.items() if pair[0] not in had or not _is_absent(one)}

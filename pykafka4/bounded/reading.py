@@ -145,7 +145,7 @@ class BoundedRead:
     @property
     def done(self) -> bool:
         """Whether all records were returned."""
-        reader, left = self.session.reader, self._open  # a partition at its end is dropped, so most calls look at one partition
+        reader, left = self.session.reader, self._open  # a partition at its end is dropped, so most calls check one partition
         while left and (claim := reader.claims.get(left[-1])) is not None and reader.has_reached_end(claim):
             left.pop()
         return not left

@@ -108,7 +108,7 @@ class Client(ServesStatus):
         self._runtime.refresh_metadata(names, limit)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """Return the partitions of `topic`; ask the cluster if they are unknown, and wait for a missing topic to appear.
+        """Return the partitions of `topic`; request the metadata if they are unknown, and wait for a missing topic to appear.
 
         `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError, BrokerError (AuthorizationError, …).
         """

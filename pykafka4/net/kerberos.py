@@ -57,7 +57,7 @@ class Kerberos:
             self._store = {"client_keytab": keytab, "ccache": f"MEMORY:{digest(keytab, principal)}"}
 
     def mechanism(self, host: str) -> Gssapi:
-        """Return the mechanism for an authentication at the broker with the name `host`. Blocks while the library asks the KDC.
+        """Return the mechanism for an authentication at the broker with the name `host`. Blocks while the library waits for the KDC.
 
         Raises AuthenticationError if there is no ticket.
         """

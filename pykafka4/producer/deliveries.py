@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORKED", "Deliveries"]
 
-AWAIT_SECONDS: Final = 0.005  # between looks at a delivery whose callback may need the thread that awaits it
+AWAIT_SECONDS: Final = 0.005  # between checks of a delivery whose callback may need the thread that awaits it
 AWAIT_CALLBACK_SECONDS: Final = 0.1  # between looks at any other delivery, as its callback may be delayed; doubles with each look
 AWAIT_LONGEST_SECONDS: Final = 1.0  # the maximum of the doubled interval
 FORKED: Final = "this producer was created in the parent process; create a Producer in this one"
@@ -92,7 +92,7 @@ class Deliveries(Signal):
         """Sleep in the running asyncio loop until `delivery` has its outcome: the thread that sets the outcome wakes the task.
 
         The call that wakes a loop of another library may block, so for such a loop a callback on the executor makes the call. Callbacks of
-        the application may wait for this very task, and hold that callback up. So the task also looks at the delivery itself: rarely, or
+        the application may wait for this very task, and hold that callback up. So the task also checks the delivery itself: rarely, or
         often if callbacks may need the calling thread.
         """
         if self.wait(delivery.done, 0):
@@ -134,7 +134,7 @@ class Sleeper:
         self.future = future
 
     def wake(self) -> None:
-        """Have the task look at the delivery."""
+        """Have the task check the delivery."""
         if not self.future.done():  # the task may have been cancelled
             self.future.set_result(None)
 

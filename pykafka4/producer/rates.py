@@ -127,7 +127,7 @@ class RateLimits:
             for name, window in self.windows.copy().items():  # a copy: a destructor may send to a new topic during the loop
                 if window.user() is None and window.over(now):
                     self.windows.pop(name, None)
-            self._many = max(MANY, 2 * len(self.windows))  # doubled: otherwise each new topic would look at all windows again
+            self._many = max(MANY, 2 * len(self.windows))  # doubled: otherwise each new topic would check all windows again
         return self.windows.setdefault(topic, Window(most, interval))
 
     def take(self, window: Window, over: str, deadline: float, *, drop: bool) -> tuple[float, float] | BufferFull:

@@ -53,7 +53,7 @@ class Serializing:
         return out[0]
 
     def prepare(self, topic: str, value: Any, key: Any, more: More) -> tuple[str, Any, Any, More]:
-        """The record after hooks and serializers. Called once for each record, however often the accumulator is asked to take the record.
+        """The record after hooks and serializers. Called once for each record, however often the record is offered to the accumulator.
 
         A producer that takes no records refuses before it calls hooks and serializers.
         """

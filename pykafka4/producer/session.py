@@ -50,7 +50,7 @@ log = get_log("pykafka4.producer")
 
 EXIT_SECONDS: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the last delivery time-out
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
-PACE: Final = 0.01  # seconds between looks at a topic's parked records, and at the end of the loop
+PACE: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
 DENIAL_SECONDS: Final = 20.0  # for this long after a refresh did not find a partition, `send` refuses it without another wait
 # Topics that wait to be looked up, with on_full=raise. Their state is not in buffer_memory, and no wait of `send` bounds their number.
 MOST_UNKNOWN: Final = 4_096

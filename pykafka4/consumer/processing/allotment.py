@@ -1,7 +1,7 @@
 """Allots partitions to streams. Invariant: a partition is on one stream at a time, and an unfinished record is in its queue or in hand.
 
 Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. It starts on the new
-stream when the old stream has finished the record in hand. A record is finished when its stream is asked for the next one.
+stream when the old stream has finished the record in hand. A record is finished when the application takes the next one from its stream.
 
 Any thread may iterate a stream, also the main thread, where Ctrl-C can end every call. So waiting threads hold no lock, `with` cannot leave
 the lock locked, and the last store of each step is the one that makes the step count.
@@ -24,7 +24,7 @@ from pykafka4.wire.records.hot import Record
 
 __all__ = ["Allotment", "StreamState"]
 
-LOOK = 0.2  # seconds between looks at threads that hold a record: the end of a thread notifies nobody
+LOOK = 0.2  # seconds between checks of threads that hold a record: the end of a thread notifies nobody
 
 
 class StreamState:
@@ -64,7 +64,7 @@ class Allotment:
     """The partitions and waiting records of each stream, and its record in hand."""
 
     def __init__(self, streams: Sequence[StreamState], wake: Callable[[], object]) -> None:
-        """`wake()` has the dispatcher look at paused partitions."""
+        """`wake()` has the dispatcher check paused partitions."""
         self.streams, self._wake = tuple(streams), wake
         # Reentrant: a signal handler or destructor may call a method while its own thread has the lock, and would wait for itself.
         self._lock = system.RLock()
@@ -195,7 +195,7 @@ class Allotment:
         return self._busy.get(queue.tp, queue.stream) is not queue.stream
 
     def _list(self, queue: PartitionQueue) -> None:
-        """Have the stream of `queue` look at the queue, if it has a record that the stream may take."""
+        """Have the stream of `queue` check the queue, if it has a record that the stream may take."""
         stream = queue.stream
         if queue.records and not self._held_elsewhere(queue):
             if queue.listed is not stream:

@@ -57,7 +57,7 @@ class Dispatcher(Allotment):
         self._wanted.append(done)
         self._look_again()
         # Read after the append: `serve` sets `ended` before it refuses the commits that wait. If the thread ended between a check and the
-        # append, nobody would look at this commit, and it would wait for its whole timeout.
+        # append, nobody would check this commit, and it would wait for its whole timeout.
         if self.ended:
             self._refuse_commits()
         try:

@@ -28,7 +28,7 @@ __all__ = ["COMMIT_SECONDS", "RunConsumer", "OnCommitted", "RecordsInHand", "Run
 
 log = get_log("pykafka4.processing")
 
-LOOK: Final = 0.2  # seconds between looks at `stop`, at retries and at failures
+LOOK: Final = 0.2  # seconds between checks of `stop`, retries and failures
 COMMIT_EVERY: Final = 5.0  # seconds between commits, as the default of `auto_commit_interval_ms`: a crash repeats this much work
 COMMIT_SECONDS: Final = 10.0  # for a commit before partitions are released, and at the end
 

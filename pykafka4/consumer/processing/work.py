@@ -61,7 +61,7 @@ class HandlerWork:
     """
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
-        """`wake()` has the thread that polls look at `error` and at watched partitions. Workers call it."""
+        """`wake()` has the thread that polls check `error` and watched partitions. Workers call it."""
         self._plan, self._wake = plan, wake
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive

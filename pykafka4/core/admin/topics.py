@@ -1,6 +1,6 @@
 """Creates and deletes topics, and adds partitions.
 
-Invariant: a repeated change that is refused as done already (`Repeated`) counts only after a look at the topic.
+Invariant: a repeated change that is refused as done already (`Repeated`) counts only after a check of the topic.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Invariant: each key is settled once: by a response, by an error that a retry can
 Keys with the same broker share requests; requests to different brokers are in flight at the same time. A request has the full
 `request_timeout_ms`, even if the deadline is earlier: a request that times out closes a connection that other requests use.
 
-A poll looks only at keys with news. Brokers that take one group in a request send as many responses as there are keys: a look at all keys
+A poll checks only keys with news. Brokers that take one group in a request send as many responses as there are keys: a check of all keys
 after each response would make the number of looks grow with the square of the number of keys.
 """
 
@@ -38,7 +38,7 @@ __all__ = ["AGAIN", "DOUBT", "Context", "Lane", "Place", "Question", "Refusal", 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
-LOOK_SECONDS: Final = 0.25  # between looks at keys whose broker is not known
+LOOK_SECONDS: Final = 0.25  # between checks of keys whose broker is not known
 # Errors that brokers also return for a change that is in their log, but not replicated: the change may still be carried out.
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
@@ -171,7 +171,7 @@ class Context:
 
 @attrs.define(eq=False)
 class Entry:
-    """The state of a key that is not settled. At `due` its next request may be sent, at `look_at` a poll looks at the key."""
+    """The state of a key that is not settled. At `due` its next request may be sent, at `look_at` a poll checks the key."""
 
     due: float = -INFINITY
     look_at: float = INFINITY
@@ -215,8 +215,8 @@ class Work(Generic[K, V]):
         self._most = question.most
         self._entries: dict[K, Entry] = {}
         self._changed: dict[K, None] = {}  # keys at which the next poll looks
-        self._all = False  # the next poll looks at all keys
-        self._looks: list[tuple[float, int, K]] = []  # a heap of times at which polls look at keys; the number orders equal times
+        self._all = False  # the next poll checks all keys
+        self._looks: list[tuple[float, int, K]] = []  # a heap of times at which polls check keys; the number orders equal times
         self._numbers = count()
 
     @property

@@ -245,7 +245,7 @@ class Fetcher:
     # ---------------------------------------------------------------- requests
 
     def _look_at_all(self) -> None:
-        """There may be room: look at all sources, those that had too little first."""
+        """There may be room: check all sources, those that had too little first."""
         self._due.update(self._short_of_room)
         self._due.update(self._sources.leading)
         self._short_of_room.clear()

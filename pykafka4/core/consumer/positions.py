@@ -1,7 +1,7 @@
 """Holds the positions of a consumer, and hands their chunks and events to the application. Invariant: the application gets the items of a
 position in the order in which they occurred.
 
-Every change that may affect whether, where or how a position is fetched has to call `touch`: the next poll looks at touched positions only.
+Every change that may affect whether, where or how a position is fetched has to call `touch`: the next poll checks touched positions only.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Positions(dict[TopicPartition, Position]):
         self.touch(tp)
 
     def touch(self, tp: TopicPartition) -> None:
-        """It has changed: have the next poll look at it."""
+        """It has changed: have the next poll check it."""
         self.touched[tp] = None
 
     def move_to_end(self, tp: TopicPartition) -> None:

@@ -1,6 +1,6 @@
 """Collects the topics that changed since a machine last looked, one collection for each machine.
 
-Rule: a machine looks at a topic again only after the topic changed, and once for all its changes since the last look. So the cost of a turn
+Rule: a machine checks a topic again only after the topic changed, and once for all its changes since the last check. So the cost of a turn
 depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`, and an
 index from the topic to its own state of that topic. A machine reads the metadata when it adds a topic to that index, because
 `TopicChanges` collects only later changes.

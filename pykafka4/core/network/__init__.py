@@ -11,7 +11,7 @@ Modules; each line imports only from lines below it:
     jobs            steps of authentication that may block, and the limit of concurrent steps
     journal         log lines of connections
     troubles        errors that are retried without end: their usual causes, warnings, and the reason in `status()`
-    alarms          the time of the next look at each endpoint: time-outs, back-offs, idle connections
+    alarms          the time of the next check of each endpoint: time-outs, back-offs, idle connections
     endpoint        one node, that is a broker or a lane to it, and the state of connecting to it
     connection      one connection: handshake, API versions, requests in flight, responses in order, throttling; when to authenticate again
     unsupported     the error for a request that a broker cannot take, and the way out

@@ -1,4 +1,4 @@
-"""Tells `Network` when to look at each endpoint again. Invariant: an endpoint has at most one alarm that counts, and no alarm is later than
+"""Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one alarm that counts, and no alarm is later than
 the endpoint is due.
 
 The reason for an alarm may be gone when its time comes: a response moves deadlines to a later time only, and leaves the alarm as it is.
@@ -16,7 +16,7 @@ __all__ = ["Alarms"]
 
 
 class Alarms:
-    """The times at which `Network` looks at its endpoints."""
+    """The times at which `Network` checks its endpoints."""
 
     __slots__ = ("_heap", "_ties")
 

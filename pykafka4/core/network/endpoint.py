@@ -83,7 +83,7 @@ class Endpoint:
     error: KafkaError | None = None  # the end of the last connection or attempt
     failed_at: float = 0.0  # the time of `error`
     down_since: float | None = None  # the start of the first failed attempt since the last connection
-    alarm: float = INFINITY  # the time at which `Network` looks at this endpoint, if nothing happens before
+    alarm: float = INFINITY  # the time at which `Network` checks this endpoint, if nothing happens before
 
     @property
     def address(self) -> str:
@@ -123,7 +123,7 @@ class Endpoint:
         return LinkStatus(node, self.host, self.port, state, self.in_flight, muted_ms, error, self.failures)
 
     def due(self) -> float:
-        """Return the time at which `Network` has to look at this endpoint again."""
+        """Return the time at which `Network` has to check this endpoint again."""
         connection = self.connection
         if connection is None:
             starts = self.not_before if self.wanted or self.waiting else INFINITY

@@ -46,7 +46,7 @@ log = get_log("pykafka4.producer")
 # Seconds without a connection to a leader, until its partitions count as offline. A leader that never accepted a connection gets no
 # request, so no failed request reports its partitions to `Recovery`.
 UNREACHABLE_S = 2.0
-FULL_PIPELINE_POLL_S = 0.02  # seconds between looks at batches that were sealed while every connection in use is full
+FULL_PIPELINE_POLL_S = 0.02  # seconds between checks of batches that were sealed while every connection in use is full
 MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to the helper executor
 
 

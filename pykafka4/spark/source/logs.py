@@ -1,4 +1,4 @@
-"""Looks up the partitions of a subscription and their offsets, for the driver. Invariant: each call asks brokers; no result is kept."""
+"""Looks up the partitions of a subscription and their offsets, for the driver. Invariant: each call requests anew; no result is kept."""
 
 from __future__ import annotations
 

@@ -320,7 +320,7 @@ class ModernGroup:
         self.on_removed()
 
     def release(self, member: ModernMember) -> None:
-        """Take a member out, without a look at the group's protocol."""
+        """Take a member out, without a check of the group's protocol."""
         self._stop(member)
         del self.members[member.id]
         self.target.pop(member.id, None)

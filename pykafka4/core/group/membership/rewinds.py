@@ -111,11 +111,11 @@ class Rewinds:
 
     @property
     def check_at(self) -> float:
-        """The time of the next look at the members."""
+        """The time of the next request about the members."""
         return self._check_at if self._wish is not None and self._wish.step is Step.NEW else INFINITY
 
     def question(self) -> DescribeGroupsRequest:
-        """The request that looks at the members; `learn` takes its response."""
+        """The request that describes the members; `learn` takes its response."""
         assert self._wish is not None
         self._wish.step = Step.CHECKING
         return DescribeGroupsRequest(groups=[self._group])

@@ -29,7 +29,7 @@ UNDESIGNATED = -1  # the partition of the queue of batches without one
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
 HUNGER = 0.5  # seconds after which a batch takes its place behind others, if records with keys keep every partition busy
 LOOKS = 50  # partitions of a broker that a turn looks at, at most: a broker may lead thousands, and a turn must be short
-PACE = 0.01  # seconds until the next look, after a look at all partitions of a broker found none that can take a batch
+PACE = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
 
 
 @attrs.define(eq=False)
@@ -145,7 +145,7 @@ class LateBatches:
     def is_hungry(self, queue: PartitionQueue, now: float) -> bool:
         """Whether the oldest batch of `queue` has waited for so long that it also takes a place behind other batches of a partition.
 
-        Not before a look at all partitions of the broker: a partition with other batches may be stuck, and the others idle.
+        Not before a check of all partitions of the broker: a partition with other batches may be stuck, and the others idle.
         """
         oldest = queue.candidate or queue.due
         share = self._looking

@@ -35,7 +35,7 @@ class MissingTopics:
         """`patience` is in seconds."""
         self._cluster, self._patience = cluster, patience
         self._batches = batches
-        self._due: dict[str, float] = {}  # topic -> the time of the next look at it
+        self._due: dict[str, float] = {}  # topic -> the time of its next check
         self.wake_at = INFINITY
 
     def note(self, topic: str) -> None:

@@ -23,7 +23,7 @@ from pykafka4.wire.records.hot import Accumulator
 __all__ = ["Parking"]
 
 SLICE = 1000  # maximum number of records that a turn moves, so that the loop stays responsive
-PACE = 0.001  # seconds between two looks at a topic's time-outs: records that were sent in that time fail together
+PACE = 0.001  # seconds between two checks of a topic's time-outs: records that were sent in that time fail together
 DENIED_SECONDS = 2.0  # seconds for which brokers must report a partition as missing: they learn of a new partition at different times
 
 

@@ -76,7 +76,7 @@ class Transacted:
         return int(self._acc.dropped)
 
     def give_up(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """See `machine.Records`. An abort calls this in each turn, and the sender looks at all queues: so only for queued records."""
+        """See `machine.Records`. An abort calls this in each turn, and the sender checks all queues: so only for queued records."""
         undecided = self._acc.accepted - self._acc.acked - self._acc.failed
         return None if undecided == self._ledger.in_flight else self._sender.give_up(now, reason)
 
