@@ -1,5 +1,5 @@
-"""Takes looks at a client or agent, and shares each look between all readers of a page. Invariant: looks cost a bounded share of a core,
-whatever the number of readers.
+"""Takes looks at a client or agent, and shares each look between all readers of a page. Invariant: a page takes at most two looks a second,
+whatever the number of readers, and fewer while looks take long.
 """
 
 from __future__ import annotations

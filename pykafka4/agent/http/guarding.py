@@ -1,4 +1,4 @@
-"""Decides which requests are answered. Invariant: pages of other sites read and change nothing; a slow client holds a connection for a bounded time.
+"""Decides which requests are answered. Invariant: pages of other sites read and change nothing; a slow client's connection ends.
 
 `pykafka4.pages.guarding` has the checks of headers, and the attacks that they stop.
 """

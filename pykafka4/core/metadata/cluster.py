@@ -41,7 +41,7 @@ __all__ = ["MISSING", "MetadataChange", "Cluster", "Waiter"]
 
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
-# Seconds until the next check, while no broker is connected. The first connection causes a check at once (`Network.changes`); RECHECK is for
+# Seconds until the next check, while no broker is connected. The first connection causes one at once (`Network.changes`); RECHECK is for
 # events that are no change of the network, such as a back-off that is over.
 RECHECK = 0.5
 ASKS_PER_BROKER = 4  # requests for a topic with an error, before the request goes to another broker

@@ -1,4 +1,4 @@
-"""Passes acquired records and errors from the loop to the thread that polls. Invariant: each attribute has one writer, loop or thread.
+"""Passes acquired records and errors from the loop to the thread that polls. Invariant: each attribute is set by one side, loop or thread.
 
 The loop appends to the deques, the thread that polls empties them. Nothing here waits or takes a lock.
 """
