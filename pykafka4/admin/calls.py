@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from pykafka4.admin.session import AdminSession
 from pykafka4.client.answers import Deadline
-from pykafka4.core.admin.places import Anyone
-from pykafka4.core.admin.requests import Controller
-from pykafka4.core.admin.work import Place, Question
+from pykafka4.core.admin.broker_choices import AnyBrokerChoice
+from pykafka4.core.admin.question_run import BrokerChoice, Question
+from pykafka4.core.admin.requests import ControllerChoice
 from pykafka4.errors import AuthorizationError, KafkaError, PartialFailure, UnsupportedVersion
 from pykafka4.misuse import api_timeout
 
@@ -34,8 +34,8 @@ class AdminCalls:
         """Ask the controller, or from Kafka 3.3 on a broker, which passes the request on."""
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
-            place: Place[Any] = Controller(machine.cluster)
-            return machine.begin(now, question, place, list(keys), seconds, done)
+            choice: BrokerChoice[Any] = ControllerChoice(machine.cluster)
+            return machine.begin(now, question, choice, list(keys), seconds, done)
 
         return self._session.ask(begin, deadline).wait()
 
@@ -43,8 +43,8 @@ class AdminCalls:
         """Ask any broker."""
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
-            place: Anyone[Any] = machine.anyone()
-            return machine.begin(now, question, place, list(keys), seconds, done)
+            choice: AnyBrokerChoice[Any] = machine.anyone()
+            return machine.begin(now, question, choice, list(keys), seconds, done)
 
         return self._session.ask(begin, deadline).wait()
 

@@ -20,7 +20,7 @@ from pykafka4.core.admin.cluster import (
     UnregisterBroker,
     UpdateFeatures,
 )
-from pykafka4.core.admin.work import Question
+from pykafka4.core.admin.question_run import Question
 from pykafka4.errors import ConfigError, KafkaError, UnsupportedVersion, shown
 from pykafka4.misuse import check_count
 

@@ -13,11 +13,11 @@ from pykafka4.core.admin.configs import (
     ALL_RESOURCES,
     AlterConfigs,
     Append,
+    ConfigChangerChoice,
     ConfigEntry,
+    ConfigReaderChoice,
     DescribeConfigs,
     ListConfigResources,
-    OfChangedResource,
-    OfResource,
     Resource,
     Subtract,
 )
@@ -40,7 +40,7 @@ class ConfigCalls(AdminCalls):
         KIP-848.
         """
         wanted = as_resources(resources)
-        return self._of_resources(DescribeConfigs(documentation=documentation), OfResource, wanted, self._begin(timeout))
+        return self._of_resources(DescribeConfigs(documentation=documentation), ConfigReaderChoice, wanted, self._begin(timeout))
 
     def describe_config(
         self, kind: str, name: str | int | None, *, documentation: bool = False, timeout: float | None = None
@@ -48,7 +48,7 @@ class ConfigCalls(AdminCalls):
         """All settings of one resource: see `describe_configs`. Raises the resource's error."""
         (key,) = as_resources([(kind, name)])
         return value_or_raise(
-            self._of_resources(DescribeConfigs(documentation=documentation), OfResource, [key], self._begin(timeout))[key]
+            self._of_resources(DescribeConfigs(documentation=documentation), ConfigReaderChoice, [key], self._begin(timeout))[key]
         )
 
     def alter_configs(
@@ -68,7 +68,7 @@ class ConfigCalls(AdminCalls):
         """
         wanted = as_changes(changes)
         question = AlterConfigs(wanted, validate_only=validate_only)
-        require_all_done("settings cannot be changed", self._of_resources(question, OfChangedResource, wanted, self._begin(timeout)))
+        require_all_done("settings cannot be changed", self._of_resources(question, ConfigChangerChoice, wanted, self._begin(timeout)))
 
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
         """The topics, brokers, groups and client metrics that can have settings, of some `kinds` or all, in order.
@@ -79,9 +79,9 @@ class ConfigCalls(AdminCalls):
         return value_or_raise(self._ask_any_broker(question, [ALL_RESOURCES], self._begin(timeout))[ALL_RESOURCES])
 
     def _of_resources(
-        self, question: Any, place: type[OfResource], resources: Iterable[Resource], deadline: Deadline
+        self, question: Any, choice: type[ConfigReaderChoice], resources: Iterable[Resource], deadline: Deadline
     ) -> dict[Resource, Any]:
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
-            return machine.begin(now, question, place(machine.cluster, machine.network), list(resources), seconds, done)
+            return machine.begin(now, question, choice(machine.cluster, machine.network), list(resources), seconds, done)
 
         return self._session.ask(begin, deadline).wait()

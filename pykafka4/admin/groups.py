@@ -16,7 +16,7 @@ from pykafka4.core.admin import calls
 from pykafka4.core.admin.calls import in_doubt, is_occupied
 from pykafka4.core.admin.committed import CommitOffsets, DeleteOffsets
 from pykafka4.core.admin.offsets import CountPartitions
-from pykafka4.core.admin.values import GroupDescription, GroupListing, Position
+from pykafka4.core.admin.values import GroupDescription, GroupListing, GroupPosition
 from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, PartialFailure
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -136,7 +136,7 @@ def _state(found: GroupDescription | KafkaError) -> str:
     return found.state if isinstance(found, GroupDescription) else "Unknown"
 
 
-def _lag(found: Position) -> GroupLag:
+def _lag(found: GroupPosition) -> GroupLag:
     rows = []
     for tp, end in found.ends.items():
         known, error = (None, end) if isinstance(end, KafkaError) else (end, None)

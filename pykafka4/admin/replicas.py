@@ -19,11 +19,11 @@ from pykafka4.core.admin.replicas import (
     ElectLeaders,
     ListReassignments,
     LogDir,
-    OfReplica,
     Reassignment,
     Replica,
+    ReplicaBrokerChoice,
 )
-from pykafka4.core.admin.requests import OneBroker
+from pykafka4.core.admin.requests import OneBrokerChoice
 from pykafka4.errors import ConfigError, KafkaError, shown
 from pykafka4.misuse import check_count, topic_partition
 from pykafka4.records import TopicPartition
@@ -65,7 +65,7 @@ class ReplicaCalls(AdminCalls):
         deadline = self._begin(timeout)
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
-            return machine.begin(now, AlterReplicaLogDirs(wanted), OfReplica(machine.cluster), list(wanted), seconds, done)
+            return machine.begin(now, AlterReplicaLogDirs(wanted), ReplicaBrokerChoice(machine.cluster), list(wanted), seconds, done)
 
         return require_all_done("replicas cannot be moved to other log directories", self._session.ask(begin, deadline).wait())
 
@@ -135,7 +135,7 @@ class ReplicaCalls(AdminCalls):
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
             asked = sorted(machine.cluster.brokers) if brokers is None else brokers
-            return machine.begin(now, DescribeLogDirs(partitions), OneBroker(machine.cluster), asked, seconds, done)
+            return machine.begin(now, DescribeLogDirs(partitions), OneBrokerChoice(machine.cluster), asked, seconds, done)
 
         return self._session.ask(begin, deadline).wait()
 

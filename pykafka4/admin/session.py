@@ -10,10 +10,10 @@ from pykafka4.client.answers import SHORT, Answers, Deadline
 from pykafka4.client.attachment import Attachment, read_config
 from pykafka4.client.client import Client
 from pykafka4.client.runtime import warn_unclosed
+from pykafka4.core.admin.broker_choices import GroupCoordinatorChoice, LeaderChoice
 from pykafka4.core.admin.call import Begin
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.core.admin.places import Leaders, OfGroup
-from pykafka4.core.admin.work import Place, Question
+from pykafka4.core.admin.question_run import BrokerChoice, Question
 from pykafka4.errors import ClosedError, KafkaError
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.loop import CALLER_GONE
@@ -95,24 +95,24 @@ class AdminSession(Attachment[AdminMachine]):
         self, question: Question[K, V], group: str, keys: Iterable[K], deadline: Deadline
     ) -> Answers[dict[K, V | KafkaError]]:
         """Ask the coordinator of one group."""
-        return self._asked(question, lambda: OfGroup(self.machine.coordinators, group), keys, deadline)
+        return self._asked(question, lambda: GroupCoordinatorChoice(self.machine.coordinators, group), keys, deadline)
 
     def ask_leaders(
         self, question: Question[TopicPartition, V], partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> Answers[dict[TopicPartition, V | KafkaError]]:
         """Ask the leaders of `partitions`."""
-        return self._asked(question, lambda: Leaders(self.machine.cluster), partitions, deadline)
+        return self._asked(question, lambda: LeaderChoice(self.machine.cluster), partitions, deadline)
 
     def ask_any_broker(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
         """Ask any broker."""
         return self._asked(question, lambda: self.machine.anyone(), keys, deadline)
 
     def _asked(
-        self, question: Question[K, V], place: Callable[[], Place[K]], keys: Iterable[K], deadline: Deadline
+        self, question: Question[K, V], choice: Callable[[], BrokerChoice[K]], keys: Iterable[K], deadline: Deadline
     ) -> Answers[dict[K, V | KafkaError]]:
-        """Ask `question` at the place that `place` makes. Only the loop calls `place`, as the machine belongs to it."""
+        """Ask `question` at the broker of the choice that `choice` makes. Only the loop calls `choice`, as the machine belongs to it."""
         kept = list(keys)
-        return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, place(), kept, seconds, done), deadline)
+        return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, choice(), kept, seconds, done), deadline)
 
     def refresh_brokers(self, deadline: Deadline) -> None:
         """Refresh the metadata, so that the list of brokers has the newest ones."""

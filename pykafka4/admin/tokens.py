@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 from pykafka4.admin.calls import AdminCalls, value_or_raise
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.acls import as_principal
+from pykafka4.core.admin.question_run import Question
 from pykafka4.core.admin.tokens import TOKEN, CreateToken, DelegationToken, DescribeTokens, ExpireToken, RenewToken
-from pykafka4.core.admin.work import Question
 from pykafka4.errors import ConfigError, shown, with_article
 from pykafka4.errors.frames import guarded
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.admin.topic_arguments import as_new_partitions, as_new_topics, as_topics
 from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.question_run import DOUBT, Question
 from pykafka4.core.admin.topic_looks import (
     ALL_TOPICS,
     Change,
@@ -16,12 +17,11 @@ from pykafka4.core.admin.topic_looks import (
     DescribeTopics,
     KnowChanges,
     ListTopics,
-    LiveBrokers,
+    LiveBrokerChoice,
     TopicDescription,
     TopicListing,
 )
-from pykafka4.core.admin.topics import CreatedTopic, CreatePartitions, CreateTopics, DeleteTopics, NewPartitions, NewTopic, Repeated
-from pykafka4.core.admin.work import DOUBT, Question
+from pykafka4.core.admin.topics import CreatedTopic, CreatePartitions, CreateTopics, DeleteTopics, NewPartitions, NewTopic, RefusedRepeat
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, listed
 
 __all__ = ["TopicCalls"]
@@ -135,8 +135,8 @@ class TopicCalls(AdminCalls):
         return {topic: found[topic] for topic in topics}
 
     def _look_after(self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline) -> None:
-        """Settle the topics in `found` whose request was `Repeated`: a topic with the wanted number of partitions counts as done."""
-        doubtful = {name: one.refusal for name, one in found.items() if isinstance(one, Repeated)}
+        """Settle the topics in `found` whose request was `RefusedRepeat`: a topic with the wanted number of partitions counts as done."""
+        doubtful = {name: one.refusal for name, one in found.items() if isinstance(one, RefusedRepeat)}
         looks = self._described(list(doubtful), deadline)
         for name, refusal in doubtful.items():
             look = looks[name]
@@ -174,6 +174,6 @@ def _of_brokers(question: Question[int, Any], seconds: float) -> Callable[..., A
     """Ask every broker that is in the metadata, for at most `seconds`."""
 
     def begin(machine: Any, now: float, _: float, done: Any) -> Any:
-        return machine.begin(now, question, LiveBrokers(machine.cluster), list(machine.cluster.brokers), seconds, done)
+        return machine.begin(now, question, LiveBrokerChoice(machine.cluster), list(machine.cluster.brokers), seconds, done)
 
     return begin

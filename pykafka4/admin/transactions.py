@@ -11,8 +11,8 @@ import attrs
 from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.admin.replicas import as_partitions
 from pykafka4.client.answers import Deadline
+from pykafka4.core.admin.broker_choices import NumberedBrokerChoice
 from pykafka4.core.admin.offsets import CountPartitions
-from pykafka4.core.admin.places import Brokers
 from pykafka4.core.admin.producers import (
     AbortTransaction,
     ActiveProducer,
@@ -169,7 +169,9 @@ class TransactionCalls(AdminCalls):
         self._session.refresh_brokers(deadline)  # the ids of a broker that the metadata lacks would be missing without an error
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
-            return machine.begin(now, ListTransactions(wanted), Brokers(machine.cluster), list(machine.cluster.brokers), seconds, done)
+            return machine.begin(
+                now, ListTransactions(wanted), NumberedBrokerChoice(machine.cluster), list(machine.cluster.brokers), seconds, done
+            )
 
         answers = self._session.ask(begin, deadline).wait()
         errors = {node: found for node, found in answers.items() if isinstance(found, KafkaError)}

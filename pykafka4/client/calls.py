@@ -15,7 +15,7 @@ from pykafka4.client.answers import SHORT, Answers, Futures
 from pykafka4.client.targets import Target, as_target
 from pykafka4.core.admin import locating, stateless
 from pykafka4.core.admin.call import Begin
-from pykafka4.core.admin.fetches import FetchLimits, Wanted
+from pykafka4.core.admin.fetches import FetchFrom, FetchLimits
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupCoordinator, ListedOffset, OffsetSpec
 from pykafka4.core.engine import Engine
@@ -214,20 +214,20 @@ def _of_all(found: Mapping[str, Any]) -> dict[TopicPartition, CommittedOffset]:
     return {tp: CommittedOffset(tp, committed) for tp, committed in sorted(only(found).items())}
 
 
-def _wanted(offsets: object) -> dict[TopicPartition, Wanted]:
+def _wanted(offsets: object) -> dict[TopicPartition, FetchFrom]:
     if not isinstance(offsets, Mapping):
         raise TypeError(f"fetch takes a mapping of partitions to offsets, or to (offset, max_bytes), not {shown(offsets)}")
     return {(tp := topic_partition(item)): _place(tp, place) for item, place in offsets.items()}
 
 
-def _place(tp: TopicPartition, place: object) -> Wanted:
+def _place(tp: TopicPartition, place: object) -> FetchFrom:
     if isinstance(place, OffsetSpec):
         raise TypeError(f"fetch takes the offset of {tp} as a number, which list_offsets returns for {place.name}")
     offset, max_bytes = place if isinstance(place, tuple) and len(place) == 2 else (place, MAX_BYTES)
     most = check_count(max_bytes, f"max_bytes of {tp}", MOST_INT32)
     if not most:
         raise ConfigError(f"max_bytes of {tp} must be at least 1; a first batch that is larger is returned whole")
-    return Wanted(check_count(offset, f"the offset of {tp}"), most)
+    return FetchFrom(check_count(offset, f"the offset of {tp}"), most)
 
 
 def as_partitions(partitions: object) -> list[TopicPartition]:

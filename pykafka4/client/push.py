@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from pykafka4.core.telemetry.machine import Subscription, Telemetry
+from pykafka4.core.telemetry.machine import MetricsSubscription, Telemetry
 
 if TYPE_CHECKING:
     from pykafka4.client.runtime import Runtime
@@ -25,15 +25,15 @@ class Pushing(Enum):
     SHARE = "share consumer"
 
 
-class Figures:
-    """See `core.telemetry.machine.Figures`. The modules that read and encode are imported when a broker asks for metrics: few do."""
+class LazyFigures:
+    """See `core.telemetry.machine.PushedFigures`. The modules that read and encode are imported when a broker asks for metrics: few do."""
 
     def __init__(self, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         self._kind, self._session, self._labels = kind, session, labels
         self._pushed: Pushed | None = None
 
-    def encode(self, subscription: Subscription) -> bytes:
-        """See `core.telemetry.machine.Figures`."""
+    def encode(self, subscription: MetricsSubscription) -> bytes:
+        """See `core.telemetry.machine.PushedFigures`."""
         if self._pushed is None:
             from pykafka4.metrics.pushed import figures_of
 
@@ -51,7 +51,7 @@ class MetricsPush:
         """`session` is the implementation behind the handle. Loop thread."""
         engine = runtime.engine
         self._runtime = runtime
-        self.machine = Telemetry(runtime.config, engine.network, engine.random, Figures(kind, session, labels))
+        self.machine = Telemetry(runtime.config, engine.network, engine.random, LazyFigures(kind, session, labels))
         engine.add(self.machine, "push of metrics")
 
     def end(self) -> None:

@@ -20,7 +20,7 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     admin.topic_looks        topics whose creation has not ended
     admin.topics             topics that exist already, or no longer; counts of partitions that are refused
     admin.users              credentials that are gone
-    admin.work               topics and partitions that do not exist
+    admin.question_run       topics and partitions that do not exist
     consumer.fetch_answers   damaged batches, offsets out of range, and UNKNOWN_SERVER_ERROR of Fetch
     consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets
     consumer.fetch_session   ends of fetch sessions

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.core.telemetry.machine import Subscription
+from pykafka4.core.telemetry.machine import MetricsSubscription
 from pykafka4.core.telemetry.otlp import DELTA, TOTAL, Gauge, Sum, encode
 from pykafka4.metrics.catalogue import BROKER, ERROR, REQUEST
 from pykafka4.metrics.sources import ConsumerSource, Detail, NetworkSource, ProducerSource, ShareSource, Source
@@ -104,8 +104,8 @@ class Pushed:
         self._start = self._last = clock()
         self._before: dict[tuple[str, str], tuple[float, float]] = {}  # by name and broker: the sums of the last push
 
-    def encode(self, subscription: Subscription) -> bytes:
-        """See `core.telemetry.machine.Figures`."""
+    def encode(self, subscription: MetricsSubscription) -> bytes:
+        """See `core.telemetry.machine.PushedFigures`."""
         now = max(self._clock(), self._last + 1)  # the wall clock may go back, and a rate divides by the difference
         rows = [row for row in self._rows if subscription.wants(PREFIX + row.name)]
         found = self._read() if rows else {}

@@ -25,7 +25,7 @@ from pykafka4 import (
     TopicPartition,
     UnsupportedVersion,
 )
-from pykafka4.core.admin.work import DOUBT
+from pykafka4.core.admin.question_run import DOUBT
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG
 

@@ -10,7 +10,7 @@ import pytest
 
 from pykafka4.core.histogram import Histogram
 from pykafka4.core.telemetry import otlp
-from pykafka4.core.telemetry.machine import Subscription
+from pykafka4.core.telemetry.machine import MetricsSubscription
 from pykafka4.metrics import pushed
 from pykafka4.metrics.catalogue import DEFINITIONS
 from pykafka4.metrics.pushed import CONSUMER, PREFIX, PRODUCER, SHARE, Pushed, Row
@@ -51,7 +51,7 @@ class Pushes:
     def push(self, *prefixes: str, delta: bool = True, seconds: float = 10) -> dict[str, float]:
         self.now += int(seconds * 1e9)
         self.points: list[Any] = []
-        data = self.figures.encode(Subscription(UUID(int=1), 1, prefixes or ("",), delta, 10, 1_000, 0))
+        data = self.figures.encode(MetricsSubscription(UUID(int=1), 1, prefixes or ("",), delta, 10, 1_000, 0))
         assert bool(data) == bool(self.points)
         return {point.name.removeprefix(PREFIX) + point.attributes.get("node_id", ""): point.value for point in self.points}
 

@@ -4,30 +4,30 @@ A question is one kind of request about many keys: groups, partitions, brokers, 
 Invariant: each key gets its own outcome, so an error of one key never hides the outcome of another.
 
 Modules; each line imports only from lines below it:
-    stateless  calls of a client: offsets, fetches, commits, single messages
-    sizes      the question about sizes of logs
-    locating   look-ups for bounded reads: partitions, offsets, sizes
-    calls      calls about many groups: sequences of questions
-    call       one call: its questions, and the outcome of each key
-    machine    the machine that runs questions until each key has its outcome
-    requests   a message of the application, to one broker
-    fetches    fetches of records by offset
-    topic_looks  lists and descriptions of topics; the brokers that know of a change
-    topics     changes of topics
-    configs    settings: described, changed, listed
-    shares     start offsets of share groups
-    records    deletion of records
-    replicas   questions about replicas and leaders: log directories, moves, elections
-    acls       questions about access control lists
-    users      questions about users and their credentials
-    quotas     questions about client quotas
-    tokens     questions about delegation tokens
-    cluster    questions about the cluster: brokers, the quorum, features
-    producers  questions about producers of partitions, and about transactions
-    groups     questions about groups
-    committed  questions about committed offsets
-    offsets    questions about offsets of logs, and about numbers of partitions
-    places     the broker for each key: coordinators, leaders, every broker
-    work       one question under way: retries, the deadline
-    values     outcomes: groups, members, offsets, records
+    stateless       calls of a client: offsets, fetches, commits, single messages
+    sizes           the question about sizes of logs
+    locating        look-ups for bounded reads: partitions, offsets, sizes
+    calls           calls about many groups: sequences of questions
+    call            one call: its questions, and the outcome of each key
+    machine         the machine that runs questions until each key has its outcome
+    requests        a message of the application, to one broker
+    fetches         fetches of records by offset
+    topic_looks     lists and descriptions of topics; the brokers that know of a change
+    topics          changes of topics
+    configs         settings: described, changed, listed
+    shares          start offsets of share groups
+    records         deletion of records
+    replicas        questions about replicas and leaders: log directories, moves, elections
+    acls            questions about access control lists
+    users           questions about users and their credentials
+    quotas          questions about client quotas
+    tokens          questions about delegation tokens
+    cluster         questions about the cluster: brokers, the quorum, features
+    producers       questions about producers of partitions, and about transactions
+    groups          questions about groups
+    committed       questions about committed offsets
+    offsets         questions about offsets of logs, and about numbers of partitions
+    broker_choices  the broker for each key: coordinators, leaders, every broker
+    question_run    one question under way: retries, the deadline
+    values          outcomes: groups, members, offsets, records
 """

@@ -11,7 +11,7 @@ from attrs.converters import optional
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.cluster import OneAnswer
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.errors import BrokerError, ConfigError, UnsupportedVersion, broker_error, shown
 from pykafka4.errors.codes import error_code
 from pykafka4.errors.rights import CLUSTER
@@ -214,10 +214,10 @@ class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
         return _refused(refusal, self.api, "ACLs cannot be described", str(key))
 
 
-class OfPosition(Question[K, V], Generic[K, V]):
+class PositionalQuestion(Question[K, V], Generic[K, V]):
     """A change whose results have no names, and are in the order of the request.
 
-    Its place is the controller: a request to any broker may be sent to a second broker as well.
+    Its requests go to the controller: a request to any broker may be sent to a second broker as well.
     """
 
     about = "{}"
@@ -242,7 +242,7 @@ class OfPosition(Question[K, V], Generic[K, V]):
         raise NotImplementedError
 
 
-class CreateAcls(OfPosition[Acl, bool]):
+class CreateAcls(PositionalQuestion[Acl, bool]):
     """Creates ACLs, which are the keys. An ACL that exists already counts as created."""
 
     api = "CreateAcls"
@@ -281,7 +281,7 @@ def _creation(acl: Acl) -> CreateAclsRequest.Creation:
     )
 
 
-class DeleteAcls(OfPosition["Acl | AclFilter", "tuple[Acl, ...]"]):
+class DeleteAcls(PositionalQuestion["Acl | AclFilter", "tuple[Acl, ...]"]):
     """Deletes the ACLs that filters find; the keys are filters, the outcomes deleted ACLs."""
 
     api = "DeleteAcls"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
+from pykafka4.core.admin.broker_choices import LeaderChoice
 from pykafka4.core.admin.machine import AdminMachine
-from pykafka4.core.admin.places import Leaders
-from pykafka4.core.admin.work import Place, Question, Work
+from pykafka4.core.admin.question_run import BrokerChoice, Question, QuestionRun
 from pykafka4.errors import KafkaError
 
 __all__ = ["Ask", "Begin", "Call", "Done", "Settled"]
@@ -29,16 +29,16 @@ class Call:
         self._began, self._seconds, self._done = now, seconds, done
         self._expected: dict[Any, None] = {}
         self._found: dict[Any, Any] = {}
-        self._works: list[Work[Any, Any]] = []
-        self.topics = Leaders(machine.cluster)  # keeps the metadata of topics until the call ends
+        self._runs: list[QuestionRun[Any, Any]] = []
+        self.topics = LeaderChoice(machine.cluster)  # keeps the metadata of topics until the call ends
         machine.hold(self.topics)
 
-    def question(self, question: Question[K, V], place: Place[K], settled: Settled[K, V], within: float | None = None) -> Ask[K]:
+    def question(self, question: Question[K, V], choice: BrokerChoice[K], settled: Settled[K, V], within: float | None = None) -> Ask[K]:
         """Add a question. Its deadline is the call's, or `within` seconds after the call began. Returns a function that adds keys."""
         seconds = self._seconds if within is None else within
-        work = self.machine.work(question, place, settled, self._began + seconds, seconds)
-        self._works.append(work)
-        return partial(self.machine.add, work)
+        run = self.machine.new_run(question, choice, settled, self._began + seconds, seconds)
+        self._runs.append(run)
+        return partial(self.machine.add, run)
 
     def begin(self, keys: Iterable[Any], ask: Ask[Any]) -> Callable[[], None]:
         """Expect outcomes of `keys`, and ask the first question about them. Returns a function that stops the call."""
@@ -62,7 +62,7 @@ class Call:
             self._check()
 
     def _stop(self) -> None:
-        self.machine.stop(*self._works)
+        self.machine.stop(*self._runs)
         self.machine.release(self.topics)
 
     def _check(self) -> None:

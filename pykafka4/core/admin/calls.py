@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import attrs
 
+from pykafka4.core.admin.broker_choices import LeaderChoice, NumberedBrokerChoice
 from pykafka4.core.admin.call import Ask, Begin, Call, Done, Settled
 from pykafka4.core.admin.committed import FetchOffsets, Unstable
-from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, DescribeShare, ListGroups, Unknown
+from pykafka4.core.admin.groups import DeleteGroups, DescribeClassic, DescribeConsumer, DescribeShare, ListGroups, UnknownGroup
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import LATEST, ListOffsetsAt
-from pykafka4.core.admin.places import Brokers, Leaders
-from pykafka4.core.admin.values import GroupDescription, GroupListing, ListedOffset, Position
-from pykafka4.core.admin.work import DOUBT
+from pykafka4.core.admin.question_run import DOUBT
+from pykafka4.core.admin.values import GroupDescription, GroupListing, GroupPosition, ListedOffset
 from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -57,21 +57,21 @@ def described_with_shares(groups: Iterable[str]) -> Begin:
 
 def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
     """Make the questions about descriptions. The second one is about groups that the classic protocol does not know."""
-    return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, Unknown) else found))
+    return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, UnknownGroup) else found))
 
 
 def _describing_with_shares(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
     """Make the questions about descriptions. The last one is about groups that neither protocol of consumers knows: share groups."""
-    unknown: dict[str, Unknown] = {}
+    unknown: dict[str, UnknownGroup] = {}
 
-    def last(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
-        nothing = isinstance(found, (Unknown, UnsupportedVersion))
+    def last(name: str, found: GroupDescription | UnknownGroup | KafkaError) -> None:
+        nothing = isinstance(found, (UnknownGroup, UnsupportedVersion))
         settled(name, unknown[name].error(name) if nothing else found)  # type: ignore[arg-type]
 
     share = call.question(DescribeShare(call.machine.address), call.machine.coordinators, last)
 
-    def first(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
-        if not isinstance(found, Unknown):
+    def first(name: str, found: GroupDescription | UnknownGroup | KafkaError) -> None:
+        if not isinstance(found, UnknownGroup):
             settled(name, found)
         elif not name:
             settled(name, found.error(name))
@@ -82,16 +82,16 @@ def _describing_with_shares(call: Call, settled: Settled[str, GroupDescription])
     return _describing(call, first)
 
 
-def _describing(call: Call, settled: Settled[str, GroupDescription | Unknown]) -> Ask[str]:
+def _describing(call: Call, settled: Settled[str, GroupDescription | UnknownGroup]) -> Ask[str]:
     machine = call.machine
 
-    def last(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
-        settled(name, Unknown() if isinstance(found, UnsupportedVersion) else found)  # the broker knows only classic groups
+    def last(name: str, found: GroupDescription | UnknownGroup | KafkaError) -> None:
+        settled(name, UnknownGroup() if isinstance(found, UnsupportedVersion) else found)  # the broker knows only classic groups
 
     modern = call.question(DescribeConsumer(machine.address), machine.coordinators, last)
 
-    def first(name: str, found: GroupDescription | Unknown | KafkaError) -> None:
-        if isinstance(found, Unknown) and name:  # no other protocol has the group with the empty id
+    def first(name: str, found: GroupDescription | UnknownGroup | KafkaError) -> None:
+        if isinstance(found, UnknownGroup) and name:  # no other protocol has the group with the empty id
             modern([name])
         else:
             last(name, found)
@@ -126,7 +126,7 @@ def _fetching(call: Call, settled: Settled[str, Committed], *, stable: bool) -> 
 
 
 def lags(groups: Iterable[str]) -> Begin:
-    """The call for the `Position` of each group."""
+    """The call for the `GroupPosition` of each group."""
 
     return _about(groups, lambda call: _Lags(call).ask)
 
@@ -161,7 +161,7 @@ class _Lags:
         self._describe = describing(call, partial(self._found, self._descriptions))
         self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
         # LATEST includes the records of open transactions, which count for the lag, as in Kafka's tools.
-        self._list = call.question(ListOffsetsAt(LATEST), Leaders(call.machine.cluster), self._end)
+        self._list = call.question(ListOffsetsAt(LATEST), LeaderChoice(call.machine.cluster), self._end)
 
     def ask(self, groups: Iterable[str]) -> None:
         """Ask the first two questions about `groups`."""
@@ -212,7 +212,7 @@ class _Lags:
     def _complete(self, group: _Standing) -> None:
         if not group.missing:
             owners = {tp: member for member in group.description.members for tp in member.partitions}
-            self._call.settle(group.name, Position(group.description, group.committed, owners, group.ends))
+            self._call.settle(group.name, GroupPosition(group.description, group.committed, owners, group.ends))
 
 
 def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
@@ -232,7 +232,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
                 describe(silent)
             call.settle(node, found)
 
-        return call.begin(machine.cluster.brokers, call.question(ListGroups(), Brokers(machine.cluster), first))
+        return call.begin(machine.cluster.brokers, call.question(ListGroups(), NumberedBrokerChoice(machine.cluster), first))
 
     return begin
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import attrs
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.core.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from pykafka4.errors import BrokerError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME

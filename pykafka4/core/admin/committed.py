@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Any, Final
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.offsets import OfPartitions, by_topic
+from pykafka4.core.admin.offsets import PartitionQuestion, by_topic
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.core.admin.values import CommittedOffset
-from pykafka4.core.admin.work import Question, Refusal
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_admin import OffsetDeleteRequest
@@ -88,7 +88,7 @@ def _committed_at(row: Any) -> OffsetAndMetadata | None:
     return OffsetAndMetadata(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
 
 
-class FetchOffsetsOfPartitions(OfPartitions):
+class FetchOffsetsOfPartitions(PartitionQuestion):
     """The question about committed offsets of some partitions of a group; the keys are partitions.
 
     With an open transaction, the question waits for its end if `stable`; otherwise the offsets from before the transaction count.
@@ -130,7 +130,7 @@ class FetchOffsetsOfPartitions(OfPartitions):
         return found
 
 
-class CommitOffsets(OfPartitions):
+class CommitOffsets(PartitionQuestion):
     """Commits offsets without being a member; the keys are partitions. The commit creates a group that does not exist."""
 
     api = "OffsetCommit"
@@ -161,7 +161,7 @@ class CommitOffsets(OfPartitions):
         return _outcomes(reply.message.topics)
 
 
-class DeleteOffsets(OfPartitions):
+class DeleteOffsets(PartitionQuestion):
     """Deletes committed offsets of a group; the keys are partitions."""
 
     api = "OffsetDelete"

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 import attrs
 
 from pykafka4.core import ANY, Reply
-from pykafka4.core.admin.requests import OneBroker, controller_of
-from pykafka4.core.admin.work import Lane, Place, Question, Refusal
+from pykafka4.core.admin.question_run import BrokerChoice, Lane, Question, Refusal
+from pykafka4.core.admin.requests import OneBrokerChoice, controller_of
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import Network
 from pykafka4.errors import BrokerError, KafkaError, UnsupportedVersion, broker_error
@@ -33,8 +33,8 @@ __all__ = [
     "ConfigSynonym",
     "DescribeConfigs",
     "ListConfigResources",
-    "OfChangedResource",
-    "OfResource",
+    "ConfigChangerChoice",
+    "ConfigReaderChoice",
     "Operation",
     "Resource",
     "Subtract",
@@ -111,18 +111,18 @@ class ConfigEntry:
         return self.source == "DEFAULT_CONFIG"
 
 
-class OfResource(Place[Resource]):
-    """The place of requests that read settings: the broker itself for settings of one broker, otherwise any broker."""
+class ConfigReaderChoice(BrokerChoice[Resource]):
+    """The choice for requests that read settings: the broker itself for settings of one broker, otherwise any broker."""
 
     cured_by: ClassVar[Refresh] = Refresh.METADATA
 
     def __init__(self, cluster: Cluster, network: Network) -> None:
         self._cluster, self._network = cluster, network
-        self._brokers: dict[int, OneBroker] = {}
+        self._brokers: dict[int, OneBrokerChoice] = {}
 
     def begin(self, keys: Iterable[Resource]) -> None:
-        """Make a place for each broker in `keys`."""
-        self._brokers |= {name: OneBroker(self._cluster) for _, name in keys if isinstance(name, int)}
+        """Make a choice for each broker in `keys`."""
+        self._brokers |= {name: OneBrokerChoice(self._cluster) for _, name in keys if isinstance(name, int)}
 
     def outcome(self, now: float, key: Resource) -> KafkaError | None:
         """An error if the cluster does not have the broker."""
@@ -145,8 +145,8 @@ class OfResource(Place[Resource]):
             self._network.avoid(now, node)
 
 
-class OfChangedResource(OfResource):
-    """The place of changes: the broker itself for settings of one broker, otherwise the controller, or the broker that stands for it."""
+class ConfigChangerChoice(ConfigReaderChoice):
+    """The choice for changes: the broker itself for settings of one broker, otherwise the controller, or the broker that stands for it."""
 
     lane = Lane.FOREIGN  # while the controller is silent, a broker answers no other request on the connection
 
@@ -155,7 +155,7 @@ class OfChangedResource(OfResource):
         return super().node(key) if isinstance(key[1], int) else controller_of(self._cluster)
 
 
-class OfResources(Question[Resource, Any]):
+class ResourceQuestion(Question[Resource, Any]):
     """A question whose keys are resources: (kind, name)."""
 
     def what(self, key: Resource) -> str:
@@ -186,7 +186,7 @@ def _key(number: int, name: str) -> Resource | None:
     return (kind, name)
 
 
-class DescribeConfigs(OfResources):
+class DescribeConfigs(ResourceQuestion):
     """The question about all settings of resources, with sources and synonyms."""
 
     api = "DescribeConfigs"
@@ -226,7 +226,7 @@ def _word(words: Sequence[str], number: int) -> str:
     return words[number] if 0 <= number < len(words) else words[0]
 
 
-class AlterConfigs(OfResources):
+class AlterConfigs(ResourceQuestion):
     """Changes single settings of resources; the other settings stay. The outcome is True for a resource whose changes are done."""
 
     api = "IncrementalAlterConfigs"

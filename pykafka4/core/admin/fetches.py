@@ -11,9 +11,9 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.offsets import OfPartitions, by_topic
+from pykafka4.core.admin.offsets import PartitionQuestion, by_topic
+from pykafka4.core.admin.question_run import NEXT_REQUEST, Lane, Refusal
 from pykafka4.core.admin.values import FetchedPartition
-from pykafka4.core.admin.work import AGAIN, Lane, Refusal
 from pykafka4.errors import BrokerError, CorruptRecord, DecodeError, KafkaError, RecordTooLarge
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
@@ -23,18 +23,18 @@ from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk, Record
 from pykafka4.wire.records.layout import INT64_MAX
 
-__all__ = ["Fetch", "FetchLimits", "Undecoded", "Wanted", "decode_all"]
+__all__ = ["Fetch", "FetchLimits", "UndecodedPartition", "FetchFrom", "decode_all"]
 
 CLIENT: Final = -1  # the replica id of clients
 OUT_OF_RANGE: Final = BY_NAME["OFFSET_OUT_OF_RANGE"].code
 TOPIC_NAMES: Final = 12  # the last version of Fetch with topic names
-FRAME: Final = 4_096  # bytes of a response beside its partitions
+FRAME_BYTES: Final = 4_096  # bytes of a response beside its partitions
 MANY: Final = 2**31 - 1  # a number of records that is no limit
-PER_PARTITION: Final = 256  # bytes of a response beside the records of a partition
+PER_PARTITION_BYTES: Final = 256  # bytes of a response beside the records of a partition
 
 
 @attrs.frozen
-class Wanted:
+class FetchFrom:
     """The offset to fetch from, and the bytes after which a response is full: a larger first batch is returned whole."""
 
     offset: int
@@ -53,7 +53,7 @@ class FetchLimits:
 
 
 @attrs.frozen
-class Undecoded:
+class UndecodedPartition:
     """The outcome of a partition, with its records as a chunk; None if there are none."""
 
     fetched: FetchedPartition
@@ -66,13 +66,13 @@ class Undecoded:
         return chunk is not None and not chunk.size and end is not None and fetched.next_offset < end
 
 
-class Fetch(OfPartitions):
+class Fetch(PartitionQuestion):
     """The question about batches of partitions, which are the keys."""
 
     api = "Fetch"
     max_version = TOPIC_NAMES
 
-    def __init__(self, wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> None:
+    def __init__(self, wanted: Mapping[TopicPartition, FetchFrom], limits: FetchLimits) -> None:
         super().__init__()
         self._wanted, self._limits = dict(wanted), limits
         self._grew = False  # since the last response, the next request for a partition is for more bytes
@@ -81,7 +81,7 @@ class Fetch(OfPartitions):
 
     def message(self, keys: Sequence[TopicPartition]) -> FetchRequest:
         """The request about the partitions of one leader."""
-        room = self._limits.max_response - FRAME - PER_PARTITION * len(keys)
+        room = self._limits.max_response - FRAME_BYTES - PER_PARTITION_BYTES * len(keys)
         topics = [FetchRequest.Topic(topic=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return FetchRequest(
             replica_id=CLIENT,
@@ -97,11 +97,11 @@ class Fetch(OfPartitions):
         wanted = self._wanted[tp]
         return FetchRequest.Topic.Partition(partition=tp.partition, fetch_offset=wanted.offset, partition_max_bytes=wanted.max_bytes)
 
-    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, Undecoded | Refusal]:
+    def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, UndecodedPartition | Refusal]:
         """The records of each partition. A partition for which the response had no room, beside other partitions, gets another request."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
-        found: dict[TopicPartition, Undecoded | Refusal] = {}
+        found: dict[TopicPartition, UndecodedPartition | Refusal] = {}
         self._grew = False
         for topic in reply.message.responses:
             for row in topic.partitions:
@@ -111,20 +111,20 @@ class Fetch(OfPartitions):
                 elif tp in self._wanted:
                     found[tp] = self._fetched(tp, row)
         # The records of some partitions may have taken the room of others.
-        if any(isinstance(one, Undecoded) and one.chunk is not None and one.chunk.size for one in found.values()):
+        if any(isinstance(one, UndecodedPartition) and one.chunk is not None and one.chunk.size for one in found.values()):
             for tp, one in found.items():
-                if isinstance(one, Undecoded) and one.lacks_room(self._limits.isolation):
-                    found[tp] = AGAIN
-        if not self._grew and found and all(one is AGAIN for one in found.values()):
+                if isinstance(one, UndecodedPartition) and one.lacks_room(self._limits.isolation):
+                    found[tp] = NEXT_REQUEST
+        if not self._grew and found and all(one is NEXT_REQUEST for one in found.values()):
             # Brokers return a first batch whole (KIP-74). A broker that does not would get the same request at once, again and again.
             found.update((tp, self._broken(tp, "the broker returns only a part of the next batch, again and again")) for tp in found)
         return found
 
-    def _broken(self, tp: TopicPartition, reason: str) -> Undecoded:
+    def _broken(self, tp: TopicPartition, reason: str) -> UndecodedPartition:
         offset = self._wanted[tp].offset
-        return Undecoded(FetchedPartition(tp, offset, error=CorruptRecord(*tp, offset, reason)))
+        return UndecodedPartition(FetchedPartition(tp, offset, error=CorruptRecord(*tp, offset, reason)))
 
-    def failed(self, keys: Sequence[TopicPartition], reason: KafkaError) -> Mapping[TopicPartition, Undecoded] | None:
+    def failed(self, keys: Sequence[TopicPartition], reason: KafkaError) -> Mapping[TopicPartition, UndecodedPartition] | None:
         """Divide a request whose response was over the limit, until one partition remains, whose next batch is too large.
 
         Less than the limit was requested, so the excess is a batch that the broker returned whole.
@@ -134,17 +134,17 @@ class Fetch(OfPartitions):
             return None
         return {tp: self._too_large(tp, f"needs a response of {cause.size:,} bytes") for tp in keys if len(keys) == 1}
 
-    def _too_large(self, tp: TopicPartition, size: str) -> Undecoded:
+    def _too_large(self, tp: TopicPartition, size: str) -> UndecodedPartition:
         offset, limit = self._wanted[tp].offset, f"receive_message_max_bytes={self._limits.max_response}"
         error = RecordTooLarge.fetched(*tp, offset, f"the next batch {size}, too many for {limit}; raise that option to read it")
-        return Undecoded(FetchedPartition(tp, offset, error=error))
+        return UndecodedPartition(FetchedPartition(tp, offset, error=error))
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
         """The error; for an offset out of range with the offset, and the way to find the offsets that the log has."""
         detail = f"offset {self._wanted[key].offset} is not in the log; list_offsets returns its ends, EARLIEST and LATEST"
         return super().error(key, Refusal(refusal.code, detail) if refusal.code == OUT_OF_RANGE else refusal)
 
-    def _fetched(self, tp: TopicPartition, row: Any) -> Undecoded | Refusal:
+    def _fetched(self, tp: TopicPartition, row: Any) -> UndecodedPartition | Refusal:
         wanted = self._wanted[tp]
         high, stable, start = (None if end < 0 else end for end in (row.high_watermark, row.last_stable_offset, row.log_start_offset))
         fetched = FetchedPartition(tp, wanted.offset, (), high, stable, start)
@@ -160,14 +160,14 @@ class Fetch(OfPartitions):
                 high_watermark=INT64_MAX if high is None else high,
             )
         except DecodeError as error:
-            return Undecoded(attrs.evolve(fetched, error=CorruptRecord(*tp, wanted.offset, str(error))))
-        if chunk.incomplete > self._limits.max_response - FRAME - PER_PARTITION:
+            return UndecodedPartition(attrs.evolve(fetched, error=CorruptRecord(*tp, wanted.offset, str(error))))
+        if chunk.incomplete > self._limits.max_response - FRAME_BYTES - PER_PARTITION_BYTES:
             return self._too_large(tp, f"has {chunk.incomplete:,} bytes")
         if chunk.incomplete:  # the response ends within the next batch: the next request has room for it
             if wanted.max_bytes < chunk.incomplete:
                 self._wanted[tp], self._grew = attrs.evolve(wanted, max_bytes=chunk.incomplete), True
-            return AGAIN
-        return Undecoded(fetched, chunk)
+            return NEXT_REQUEST
+        return UndecodedPartition(fetched, chunk)
 
 
 def _decompress(codec: int, data: Any, max_size: int) -> bytes:
@@ -175,7 +175,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
 
 
 def decode_all(
-    wanted: Mapping[TopicPartition, Wanted], most: int, found: Mapping[TopicPartition, Undecoded | KafkaError]
+    wanted: Mapping[TopicPartition, FetchFrom], most: int, found: Mapping[TopicPartition, UndecodedPartition | KafkaError]
 ) -> dict[TopicPartition, FetchedPartition]:
     """The outcome of each partition, with records in the place of chunks: about `most` bytes in memory. The rest is not decoded."""
     outcomes: dict[TopicPartition, FetchedPartition] = {}

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from pykafka4.core import Reply
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.core.admin.values import CLASSIC, CONSUMER, SHARE, GroupDescription, GroupListing
-from pykafka4.core.admin.work import Question, Refusal
 from pykafka4.core.group.encoding import assigned_partitions
 from pykafka4.core.group.notes import carries_note
 from pykafka4.errors import BrokerError, DecodeError, broker_error
@@ -24,7 +24,7 @@ from pykafka4.wire.protocol.messages_admin import (
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse
 from pykafka4.wire.protocol.messages_share import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 
-__all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare", "ListGroups", "Unknown"]
+__all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare", "ListGroups", "UnknownGroup"]
 
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # for a single group: the broker has the protocol of the group turned off
@@ -33,7 +33,7 @@ MEMBERS: Final = "consumer"  # the protocol type of groups of consumers, whose a
 
 
 @attrs.frozen
-class Unknown:
+class UnknownGroup:
     """The outcome of a group that a protocol does not know: it does not exist, or has another protocol. `detail` is the broker's text."""
 
     detail: str | None = None
@@ -63,7 +63,7 @@ class ListGroups(Question[int, tuple[GroupListing, ...]]):
         return {keys[0]: tuple(found)}
 
 
-class OfGroups(Question[str, "GroupDescription | Unknown"]):
+class GroupQuestion(Question[str, "GroupDescription | UnknownGroup"]):
     """A question about descriptions of groups; the keys are groups. `address(node)` is host and port of a broker."""
 
     about = "group {}"
@@ -72,16 +72,16 @@ class OfGroups(Question[str, "GroupDescription | Unknown"]):
     def __init__(self, address: Callable[[int], str]) -> None:
         self._address = address
 
-    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | Unknown]:
+    def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, GroupDescription | Refusal | UnknownGroup]:
         """See `Question`."""
         return {row.group_id: self._described(row, reply.node) for row in reply.message.groups}
 
-    def _described(self, row: Any, node: int) -> GroupDescription | Refusal | Unknown:
+    def _described(self, row: Any, node: int) -> GroupDescription | Refusal | UnknownGroup:
         raise NotImplementedError
 
 
-class DescribeClassic(OfGroups):
-    """The question about state and members of classic groups; the outcome is Unknown for a group of another protocol."""
+class DescribeClassic(GroupQuestion):
+    """The question about state and members of classic groups; the outcome is UnknownGroup for a group of another protocol."""
 
     api = "DescribeGroups"
 
@@ -89,9 +89,9 @@ class DescribeClassic(OfGroups):
         """See `Question`."""
         return DescribeGroupsRequest(groups=list(keys))
 
-    def _described(self, row: DescribeGroupsResponse.Group, node: int) -> GroupDescription | Refusal | Unknown:
+    def _described(self, row: DescribeGroupsResponse.Group, node: int) -> GroupDescription | Refusal | UnknownGroup:
         if row.error_code == NOT_FOUND or (not row.error_code and row.group_state == DEAD):
-            return Unknown(row.error_message)
+            return UnknownGroup(row.error_message)
         if row.error_code:
             return Refusal(row.error_code, row.error_message)
         return GroupDescription(
@@ -121,17 +121,17 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
     )
 
 
-class OfNewerGroups(OfGroups):
+class NewerGroupQuestion(GroupQuestion):
     """A question about groups of a newer protocol. A broker may know the requests, but have the protocol turned off."""
 
     kind: ClassVar[str]
     protocol_type: ClassVar[str]
 
-    def _described(self, row: Any, node: int) -> GroupDescription | Refusal | Unknown:
+    def _described(self, row: Any, node: int) -> GroupDescription | Refusal | UnknownGroup:
         if row.error_code == TURNED_OFF:
-            return Unknown()
+            return UnknownGroup()
         if row.error_code == NOT_FOUND:
-            return Unknown(row.error_message)
+            return UnknownGroup(row.error_message)
         if row.error_code:
             return Refusal(row.error_code, row.error_message)
         return GroupDescription(
@@ -151,8 +151,8 @@ class OfNewerGroups(OfGroups):
         raise NotImplementedError
 
 
-class DescribeConsumer(OfNewerGroups):
-    """The question about state and members of groups of the consumer protocol (KIP-848); Unknown for a group of another protocol."""
+class DescribeConsumer(NewerGroupQuestion):
+    """The question about state and members of groups of the consumer protocol (KIP-848); UnknownGroup for a group of another protocol."""
 
     api = "ConsumerGroupDescribe"
     kind, protocol_type = CONSUMER, MEMBERS
@@ -179,8 +179,8 @@ def _partitions(
     return tuple(sorted(TopicPartition(topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions))
 
 
-class DescribeShare(OfNewerGroups):
-    """The question about state and members of share groups (KIP-932); Unknown for another group."""
+class DescribeShare(NewerGroupQuestion):
+    """The question about state and members of share groups (KIP-932); UnknownGroup for another group."""
 
     api = "ShareGroupDescribe"
     kind = protocol_type = SHARE

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
+from pykafka4.core.admin.broker_choices import LeaderChoice, NumberedBrokerChoice
 from pykafka4.core.admin.call import Begin, Call
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import CountPartitions, ListOffsetsAt
-from pykafka4.core.admin.places import Brokers, Leaders
+from pykafka4.core.admin.question_run import Question
 from pykafka4.core.admin.values import ListedOffset
-from pykafka4.core.admin.work import Question
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
@@ -34,10 +34,10 @@ class Locating:
         self._call, self._timestamps, self._sizes, self._sizes_s = call, timestamps, sizes, sizes_s
         self._offsets: dict[TopicPartition, dict[int, int | None]] = {}
         self._counting: set[str] = set()
-        leaders = {timestamp: Leaders(call.machine.cluster) for timestamp in timestamps}
+        leaders = {timestamp: LeaderChoice(call.machine.cluster) for timestamp in timestamps}
         self._list = {
-            timestamp: call.question(ListOffsetsAt(timestamp, isolation), place, partial(self._listed, timestamp))
-            for timestamp, place in leaders.items()
+            timestamp: call.question(ListOffsetsAt(timestamp, isolation), choice, partial(self._listed, timestamp))
+            for timestamp, choice in leaders.items()
         }
 
     def begin(self, selection: Selection) -> Callable[[], None]:
@@ -77,9 +77,9 @@ class Locating:
         """Ask every broker for sizes, once: each replica shows the size of a partition."""
         sizes, self._sizes = self._sizes, None
         if sizes is not None:
-            brokers, place = list(self._call.machine.cluster.brokers), Brokers(self._call.machine.cluster)
+            brokers, choice = list(self._call.machine.cluster.brokers), NumberedBrokerChoice(self._call.machine.cluster)
             self._call.expect(brokers)
-            self._call.question(sizes(self._offsets), place, self._call.settle, self._sizes_s)(brokers)
+            self._call.question(sizes(self._offsets), choice, self._call.settle, self._sizes_s)(brokers)
 
 
 def located(selection: Selection, timestamps: Collection[int], isolation: int, sizes: Sizes | None = None) -> Begin:

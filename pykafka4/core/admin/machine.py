@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from pykafka4.core import INFINITY, NOTHING, Effects, Job
-from pykafka4.core.admin.places import Anyone, Coordinators, FindCoordinators, FindTransactionCoordinators
-from pykafka4.core.admin.work import Context, Place, Question, Work
+from pykafka4.core.admin.broker_choices import AnyBrokerChoice, CoordinatorChoice, FindCoordinators, FindTransactionCoordinators
+from pykafka4.core.admin.question_run import BrokerChoice, Context, Question, QuestionRun
 from pykafka4.core.metadata.cluster import Cluster, MetadataChange
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
@@ -29,19 +29,19 @@ class AdminMachine:
         self.config, self.network, self.cluster = config, network, cluster
         self.turn = 0  # number of polls so far; the next poll sends requests for keys that are added until then
         self._outbox = Outbox()
-        self._works: dict[Work, None] = {}  # type: ignore[type-arg]  # questions of all kinds that are under way
-        self._held: dict[Place[Any], None] = {}
+        self._runs: dict[QuestionRun, None] = {}  # type: ignore[type-arg]  # questions of all kinds that are under way
+        self._held: dict[BrokerChoice[Any], None] = {}
         lanes = network.new_lane(), network.new_lane(), network.new_lane()
         self._context = Context(config, random, lanes, self._outbox, network.why_unreachable)
-        self.coordinators = Coordinators(self._context, network, cluster, FindCoordinators(), self._placed)
-        self.of_transactions = Coordinators(self._context, network, cluster, FindTransactionCoordinators(), self._placed)
+        self.coordinators = CoordinatorChoice(self._context, network, cluster, FindCoordinators(), self._placed)
+        self.of_transactions = CoordinatorChoice(self._context, network, cluster, FindTransactionCoordinators(), self._placed)
         cluster.on_change.append(self._changed)
 
     def begin(
         self,
         now: float,
         question: Question[K, V],
-        place: Place[K],
+        choice: BrokerChoice[K],
         keys: Iterable[K],
         seconds: float,
         done: Callable[[dict[K, V | KafkaError]], None],
@@ -61,37 +61,42 @@ class AdminMachine:
         if not wanted:
             done({})
             return lambda: None
-        work = self.work(question, place, settled, now + seconds, seconds)
-        self.add(work, wanted)
-        return partial(self.stop, work)
+        run = self.new_run(question, choice, settled, now + seconds, seconds)
+        self.add(run, wanted)
+        return partial(self.stop, run)
 
-    def work(
-        self, question: Question[K, V], place: Place[K], settled: Callable[[K, V | KafkaError], None], deadline: float, seconds: float
-    ) -> Work[K, V]:
-        """The `Work` of `question`, without keys."""
-        return Work(self._context, question, place, settled, deadline, seconds)
+    def new_run(
+        self,
+        question: Question[K, V],
+        choice: BrokerChoice[K],
+        settled: Callable[[K, V | KafkaError], None],
+        deadline: float,
+        seconds: float,
+    ) -> QuestionRun[K, V]:
+        """The `QuestionRun` of `question`, without keys."""
+        return QuestionRun(self._context, question, choice, settled, deadline, seconds)
 
-    def add(self, work: Work[K, V], keys: Iterable[K]) -> None:
-        """Add `keys` to `work`, which sends their requests in the next poll, or in the one that is running."""
-        self._works[work] = None
-        work.add(keys)
+    def add(self, run: QuestionRun[K, V], keys: Iterable[K]) -> None:
+        """Add `keys` to `run`, which sends their requests in the next poll, or in the one that is running."""
+        self._runs[run] = None
+        run.add(keys)
 
-    def hold(self, place: Place[Any]) -> None:
-        """Keep `place` in use until `release`, or until the machine is gone."""
-        self._held[place] = None
+    def hold(self, choice: BrokerChoice[Any]) -> None:
+        """Keep `choice` in use until `release`, or until the machine is gone."""
+        self._held[choice] = None
 
-    def release(self, place: Place[Any]) -> None:
-        """End the use of `place`."""
-        self._held.pop(place, None)
-        place.end()
+    def release(self, choice: BrokerChoice[Any]) -> None:
+        """End the use of `choice`."""
+        self._held.pop(choice, None)
+        choice.end()
 
     def start(self, job: Job) -> None:
         """Run `job` on a helper thread after this turn."""
         self._outbox.start(job)
 
-    def anyone(self) -> Anyone[Any]:
-        """The place of questions that any broker can answer."""
-        return Anyone(self.network)
+    def anyone(self) -> AnyBrokerChoice[Any]:
+        """The choice of questions that any broker can answer."""
+        return AnyBrokerChoice(self.network)
 
     def address(self, node: int) -> str:
         """Host and port of broker `node`; empty if the metadata lacks the broker."""
@@ -100,17 +105,17 @@ class AdminMachine:
 
     def poll(self, now: float) -> Effects:
         """Send the requests that are due."""
-        if not self._works and not self._outbox.jobs:
+        if not self._runs and not self._outbox.jobs:
             self.coordinators.rest()
             self.of_transactions.rest()
             return NOTHING
-        due = list(self._works)
+        due = list(self._runs)
         while due:
-            for work in due:
-                work.poll(now)
-            due = [work for work in self._works if work.wake_at == -INFINITY]  # outcomes of one question may add keys to another
-        self._works = {work: None for work in self._works if work.open}
-        wake_at = min((work.wake_at for work in self._works), default=INFINITY)
+            for run in due:
+                run.poll(now)
+            due = [run for run in self._runs if run.wake_at == -INFINITY]  # outcomes of one question may add keys to another
+        self._runs = {run: None for run in self._runs if run.open}
+        wake_at = min((run.wake_at for run in self._runs), default=INFINITY)
         wake_at = min(wake_at, self.coordinators.poll(now), self.of_transactions.poll(now))
         self.turn += 1
         return self._outbox.effects(wake_at)
@@ -121,26 +126,26 @@ class AdminMachine:
 
     def gone(self) -> None:
         """Stop all questions and drop the lanes, because the client is closed."""
-        for work in list(self._works):
-            self.stop(work)
-        for place in list(self._held):
-            self.release(place)
+        for run in list(self._runs):
+            self.stop(run)
+        for choice in list(self._held):
+            self.release(choice)
         self.cluster.on_change.remove(self._changed)
         for lane in self._context.lanes:
             self.network.drop_lane(lane)
 
-    def stop(self, *works: Work[Any, Any]) -> None:
-        """Stop `works`, as nobody waits for their outcomes any more."""
-        for work in works:
-            self._works.pop(work, None)
-            work.drop()
+    def stop(self, *runs: QuestionRun[Any, Any]) -> None:
+        """Stop `runs`, as nobody waits for their outcomes any more."""
+        for run in runs:
+            self._runs.pop(run, None)
+            run.drop()
 
     def _placed(self, group: str) -> None:
-        for work in self._works:
-            work.placed(group)
+        for run in self._runs:
+            run.placed(group)
 
     def _changed(self, change: MetadataChange) -> None:
-        for work in self._works:
-            work.stir()
+        for run in self._runs:
+            run.stir()
         self.coordinators.stir()
         self.of_transactions.stir()

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pykafka4.core import Reply
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.core.admin.values import ListedOffset, OffsetSpec
-from pykafka4.core.admin.work import Question, Refusal
 from pykafka4.errors import BrokerError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
@@ -35,7 +35,7 @@ SPECS_FROM: Final = {
 UNCOMMITTED: Final = 0  # the isolation level with which records of open transactions count
 ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation level; older brokers have no transactions
 CLIENT: Final = -1  # the replica id of clients
-MOST: Final = 1_000  # partitions in a request
+MOST_PARTITIONS: Final = 1_000  # partitions in a request
 COORDINATION: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 OF_GROUP: Final = {BY_NAME[name].code for name in ("GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", *COORDINATION)}
 NONE_YET: Final = BY_NAME["OFFSET_NOT_AVAILABLE"].code
@@ -49,10 +49,10 @@ def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     return topics
 
 
-class OfPartitions(Question[TopicPartition, Any]):
+class PartitionQuestion(Question[TopicPartition, Any]):
     """A question whose keys are partitions; with `group`, about offsets of that group."""
 
-    most = MOST
+    most = MOST_PARTITIONS
 
     def __init__(self, group: str = "") -> None:
         self._group = group
@@ -71,7 +71,7 @@ class OfPartitions(Question[TopicPartition, Any]):
         return broker_error(refusal.code, what, refusal.detail, self.api, topic=key.topic, group=self._group)
 
 
-class ListOffsets(OfPartitions):
+class ListOffsets(PartitionQuestion):
     """The question about the offset of each partition at a timestamp, or at an `OffsetSpec`."""
 
     api = "ListOffsets"
@@ -147,7 +147,7 @@ class CountPartitions(Question[str, int]):
     api = "Metadata"
     about = "topic {}"
     resource = "topic"
-    most = MOST
+    most = MOST_PARTITIONS
 
     def message(self, keys: Sequence[str]) -> MetadataRequest:
         """See `Question`."""

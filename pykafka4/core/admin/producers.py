@@ -8,8 +8,8 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.offsets import MOST, by_topic
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.offsets import MOST_PARTITIONS, by_topic
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.errors import BrokerError, ConfigError, UnsupportedVersion, broker_error
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_producers import (
@@ -99,7 +99,7 @@ class DescribeProducers(Question[TopicPartition, "tuple[ActiveProducer, ...]"]):
 
     api = "DescribeProducers"
     about = "producers of {}"
-    most = MOST
+    most = MOST_PARTITIONS
 
     def message(self, keys: Sequence[TopicPartition]) -> DescribeProducersRequest:
         """The request about the partitions of one leader."""

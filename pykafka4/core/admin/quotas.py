@@ -10,7 +10,7 @@ import attrs
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.cluster import OneAnswer
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.errors import BrokerError, ConfigError, broker_error, shown
 from pykafka4.errors.codes import error_code
 from pykafka4.wire.protocol.messages_users import AlterClientQuotasRequest, DescribeClientQuotasRequest

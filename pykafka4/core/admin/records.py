@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.offsets import OfPartitions, by_topic
-from pykafka4.core.admin.work import Lane, Refusal
+from pykafka4.core.admin.offsets import PartitionQuestion, by_topic
+from pykafka4.core.admin.question_run import Lane, Refusal
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
 
 __all__ = ["DeleteRecords"]
 
 
-class DeleteRecords(OfPartitions):
+class DeleteRecords(PartitionQuestion):
     """Deletes the records before an offset; the keys are partitions, the outcomes their first remaining offsets."""
 
     api = "DeleteRecords"

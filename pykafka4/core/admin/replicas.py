@@ -10,9 +10,9 @@ import attrs
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.cluster import OneAnswer
-from pykafka4.core.admin.offsets import MOST, by_topic
-from pykafka4.core.admin.requests import OneBroker
-from pykafka4.core.admin.work import Place, Question, Refusal
+from pykafka4.core.admin.offsets import MOST_PARTITIONS, by_topic
+from pykafka4.core.admin.question_run import BrokerChoice, Question, Refusal
+from pykafka4.core.admin.requests import OneBrokerChoice
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.errors import BrokerError, KafkaError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME, Refresh
@@ -34,7 +34,7 @@ __all__ = [
     "Election",
     "ListReassignments",
     "LogDir",
-    "OfReplica",
+    "ReplicaBrokerChoice",
     "Reassignment",
     "Replica",
     "ReplicaSize",
@@ -149,28 +149,28 @@ def _directory(row: Any, version: int) -> LogDir:
     return LogDir(row.log_dir, replicas, None if total < 0 else total, None if usable < 0 else usable, error)
 
 
-class OfReplica(Place[Replica]):
-    """The place of replicas: the broker of each."""
+class ReplicaBrokerChoice(BrokerChoice[Replica]):
+    """The choice for replicas: the broker of each."""
 
     cured_by = Refresh.METADATA
 
     def __init__(self, cluster: Cluster) -> None:
-        self._brokers = OneBroker(cluster)
+        self._brokers = OneBrokerChoice(cluster)
 
     def outcome(self, now: float, key: Replica) -> KafkaError | None:
-        """See `OneBroker`."""
+        """See `OneBrokerChoice`."""
         return self._brokers.outcome(now, key.broker)
 
     def node(self, key: Replica) -> int | None:
-        """See `OneBroker`."""
+        """See `OneBrokerChoice`."""
         return self._brokers.node(key.broker)
 
     def want(self, now: float, key: Replica) -> None:
-        """See `OneBroker`."""
+        """See `OneBrokerChoice`."""
         self._brokers.want(now, key.broker)
 
     def lost(self, now: float, key: Replica, node: int, reason: KafkaError) -> None:
-        """See `OneBroker`."""
+        """See `OneBrokerChoice`."""
         self._brokers.lost(now, key.broker, node, reason)
 
 
@@ -179,7 +179,7 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
 
     api = "AlterReplicaLogDirs"
     about = "moving {}"
-    most = MOST
+    most = MOST_PARTITIONS
     changes = True
 
     def __init__(self, paths: Mapping[Replica, str]) -> None:
@@ -217,10 +217,10 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api)
 
 
-class _OfPartitions(Question[TopicPartition, Any]):
+class _PartitionChange(Question[TopicPartition, Any]):
     """A change of partitions by the controller; the keys are partitions."""
 
-    most = MOST
+    most = MOST_PARTITIONS
     changes = True
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
@@ -229,7 +229,7 @@ class _OfPartitions(Question[TopicPartition, Any]):
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
 
-class AlterReassignments(_OfPartitions):
+class AlterReassignments(_PartitionChange):
     """Begins moves of replicas, or cancels them; the keys are partitions. The outcome is True for a move that is begun or cancelled."""
 
     api = "AlterPartitionReassignments"
@@ -329,7 +329,7 @@ def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
     return found
 
 
-class ElectLeaders(_OfPartitions):
+class ElectLeaders(_PartitionChange):
     """Elects leaders of partitions, which are the keys. The outcome is True for an elected leader, False if it led already."""
 
     api = "ElectLeaders"

@@ -14,13 +14,13 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.core import CONTROLLER, Reply
-from pykafka4.core.admin.work import Lane, Place, Question, Refusal
+from pykafka4.core.admin.question_run import BrokerChoice, Lane, Question, Refusal
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.topic import MISSING_SECONDS
 from pykafka4.errors import KafkaError, broker_error, listed
 from pykafka4.errors.codes import BY_NAME, Refresh
 
-__all__ = ["READERS", "Controller", "FollowingReader", "OneBroker", "OneMessage", "OneReader", "controller_of", "reads"]
+__all__ = ["READERS", "ControllerChoice", "FollowingReader", "OneBrokerChoice", "OneMessage", "OneReader", "controller_of", "reads"]
 
 READERS: Final = frozenset(
     {
@@ -134,8 +134,8 @@ def _codes(part: Any) -> Iterator[int]:
                 yield from _codes(item)
 
 
-class OneBroker(Place[int]):
-    """The place of one key that is the number of a broker. A broker that the cluster does not have is an error."""
+class OneBrokerChoice(BrokerChoice[int]):
+    """The choice for one key that is the number of a broker. A broker that the cluster does not have is an error."""
 
     cured_by = Refresh.METADATA
 
@@ -173,8 +173,8 @@ def controller_of(cluster: Cluster) -> int:
     return CONTROLLER if cluster.controller is None or cluster.controller not in cluster.brokers else cluster.controller
 
 
-class Controller(Place[Any]):
-    """The place of any keys: the controller, or the broker that stands for it, as brokers since 3.3 pass requests on."""
+class ControllerChoice(BrokerChoice[Any]):
+    """The choice for any keys: the controller, or the broker that stands for it, as brokers since 3.3 pass requests on."""
 
     cured_by = Refresh.METADATA
     role = ", which stands for the controller"

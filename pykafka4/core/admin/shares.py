@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.offsets import OfPartitions, by_topic
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.offsets import PartitionQuestion, by_topic
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.errors import BrokerError, KafkaError, broker_error
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_share import (
@@ -71,7 +71,7 @@ def _starts(group: Any) -> Iterable[ShareGroupOffset]:
                 yield ShareGroupOffset(tp, start, epoch, lag)
 
 
-class AlterShareOffsets(OfPartitions):
+class AlterShareOffsets(PartitionQuestion):
     """Sets the start offsets of a share group; the keys are partitions."""
 
     api = "AlterShareGroupOffsets"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.offsets import by_topic
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_admin import DescribeLogDirsRequest
 

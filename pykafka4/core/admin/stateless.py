@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pykafka4.core import ANY, CONTROLLER, Job
+from pykafka4.core.admin.broker_choices import FindCoordinators, GroupCoordinatorChoice, LeaderChoice
 from pykafka4.core.admin.call import Begin, Call
-from pykafka4.core.admin.fetches import Fetch, FetchLimits, Undecoded, Wanted, decode_all
+from pykafka4.core.admin.fetches import Fetch, FetchFrom, FetchLimits, UndecodedPartition, decode_all
 from pykafka4.core.admin.machine import AdminMachine
 from pykafka4.core.admin.offsets import ListOffsets, listed_together
-from pykafka4.core.admin.places import FindCoordinators, Leaders, OfGroup
-from pykafka4.core.admin.requests import Controller, FollowingReader, OneBroker, OneMessage, OneReader, reads
+from pykafka4.core.admin.question_run import BrokerChoice
+from pykafka4.core.admin.requests import ControllerChoice, FollowingReader, OneBrokerChoice, OneMessage, OneReader, reads
 from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupDescription, ListedOffset
-from pykafka4.core.admin.work import Place
 from pykafka4.errors import GroupNotEmpty, KafkaError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -39,17 +39,17 @@ def listed(timestamps: Mapping[TopicPartition, int], isolation: int) -> Begin:
             call.settle(tp, ListedOffset(tp, error=found) if isinstance(found, KafkaError) else found)
 
         for part in listed_together(timestamps):
-            call.question(ListOffsets(part, isolation, timeout_ms), Leaders(machine.cluster), settled)(part)
+            call.question(ListOffsets(part, isolation, timeout_ms), LeaderChoice(machine.cluster), settled)(part)
         return call.started()
 
     return begin
 
 
-def fetched(wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> Begin:
+def fetched(wanted: Mapping[TopicPartition, FetchFrom], limits: FetchLimits) -> Begin:
     """The call for a `FetchedPartition` of each partition."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
-        def decode(found: dict[TopicPartition, Undecoded | KafkaError]) -> None:
+        def decode(found: dict[TopicPartition, UndecodedPartition | KafkaError]) -> None:
             machine.start(Job(partial(decode_all, wanted, limits.max_decompressed, found), decoded))
 
         def decoded(now: float, found: dict[TopicPartition, FetchedPartition] | Exception) -> None:
@@ -59,7 +59,7 @@ def fetched(wanted: Mapping[TopicPartition, Wanted], limits: FetchLimits) -> Beg
                 found = {tp: FetchedPartition(tp, one.offset, error=error) for tp, one in wanted.items()}
             done(found)
 
-        return machine.begin(now, Fetch(wanted, limits), Leaders(machine.cluster), wanted, seconds, decode)
+        return machine.begin(now, Fetch(wanted, limits), LeaderChoice(machine.cluster), wanted, seconds, decode)
 
     return begin
 
@@ -84,7 +84,9 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
         def settled(tp: TopicPartition, found: CommittedOffset | KafkaError) -> None:
             call.settle(tp, CommittedOffset(tp, error=found) if isinstance(found, KafkaError) else found)
 
-        return call.begin(partitions, call.question(FetchOffsetsOfPartitions(group, stable), OfGroup(machine.coordinators, group), settled))
+        return call.begin(
+            partitions, call.question(FetchOffsetsOfPartitions(group, stable), GroupCoordinatorChoice(machine.coordinators, group), settled)
+        )
 
     return begin
 
@@ -122,7 +124,9 @@ def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) 
                 refused[tp] = found
                 describe([group])  # only one request: the question ignores a group that it already has
 
-        return call.begin(offsets, call.question(CommitOffsets(group, offsets), OfGroup(machine.coordinators, group), settled))
+        return call.begin(
+            offsets, call.question(CommitOffsets(group, offsets), GroupCoordinatorChoice(machine.coordinators, group), settled)
+        )
 
     return begin
 
@@ -131,22 +135,22 @@ def sent(message: Any, target: object, where: str, max_version: int | None) -> B
     """The call for the response to `message`, or its error. The only key is `target`: a node, ANY, CONTROLLER, a group or a partition."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
-        place = _place(machine, target)
-        reader = OneReader if isinstance(place, OneBroker) else FollowingReader
+        choice = _choice(machine, target)
+        reader = OneReader if isinstance(choice, OneBrokerChoice) else FollowingReader
         question = (reader if reads(message) else OneMessage)(message, where, max_version, seconds)
-        return machine.begin(now, question, place, [target], seconds, done)
+        return machine.begin(now, question, choice, [target], seconds, done)
 
     return begin
 
 
-def _place(machine: AdminMachine, target: object) -> Place[Any]:
+def _choice(machine: AdminMachine, target: object) -> BrokerChoice[Any]:
     if target == ANY:
         return machine.anyone()
     if target == CONTROLLER:
-        return Controller(machine.cluster)
+        return ControllerChoice(machine.cluster)
     if isinstance(target, int):
-        return OneBroker(machine.cluster)
+        return OneBrokerChoice(machine.cluster)
     if isinstance(target, TopicPartition):
-        return Leaders(machine.cluster)
+        return LeaderChoice(machine.cluster)
     assert isinstance(target, str)
-    return OfGroup(machine.coordinators, target)
+    return GroupCoordinatorChoice(machine.coordinators, target)

@@ -10,7 +10,7 @@ import attrs
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.cluster import OneAnswer
-from pykafka4.core.admin.work import Refusal
+from pykafka4.core.admin.question_run import Refusal
 from pykafka4.errors import AuthorizationError, BrokerError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import BY_NAME, error_code
 from pykafka4.errors.rights import Right
@@ -59,7 +59,7 @@ class DelegationToken(Secret):
         return binascii.b2a_base64(self.hmac, newline=False).decode()
 
 
-class OfToken(OneAnswer[str, V], Generic[V]):
+class TokenQuestion(OneAnswer[str, V], Generic[V]):
     """A question about one token, or about all; the only key is TOKEN."""
 
     task: ClassVar[str]
@@ -73,7 +73,7 @@ class OfToken(OneAnswer[str, V], Generic[V]):
         return broker_error(refusal.code, self.task, HINTS.get(error_code(refusal.code).name, refusal.detail), self.api)
 
 
-class CreateToken(OfToken[DelegationToken]):
+class CreateToken(TokenQuestion[DelegationToken]):
     """Creates a token. The request is not repeated: a second one would create a second token."""
 
     api = "CreateDelegationToken"
@@ -125,7 +125,7 @@ def _requester(row: Any, version: int) -> str | None:
     return f"{row.token_requester_principal_type}:{row.token_requester_principal_name}"
 
 
-class DescribeTokens(OfToken["tuple[DelegationToken, ...]"]):
+class DescribeTokens(TokenQuestion["tuple[DelegationToken, ...]"]):
     """The question about the tokens of some owners, or of all, that the caller may see."""
 
     api = "DescribeDelegationToken"
@@ -154,7 +154,7 @@ def _token(row: Any, version: int) -> DelegationToken:
     return DelegationToken(row.token_id, owner, requester, renewers, *times, row.hmac)
 
 
-class RenewToken(OfToken["int | None"]):
+class RenewToken(TokenQuestion["int | None"]):
     """Renews a token. The outcome is its new expiry."""
 
     api = "RenewDelegationToken"

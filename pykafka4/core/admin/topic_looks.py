@@ -9,9 +9,9 @@ from uuid import UUID
 import attrs
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.places import Brokers
-from pykafka4.core.admin.topics import GONE, known_id
-from pykafka4.core.admin.work import AGAIN, Question, Refusal
+from pykafka4.core.admin.broker_choices import NumberedBrokerChoice
+from pykafka4.core.admin.question_run import NEXT_REQUEST, Question, Refusal
+from pykafka4.core.admin.topics import UNKNOWN_TOPIC, known_id
 from pykafka4.errors import KafkaError, UnsupportedVersion, listed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.wire.protocol.fields import MIN_INT32
@@ -25,7 +25,7 @@ __all__ = [
     "DescribeTopics",
     "KnowChanges",
     "ListTopics",
-    "LiveBrokers",
+    "LiveBrokerChoice",
     "PartitionDescription",
     "TopicDescription",
     "TopicListing",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 ALL_TOPICS: Final = "topics"
-PAGE: Final = 2_000  # most partitions in a response; by default the brokers' own limit is the same
+PAGE_PARTITIONS: Final = 2_000  # most partitions in a response; by default the brokers' own limit is the same
 IDS_FROM: Final = 12  # the first version of Metadata that looks topics up by id
 RIGHTS_FROM: Final = 8  # the first version of Metadata with authorized operations
 NOT_YET: Final = BY_NAME["LEADER_NOT_AVAILABLE"].code
@@ -136,10 +136,10 @@ class DescribePages(Question[str, TopicDescription]):
         kind, name = DescribeTopicPartitionsRequest, keys[0]
         before = self._pages.get(name)
         cursor = kind.Cursor(topic_name=name, partition_index=len(before)) if before else None
-        return kind(topics=[kind.Topic(name=name)], response_partition_limit=PAGE, cursor=cursor)
+        return kind(topics=[kind.Topic(name=name)], response_partition_limit=PAGE_PARTITIONS, cursor=cursor)
 
     def read(self, keys: Sequence[str], reply: Reply) -> Mapping[str, TopicDescription | Refusal]:
-        """The topic after its last page; AGAIN after another page."""
+        """The topic after its last page; NEXT_REQUEST after another page."""
         (row,) = [row for row in reply.message.topics if row.name in keys] or [None]
         if row is None:
             return {}
@@ -151,7 +151,7 @@ class DescribePages(Question[str, TopicDescription]):
         pages += new
         if reply.message.next_cursor is None:
             return {keys[0]: _description(row, self._pages.pop(keys[0]))}
-        return {keys[0]: AGAIN} if new else {}  # a page without new partitions is a second response to a request that was sent twice
+        return {keys[0]: NEXT_REQUEST} if new else {}  # a page without new partitions is a second response to a request that was sent twice
 
 
 class DescribeTopics(Question["str | UUID", TopicDescription]):
@@ -212,7 +212,7 @@ class Change:
     def is_in(self, row: Any) -> bool:
         """Whether a broker's metadata of the topic, in `row`, shows the change: as many partitions with leaders, or no such topic."""
         if not self.partitions:
-            return row.error_code in GONE or (self.topic_id is not None and row.topic_id != self.topic_id)
+            return row.error_code in UNKNOWN_TOPIC or (self.topic_id is not None and row.topic_id != self.topic_id)
         led = sum(part.leader_id >= 0 for part in row.partitions)
         return not row.error_code and led >= self.partitions
 
@@ -242,8 +242,8 @@ class KnowChanges(Question[int, bool]):
         return KafkaError(f"broker {key} does not know the topic yet: {refusal.detail}")
 
 
-class LiveBrokers(Brokers):
-    """The place of brokers that may leave the cluster meanwhile."""
+class LiveBrokerChoice(NumberedBrokerChoice):
+    """The choice for brokers that may leave the cluster meanwhile."""
 
     def outcome(self, now: float, key: int) -> Any:
         """True for a broker that has left the cluster: it need not know of changes."""

@@ -1,6 +1,6 @@
 """Creates and deletes topics, and adds partitions.
 
-Invariant: a repeated change that is refused as done already (`Repeated`) counts only after a check of the topic.
+Invariant: a repeated change that is refused as done already (`RefusedRepeat`) counts only after a check of the topic.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from uuid import UUID
 import attrs
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.errors import UnsupportedVersion
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 
 __all__ = [
-    "GONE",
+    "UNKNOWN_TOPIC",
     "CreatePartitions",
     "CreateTopics",
     "CreatedTopic",
@@ -27,13 +27,13 @@ __all__ = [
     "DeletedTopic",
     "NewPartitions",
     "NewTopic",
-    "Repeated",
+    "RefusedRepeat",
     "known_id",
 ]
 
 EXISTS: Final = BY_NAME["TOPIC_ALREADY_EXISTS"].code
 BAD_COUNT: Final = BY_NAME["INVALID_PARTITIONS"].code
-GONE: Final = (BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code)
+UNKNOWN_TOPIC: Final = (BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code)
 DEFAULTS_FROM: Final = 4  # the first version of CreateTopics in which -1 stands for the brokers' default
 IDS_FROM: Final = 6  # the first version of DeleteTopics with topic ids
 
@@ -78,13 +78,13 @@ class DeletedTopic:
 
 
 @attrs.frozen
-class Repeated:
+class RefusedRepeat:
     """The outcome of a repeated request that is refused because the change is done: maybe by the first request, whose response was lost."""
 
     refusal: Refusal
 
 
-class OfController(Question[str, "CreatedTopic | Repeated"]):
+class TopicChange(Question[str, "CreatedTopic | RefusedRepeat"]):
     """A change of topics by the controller; the keys are names of topics."""
 
     resource = "topic"
@@ -95,7 +95,7 @@ class OfController(Question[str, "CreatedTopic | Repeated"]):
         self._timeout_ms = timeout_ms
 
 
-class CreateTopics(OfController):
+class CreateTopics(TopicChange):
     """Creates topics."""
 
     api = "CreateTopics"
@@ -128,9 +128,9 @@ class CreateTopics(OfController):
             for row in reply.message.topics
         }
 
-    def repeated(self, found: CreatedTopic | Repeated | Refusal) -> CreatedTopic | Repeated | Refusal:
-        """`Repeated` for a topic that exists: the request whose response was lost has created it, or another client has."""
-        return Repeated(found) if isinstance(found, Refusal) and found.code == EXISTS else found
+    def repeated(self, found: CreatedTopic | RefusedRepeat | Refusal) -> CreatedTopic | RefusedRepeat | Refusal:
+        """`RefusedRepeat` for a topic that exists: the request whose response was lost has created it, or another client has."""
+        return RefusedRepeat(found) if isinstance(found, Refusal) and found.code == EXISTS else found
 
 
 def _row(name: str, topic: NewTopic) -> CreateTopicsRequest.Topic:
@@ -145,7 +145,7 @@ def _row(name: str, topic: NewTopic) -> CreateTopicsRequest.Topic:
     )
 
 
-class CreatePartitions(OfController):
+class CreatePartitions(TopicChange):
     """Adds partitions to topics."""
 
     api = "CreatePartitions"
@@ -170,9 +170,9 @@ class CreatePartitions(OfController):
             if row.name in self._topics
         }
 
-    def repeated(self, found: CreatedTopic | Repeated | Refusal) -> CreatedTopic | Repeated | Refusal:
-        """`Repeated` for an invalid number of partitions: the topic may have this number already."""
-        return Repeated(found) if isinstance(found, Refusal) and found.code == BAD_COUNT else found
+    def repeated(self, found: CreatedTopic | RefusedRepeat | Refusal) -> CreatedTopic | RefusedRepeat | Refusal:
+        """`RefusedRepeat` for an invalid number of partitions: the topic may have this number already."""
+        return RefusedRepeat(found) if isinstance(found, Refusal) and found.code == BAD_COUNT else found
 
 
 def _growth(name: str, topic: NewPartitions) -> CreatePartitionsRequest.Topic:
@@ -217,7 +217,7 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
 
     def repeated(self, found: DeletedTopic | Refusal) -> DeletedTopic | Refusal:
         """A `DeletedTopic` for a topic that does not exist: the request whose response was lost has deleted it."""
-        return DeletedTopic(None, None) if isinstance(found, Refusal) and found.code in GONE else found
+        return DeletedTopic(None, None) if isinstance(found, Refusal) and found.code in UNKNOWN_TOPIC else found
 
 
 def known_id(topic_id: UUID) -> UUID | None:

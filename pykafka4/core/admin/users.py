@@ -12,7 +12,7 @@ import attrs
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.cluster import OneAnswer
-from pykafka4.core.admin.work import Question, Refusal
+from pykafka4.core.admin.question_run import Question, Refusal
 from pykafka4.errors import BrokerError, broker_error
 from pykafka4.errors.codes import BY_NAME, error_code
 from pykafka4.options.secret import Secret
@@ -75,7 +75,7 @@ class ListUsers(OneAnswer[str, "dict[str, tuple[ScramCredential, ...]]"]):
         return {row.user: _credentials(row) for row in sorted(message.results, key=lambda row: row.user)}
 
 
-class OfUsers(Question[str, Any]):
+class UserQuestion(Question[str, Any]):
     """A question whose keys are users."""
 
     task: ClassVar[str]
@@ -86,7 +86,7 @@ class OfUsers(Question[str, Any]):
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
 
-class DescribeUsers(OfUsers):
+class DescribeUsers(UserQuestion):
     """The question about the credentials of users, which are the keys."""
 
     api = "DescribeUserScramCredentials"
@@ -105,7 +105,7 @@ class DescribeUsers(OfUsers):
         return {row.user: Refusal(row.error_code, row.error_message) if row.error_code else _credentials(row) for row in message.results}
 
 
-class AlterUsers(OfUsers):
+class AlterUsers(UserQuestion):
     """Changes credentials of one mechanism: brokers take one change of a user in a request. The outcome is True for a changed user."""
 
     api = "AlterUserScramCredentials"

@@ -28,7 +28,7 @@ __all__ = [
     "GroupListing",
     "ListedOffset",
     "OffsetSpec",
-    "Position",
+    "GroupPosition",
 ]
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"  # types of groups; brokers have one more: streams
@@ -79,7 +79,7 @@ class GroupDescription:
 
 
 @attrs.frozen
-class Position:
+class GroupPosition:
     """The position of a group: committed offsets, owners, and the ends of all these partitions, in order, each an offset or an error."""
 
     description: GroupDescription

@@ -20,7 +20,7 @@ from pykafka4.options.config import ConsumerConfig
 
 __all__ = ["GroupCoordinator", "MembersCoordinator"]
 
-CHECK = 10.0  # seconds between checks with other brokers that the coordinator still is the coordinator, while it holds a response back
+CHECK_S = 10.0  # seconds between checks with other brokers that the coordinator still is the coordinator, while it holds a response back
 
 
 @attrs.define(eq=False)
@@ -86,7 +86,7 @@ class GroupCoordinator(MembersCoordinator):
         self._network.drop_lane(self.join_lane)
 
     def check(self, now: float, since: float) -> float:
-        """Check with another broker, every CHECK seconds, that the coordinator still is the coordinator; returns when to call this again.
+        """Check with another broker, every CHECK_S seconds, that the coordinator still is the coordinator; returns when to call this again.
 
         The coordinator has held a response back since `since`. A frozen or isolated broker might do so until the time-out (of a JoinGroup
         more than max_poll_interval_ms), while the group has gone on with another coordinator.
@@ -94,7 +94,7 @@ class GroupCoordinator(MembersCoordinator):
         node = self.node
         if node is None:
             return INFINITY
-        due = max(since, self._checked_at) + CHECK
+        due = max(since, self._checked_at) + CHECK_S
         if now < due:
             return due
         self._checked_at = now
@@ -102,7 +102,7 @@ class GroupCoordinator(MembersCoordinator):
         self._outbox.send(
             CheckInFlight(ANY, self._message(), now + self._config.request_timeout_ms / 1000, ONE_KEY, coordinator=self, checked=node)
         )
-        return now + CHECK
+        return now + CHECK_S
 
     def checked(self, now: float, node: int, outcome: Outcome) -> None:
         """Take another coordinator if the response of a broker names one in place of `node`."""

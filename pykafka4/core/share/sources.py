@@ -18,7 +18,7 @@ __all__ = ["Parts", "ShareSources"]
 
 Parts: TypeAlias = frozenset[tuple[UUID, int]]  # topic id, partition
 
-LOOK_AGAIN = 1.0  # seconds until the metadata is requested again for a topic id without a name
+LOOK_AGAIN_S = 1.0  # seconds until the metadata is requested again for a topic id without a name
 
 
 class ShareSources:
@@ -105,7 +105,7 @@ class ShareSources:
         for topic_id, partition in sorted(self._assigned):
             topic = cluster.topic_name(topic_id)
             if topic is None:
-                self._look_at = now + LOOK_AGAIN
+                self._look_at = now + LOOK_AGAIN_S
                 continue
             tp = TopicPartition(topic, partition)
             leader = recovery.leader(tp) if topic in self._topics else None

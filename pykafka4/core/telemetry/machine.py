@@ -23,7 +23,7 @@ from pykafka4.logs import get_log
 from pykafka4.options.config import ClientConfig
 from pykafka4.wire.records.compression import compress
 
-__all__ = ["Figures", "Subscription", "Telemetry", "TelemetryState"]
+__all__ = ["PushedFigures", "MetricsSubscription", "Telemetry", "TelemetryState"]
 
 log = get_log("pykafka4.telemetry")
 
@@ -60,7 +60,7 @@ TABLE = Transitions[S](
 )
 
 
-class Reaction(Enum):
+class PushReaction(Enum):
     """The reaction to an error."""
 
     ASK = "ask at once for the metrics that are wanted"
@@ -69,18 +69,18 @@ class Reaction(Enum):
 
 
 REACTIONS: Final = {  # others: NEXT
-    "UNKNOWN_SUBSCRIPTION_ID": Reaction.ASK,
-    "UNSUPPORTED_COMPRESSION_TYPE": Reaction.ASK,
-    "TELEMETRY_TOO_LARGE": Reaction.NEXT,
-    "THROTTLING_QUOTA_EXCEEDED": Reaction.NEXT,
-    "INVALID_REQUEST": Reaction.STOP,
-    "INVALID_RECORD": Reaction.STOP,
-    "UNSUPPORTED_VERSION": Reaction.STOP,
+    "UNKNOWN_SUBSCRIPTION_ID": PushReaction.ASK,
+    "UNSUPPORTED_COMPRESSION_TYPE": PushReaction.ASK,
+    "TELEMETRY_TOO_LARGE": PushReaction.NEXT,
+    "THROTTLING_QUOTA_EXCEEDED": PushReaction.NEXT,
+    "INVALID_REQUEST": PushReaction.STOP,
+    "INVALID_RECORD": PushReaction.STOP,
+    "UNSUPPORTED_VERSION": PushReaction.STOP,
 }
 
 
 @attrs.frozen
-class Subscription:
+class MetricsSubscription:
     """The metrics that the cluster wants, by `prefixes` of names (an empty one: all). `delta`: sums count since the last push."""
 
     instance: UUID
@@ -96,10 +96,10 @@ class Subscription:
         return any(prefix == "*" or name.startswith(prefix) for prefix in self.prefixes)
 
 
-class Figures(Protocol):
+class PushedFigures(Protocol):
     """The figures of a client, which become metrics."""
 
-    def encode(self, subscription: Subscription) -> bytes:
+    def encode(self, subscription: MetricsSubscription) -> bytes:
         """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if there are none. Called on the loop."""
 
 
@@ -122,9 +122,9 @@ class _Pushed(Request):
 class Telemetry:
     """The machine that pushes the metrics of one producer or consumer. Any thread may read `wanted`."""
 
-    def __init__(self, config: ClientConfig, network: Network, random: Random, figures: Figures) -> None:
+    def __init__(self, config: ClientConfig, network: Network, random: Random, figures: PushedFigures) -> None:
         self.state = S.WAITING
-        self.subscription: Subscription | None = None  # None: a broker has to be asked
+        self.subscription: MetricsSubscription | None = None  # None: a broker has to be asked
         self._config, self._network, self._figures = config, network, figures
         self._instance = NOBODY
         self._first = random.uniform(0.5, 1.5)  # intervals until the first push
@@ -168,7 +168,7 @@ class Telemetry:
         message = GetTelemetrySubscriptionsRequest(client_instance_id=self._instance)
         self._outbox.send(_Asked(self._node, message, self._deadline(now), machine=self))
 
-    def _push(self, now: float, subscription: Subscription, *, terminating: bool) -> None:
+    def _push(self, now: float, subscription: MetricsSubscription, *, terminating: bool) -> None:
         """Push the wanted metrics. If there are none, or more than brokers take, only a terminating push is sent, without metrics."""
         from pykafka4.wire.protocol.messages_telemetry import PushTelemetryRequest
 
@@ -206,7 +206,7 @@ class Telemetry:
         found: Any = outcome.message
         self._instance = found.client_instance_id
         interval = max(LEAST_S, found.push_interval_ms / 1000)
-        self.subscription = Subscription(
+        self.subscription = MetricsSubscription(
             found.client_instance_id,
             found.subscription_id,
             tuple(found.requested_metrics),
@@ -238,17 +238,17 @@ class Telemetry:
         """Whether there is no useful response; then the next attempt comes after `seconds`. The state becomes WAITING or ENDED."""
         if isinstance(outcome, Failed):
             name = getattr(outcome.reason, "code", None)
-            reaction = Reaction.NEXT if outcome.passing else Reaction.STOP
+            reaction = PushReaction.NEXT if outcome.passing else PushReaction.STOP
         elif (code := error_code(outcome.message.error_code)).code == 0:
             self.state = TABLE.move(self.state, S.WAITING)
             return False
         else:
             name = code.name
-            reaction = REACTIONS.get(name, Reaction.NEXT)
+            reaction = REACTIONS.get(name, PushReaction.NEXT)
         log.info("%s: metrics were not pushed: %s", self._config.client_id, name)
-        self.state = TABLE.move(self.state, S.ENDED if reaction is Reaction.STOP else S.WAITING)
+        self.state = TABLE.move(self.state, S.ENDED if reaction is PushReaction.STOP else S.WAITING)
         self._due = now + seconds
-        if reaction is Reaction.ASK:
+        if reaction is PushReaction.ASK:
             self._packs = self._packs and name != "UNSUPPORTED_COMPRESSION_TYPE"
             if self.subscription is not None:  # only after a push: the request for subscriptions is not repeated at once
                 self.subscription, self._due = None, now

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pykafka4.core.admin import calls
+from pykafka4.core.admin.broker_choices import GroupCoordinatorChoice
 from pykafka4.core.admin.committed import DeleteOffsets
-from pykafka4.core.admin.places import OfGroup
-from pykafka4.core.admin.values import Position
+from pykafka4.core.admin.values import GroupPosition
 from pykafka4.errors import GroupNotEmpty, KafkaTimeoutError
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -97,7 +97,7 @@ def test_lags_of_groups_whose_coordinator_answers_are_found(harness: Harness) ->
     assert isinstance(found["ill"], KafkaTimeoutError)
     for name, ends in (("a", {T0: 10}), ("b1", {T0: 10, T1: 20}), ("b2", {T0: 10, T1: 20}), ("u", {T0: 10})):
         position = found[name]
-        assert isinstance(position, Position)
+        assert isinstance(position, GroupPosition)
         assert (position.description.group_id, position.ends, position.committed[T0]) == (name, ends, OffsetAndMetadata(4))
     asked = [tp for _, _, message in harness.of("ListOffsets") for t in message.topics for tp in t.partitions]
     assert len(asked) == 3  # each partition once, whatever the groups that have it; and once more for `u`, whose offsets come later
@@ -262,7 +262,7 @@ def test_protocols_that_are_turned_off_know_no_group(harness: Harness, begin: ca
 
 def test_offsets_that_are_gone_after_a_lost_response_were_deleted(harness: Harness) -> None:
     harness.script["OffsetDelete"] = lambda message, host: None
-    outcomes = harness.ask(DeleteOffsets("a"), OfGroup(harness.machine.coordinators, "a"), [T0, T1])
+    outcomes = harness.ask(DeleteOffsets("a"), GroupCoordinatorChoice(harness.machine.coordinators, "a"), [T0, T1])
     harness.run()
     harness.script["OffsetDelete"] = lambda message, host: OffsetDeleteResponse(error_code=BY_NAME["GROUP_ID_NOT_FOUND"].code)
     harness.world.lose(("h1", 1))

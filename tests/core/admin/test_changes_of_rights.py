@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.acls import Acl, AclFilter, CreateAcls, DeleteAcls, DescribeAcls
+from pykafka4.core.admin.question_run import Refusal
 from pykafka4.core.admin.tokens import TOKEN, CreateToken, ExpireToken, RenewToken
 from pykafka4.core.admin.users import DeleteUsers, UpsertUsers
-from pykafka4.core.admin.work import Refusal
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.wire.protocol.messages_acls import CreateAclsResponse, DeleteAclsResponse, DescribeAclsResponse
 

@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 import pytest
 
+from pykafka4.core.admin.broker_choices import GroupCoordinatorChoice, LeaderChoice, NumberedBrokerChoice
 from pykafka4.core.admin.committed import CommitOffsets, FetchOffsets, Unstable
-from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, Unknown
+from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, UnknownGroup
 from pykafka4.core.admin.offsets import LATEST, CountPartitions, ListOffsetsAt
-from pykafka4.core.admin.places import Brokers, Leaders, OfGroup
-from pykafka4.core.admin.requests import Controller
+from pykafka4.core.admin.requests import ControllerChoice
 from pykafka4.core.admin.topics import CreateTopics, NewTopic
 from pykafka4.core.admin.values import ListedOffset
 from pykafka4.core.group.encoding import assignment_bytes, subscription_bytes
@@ -110,7 +110,7 @@ def test_at_the_deadline_it_is_told_why_a_coordinator_is_not_known(harness: Harn
     harness.script["FindCoordinator"] = coordinators(a=-code("COORDINATOR_NOT_AVAILABLE"))
     offsets = {T0: OffsetAndMetadata(1)}
     outcomes = harness.describe("a", seconds=5.0)
-    commits = harness.ask(CommitOffsets("a", offsets), OfGroup(harness.machine.coordinators, "a"), [T0], 5.0)
+    commits = harness.ask(CommitOffsets("a", offsets), GroupCoordinatorChoice(harness.machine.coordinators, "a"), [T0], 5.0)
     harness.run(5.1)
     for found in (outcomes[0]["a"], commits[0][T0]):
         assert "no answer within 5 s (last error: coordinator of group a: COORDINATOR_NOT_AVAILABLE)" in str(found)
@@ -119,7 +119,7 @@ def test_at_the_deadline_it_is_told_why_a_coordinator_is_not_known(harness: Harn
 def test_at_the_deadline_a_partition_without_a_leader_is_told(harness: Harness) -> None:
     harness.world.metadata = metadata({"t": [(-1, 5), (2, 7)]})
     harness.script["ListOffsets"] = offsets_of
-    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [T0, T1], 5.0)
+    outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), [T0, T1], 5.0)
     harness.run(5.1)
     assert str(outcomes[0][T0]) == "t-0: ListOffsets: no answer within 5 s (t-0 has no leader)"
     assert outcomes[0][T1] == ListedOffset(T1, 20)
@@ -129,7 +129,7 @@ def test_at_the_deadline_the_broker_that_is_silent_is_named(harness: Harness) ->
     harness.script["DescribeGroups"] = harness.script["CreateTopics"] = lambda message, host: None
     outcomes = harness.describe("b", seconds=2.0)
     create = CreateTopics({"t": NewTopic(1, 1)}, 2_000, validate_only=False)
-    created = harness.ask(create, Controller(harness.world.engine.cluster), ["t"], 2.0)
+    created = harness.ask(create, ControllerChoice(harness.world.engine.cluster), ["t"], 2.0)
     harness.run(2.1)
     assert str(outcomes[0]["b"]) == "group b: DescribeGroups: no answer within 2 s from broker 1"
     assert re.fullmatch(
@@ -147,7 +147,7 @@ def test_at_the_deadline_the_broker_is_named_that_is_silent_about_coordinators(h
 
 def test_at_the_deadline_the_broker_is_named_that_is_silent_about_leaders(harness: Harness) -> None:
     harness.script["Metadata"] = lambda message, host: None
-    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [TopicPartition("u", 0)], 2.0)
+    outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), [TopicPartition("u", 0)], 2.0)
     harness.run(2.1)
     reason = r"the leader of u-0 is not known yet, as b1:9092 has not answered Metadata"
     assert re.fullmatch(rf"u-0: ListOffsets: no answer within 2 s \({reason}\)", str(outcomes[0][TopicPartition("u", 0)]))
@@ -256,7 +256,7 @@ def test_a_group_that_is_none_of_the_classic_protocol_is_no_error(low_high: tupl
     harness.script["DescribeGroups"] = lambda message, host: DescribeGroupsResponse(groups=[row])
     outcomes = harness.describe("a")
     harness.run()
-    assert outcomes == [{"a": Unknown()}]
+    assert outcomes == [{"a": UnknownGroup()}]
 
 
 def test_groups_of_the_consumer_protocol_have_epochs_and_targets(harness: Harness) -> None:
@@ -275,7 +275,7 @@ def test_groups_of_the_consumer_protocol_have_epochs_and_targets(harness: Harnes
     assert (found.state, found.type, found.assignor, found.epoch, found.assignment_epoch) == ("Reconciling", "consumer", "uniform", 8, 7)
     (shown,) = found.members
     assert (shown.instance_id, shown.epoch, shown.partitions, shown.target) == ("i", 7, (T1,), (T0, T1))
-    assert outcomes[0]["b"] == Unknown()
+    assert outcomes[0]["b"] == UnknownGroup()
 
 
 def test_a_denied_topic_of_a_member_which_is_not_named_is_one_of_all(harness: Harness) -> None:
@@ -337,7 +337,7 @@ def test_offsets_of_an_open_transaction(harness: Harness, unstable: Unstable) ->
 def test_every_broker_is_asked_for_its_groups_and_one_that_left_is_an_error(harness: Harness) -> None:
     rows = [ListGroupsResponse.Group(group_id="g", protocol_type="consumer", group_state="Stable", group_type="Consumer")]
     harness.script["ListGroups"] = lambda message, host: ListGroupsResponse(groups=rows if host == "h2" else [])
-    outcomes = harness.ask(ListGroups(), Brokers(harness.world.engine.cluster), [1, 2, 7])
+    outcomes = harness.ask(ListGroups(), NumberedBrokerChoice(harness.world.engine.cluster), [1, 2, 7])
     harness.run()
     assert outcomes[0][1] == ()
     assert [(g.group_id, g.type, g.coordinator) for g in outcomes[0][2]] == [("g", "consumer", 2)]
@@ -346,7 +346,7 @@ def test_every_broker_is_asked_for_its_groups_and_one_that_left_is_an_error(harn
 
 def test_leaders_are_asked_about_their_partitions_and_topics_are_released(harness: Harness) -> None:
     harness.script["ListOffsets"] = offsets_of
-    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [T0, T1])
+    outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), [T0, T1])
     harness.run()
     assert outcomes == [{T0: ListedOffset(T0, 10), T1: ListedOffset(T1, 20)}]
     assert not harness.world.engine.cluster.wants("t")
@@ -359,7 +359,7 @@ def test_a_new_leader_is_found(harness: Harness) -> None:
         return found
 
     harness.script["ListOffsets"] = refuse
-    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [T0])
+    outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), [T0])
     harness.run(0.05)
     harness.world.metadata = metadata({"t": [(3, 6), (2, 7)]})
     harness.run(2.0)
@@ -368,7 +368,7 @@ def test_a_new_leader_is_found(harness: Harness) -> None:
 
 def test_a_partition_or_topic_that_does_not_exist_is_told_after_a_while(harness: Harness) -> None:
     keys = [TopicPartition("t", 5), TopicPartition("none", 0), TopicPartition("not valid", 0)]
-    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), keys)
+    outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), keys)
     harness.run(MISSING_SECONDS - 0.1)
     assert outcomes == []
     harness.run(1.0)
@@ -382,7 +382,7 @@ def test_a_partition_or_topic_that_does_not_exist_is_told_after_a_while(harness:
 def test_a_partition_that_appears_meanwhile_is_found(harness: Harness) -> None:
     harness.script["ListOffsets"] = offsets_of
     new = TopicPartition("t", 2)
-    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [new])
+    outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), [new])
     harness.run(1.0)
     harness.world.metadata = metadata({"t": [(1, 5), (2, 7), (3, 1)]})
     harness.run(1.5)
@@ -402,7 +402,7 @@ def test_commits_of_one_group_have_an_outcome_for_each_partition(harness: Harnes
 
     harness.script.update(FindCoordinator=coordinators(a=2), OffsetCommit=answer)
     offsets = {T0: OffsetAndMetadata(4, 2, "m"), T1: OffsetAndMetadata(5)}
-    outcomes = harness.ask(CommitOffsets("a", offsets), OfGroup(harness.machine.coordinators, "a"), list(offsets))
+    outcomes = harness.ask(CommitOffsets("a", offsets), GroupCoordinatorChoice(harness.machine.coordinators, "a"), list(offsets))
     harness.run()
     ((_, _, message),) = harness.of("OffsetCommit")
     first = message.topics[0].partitions[0]
@@ -420,7 +420,7 @@ def test_the_number_of_partitions_is_that_of_the_topic(harness: Harness) -> None
 
 def test_what_nobody_waits_for_ends_with_the_machine(harness: Harness) -> None:
     harness.script["ListOffsets"] = lambda message, host: None
-    outcomes = harness.ask(ListOffsetsAt(LATEST), Leaders(harness.world.engine.cluster), [T0])
+    outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), [T0])
     harness.run()
     assert harness.world.engine.cluster.wants("t")
     harness.world.engine.remove(harness.machine)

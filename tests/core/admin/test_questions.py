@@ -6,9 +6,9 @@ import pytest
 
 from pykafka4.core import Reply
 from pykafka4.core.admin.producers import AbortTransaction, ActiveProducer
+from pykafka4.core.admin.question_run import Refusal
 from pykafka4.core.admin.replicas import DescribeLogDirs, LogDir
 from pykafka4.core.admin.topic_looks import Change, KnowChanges
-from pykafka4.core.admin.work import Refusal
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_admin import DescribeLogDirsResponse

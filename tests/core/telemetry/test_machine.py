@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from pykafka4.core import INFINITY, Failed, Reply
-from pykafka4.core.telemetry.machine import Subscription, Telemetry, TelemetryState
+from pykafka4.core.telemetry.machine import MetricsSubscription, Telemetry, TelemetryState
 from pykafka4.errors import ConnectionLost, UnsupportedVersion
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.options.config import ClientConfig
@@ -50,7 +50,7 @@ class Harness:
         self.machine = Telemetry(ClientConfig(bootstrap_servers="h:1"), self.brokers, Random(1), self)
         self.sent: list[Any] = []
 
-    def encode(self, subscription: Subscription) -> bytes:
+    def encode(self, subscription: MetricsSubscription) -> bytes:
         return self.figures
 
     def poll(self, at: float | None = None) -> list[int]:

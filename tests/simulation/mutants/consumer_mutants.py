@@ -24,7 +24,7 @@ from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.engine import Engine
 from pykafka4.core.group.committing import offsets
-from pykafka4.core.group.leading.dealing import Deal
+from pykafka4.core.group.leading.assigning import AssignorRun
 from pykafka4.core.group.membership.consumer_protocol import Ownership
 from pykafka4.core.group.membership.consumer_requests import Owned
 from pykafka4.core.group.membership.membership import Membership
@@ -88,12 +88,12 @@ def never_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
-    def everything(original: Any, self: Deal, *args: Any) -> Any:
-        dealt = original(self, *args)
-        whole = [tp for mine in dealt.values() for tp in mine]
-        return dict.fromkeys(dealt, whole)
+    def everything(original: Any, self: AssignorRun, *args: Any) -> Any:
+        assignment = original(self, *args)
+        whole = [tp for mine in assignment.values() for tp in mine]
+        return dict.fromkeys(assignment, whole)
 
-    around(patch, Deal, "_checked", everything)
+    around(patch, AssignorRun, "_checked", everything)
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
@@ -205,12 +205,12 @@ def stop_all_when_one_is_offline(patch: pytest.MonkeyPatch) -> None:
 def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
     """The leader of the group deals out all partitions but one."""
 
-    def all_but_one(original: Any, self: Deal, *args: Any) -> Any:
-        dealt = original(self, *args)
-        last = max((tp for mine in dealt.values() for tp in mine), default=None)
-        return {member: [tp for tp in mine if tp != last] for member, mine in dealt.items()}
+    def all_but_one(original: Any, self: AssignorRun, *args: Any) -> Any:
+        assignment = original(self, *args)
+        last = max((tp for mine in assignment.values() for tp in mine), default=None)
+        return {member: [tp for tp in mine if tp != last] for member, mine in assignment.items()}
 
-    around(patch, Deal, "_checked", all_but_one)
+    around(patch, AssignorRun, "_checked", all_but_one)
 
 
 def give_before_the_release(patch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ Invariant: one commit is in flight at a time, so an older commit never overwrite
 stored.
 
 A commit without a response may still be executed after a later commit. Therefore the partitions of a lost response stay out of `stored` for
-LATE_SECONDS, even when a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
+LATE_S, even when a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pykafka4.wire.protocol.fields import NO_UUID
 if TYPE_CHECKING:
     from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
-__all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
+__all__ = ["LATE_S", "MOST_WAITING", "UNKNOWN_S", "Commit", "Lookup", "Offsets", "names_of"]
 
 BY_NAME_ONLY: Final = 9  # OffsetCommit and OffsetFetch identify topics by id from v10 on
 ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of the versions 1 to 7
@@ -43,15 +43,19 @@ ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 
 # and a look-up would not wait for the offsets of open transactions.
 STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # queued commits: more can only wait if the coordinator is unreachable, and the application commits on
-UNKNOWN_SECONDS: Final = 5.0  # for which the coordinator may not know a new partition yet; after that the partition counts as deleted
+UNKNOWN_S: Final = 5.0  # for which the coordinator may not know a new partition yet; after that the partition counts as deleted
 UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
 NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # to a member: the group removed it, and was deleted since
-LATE_SECONDS: Final = 30.0  # a request without a response is executed within this time, or never
+LATE_S: Final = 30.0  # a request without a response is executed within this time, or never
 
 Places = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
 Verdicts = Mapping[TopicPartition, Reaction]
-AGAIN: Final = {Reaction.RETRY: Next.RETRY, Reaction.STALE: Next.RETRY, Reaction.REFIND: Next.ELSEWHERE}  # other reactions end a call
+NEXT_BY_REACTION: Final = {
+    Reaction.RETRY: Next.RETRY,
+    Reaction.STALE: Next.RETRY,
+    Reaction.REFIND: Next.ELSEWHERE,
+}  # other reactions end a call
 
 
 def names_of(tps: Collection[TopicPartition]) -> str:
@@ -326,7 +330,7 @@ class Offsets:
         commit, asked, _ = self._sent
         if isinstance(outcome, Failed):
             if outcome.passing:
-                self._late.update(dict.fromkeys(asked, now + LATE_SECONDS))
+                self._late.update(dict.fromkeys(asked, now + LATE_S))
             return unanswered(outcome)
         verdicts = self._read_verdicts(now, commit, outcome.message, asked)
         for tp, verdict in verdicts.items():
@@ -357,7 +361,7 @@ class Offsets:
         `topic_id` is the id that the coordinator does not know, if the commit named the topic by id.
         """
         if commit.unknown_until is None:
-            commit.unknown_until = now + UNKNOWN_SECONDS
+            commit.unknown_until = now + UNKNOWN_S
         return now >= commit.unknown_until or not self._consumer.exists(tp.topic, topic_id)
 
     def _act(self, now: float, commit: Commit, answer: OffsetCommitResponse, verdicts: Verdicts) -> Verdict:
@@ -369,8 +373,8 @@ class Offsets:
             return None
         hint = (_HINTS if commit.identity is not None else _HINTS_OUTSIDE).get(worst)
         error = _commit_error(_errors_of(answer, commit.ids), verdicts, worst, hint, self._config.group_id or "")
-        if worst in AGAIN and worst is not Reaction.STALE:
-            return AGAIN[worst], error
+        if worst in NEXT_BY_REACTION and worst is not Reaction.STALE:
+            return NEXT_BY_REACTION[worst], error
         if self._consumer.on_commit_verdict(now, self._identity_of(commit), self._sent[2], worst, error) and now < commit.rebalanced_by:
             return Next.RETRY, error
         self._finish(commit, error)
@@ -434,7 +438,7 @@ class Offsets:
         error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}", None, "OffsetFetch", topic=topic, group=group)
         if lookup.of_member and reaction(code) is Reaction.STRANGER:  # the next heartbeat gets this error, too, and the member joins again
             return Next.RETRY, error
-        return AGAIN.get(reaction(code), Next.GIVE_UP), error
+        return NEXT_BY_REACTION.get(reaction(code), Next.GIVE_UP), error
 
     def _tell_found(self, now: float, lookup: Lookup, answer: LookupAnswer) -> None:
         """Report the partitions without an error; `lookup` continues with the partitions that had one."""

@@ -19,8 +19,8 @@ from typing import Any, Final
 from pykafka4.assignors.interface import Assignor, GroupMember
 from pykafka4.core import INFINITY, Failed, Job, Outcome
 from pykafka4.core.group.encoding import assigned_partitions, group_members
-from pykafka4.core.group.leading.dealing import Deal, Placement
-from pykafka4.core.group.leading.rewinds import Wish, wish_of, with_rewind
+from pykafka4.core.group.leading.assigning import AssignorRun, Placement
+from pykafka4.core.group.leading.rewinds import MemberRewind, wish_of, with_rewind
 from pykafka4.core.group.leading.strategies import AssignorCalls, Strategies, is_builtin
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
@@ -31,14 +31,14 @@ from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupResponse
 
-__all__ = ["ASK_AGAIN", "Leadership"]
+__all__ = ["ASK_AGAIN_S", "Leadership"]
 
 log = get_log("pykafka4.group")
 
-ASK_AGAIN: Final = 3.0  # seconds from a failed request for the assignment to the next
-SHORT: Final = 16_384  # bytes of all subscriptions, up to which the loop reads them: a millisecond or two
+ASK_AGAIN_S: Final = 3.0  # seconds from a failed request for the assignment to the next
+MOST_BYTES_ON_LOOP: Final = 16_384  # bytes of all subscriptions, up to which the loop reads them: a millisecond or two
 MOST_NAMED: Final = 5  # topics in a log line
-AT_ONCE: Final = 200  # topics in one step
+STEP_TOPICS: Final = 200  # topics in one step
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assignments
 
 
@@ -47,13 +47,12 @@ class Leadership:
 
     __slots__ = (
         "_assign_by",
+        "_assigned_counts",
         "_assignor",
+        "_assigns",
         "_calls",
         "_changes",
         "_cluster",
-        "_deal",
-        "_deals",
-        "_dealt",
         "_different",
         "_look_up_by",
         "_members",
@@ -62,6 +61,7 @@ class Leadership:
         "_placements_known",
         "_racks",
         "_reading",
+        "_run",
         "_shares",
         "_silent",
         "_steps",
@@ -80,7 +80,7 @@ class Leadership:
         self._cluster, self._where = cluster, where
         self._strategies, self._outbox = strategies, outbox
         self.holds = False  # this member leads the group
-        self.due = INFINITY  # when to call `deal` at the latest; INFINITY: there is nothing to do for it
+        self.due = INFINITY  # when to call `assign` at the latest; INFINITY: there is nothing to do for it
         self._look_up_by = self._assign_by = INFINITY  # deadlines of the look-ups (an unknown topic then counts as empty), of the assignor
         self._assignor: Assignor | None = None
         self._reading: object = None  # the job that reads the subscriptions
@@ -88,15 +88,15 @@ class Leadership:
         self._placements: dict[str, Placement] = {}
         self._placements_known = False  # `_placements` is complete, or `_steps` completes it
         self._wanted: set[str] = set()  # topics whose metadata is kept up to date for this leader
-        self._deal: Deal | None = None  # the run of the assignor, maybe on a helper
-        self._shares: Mapping[str, bytes] | KafkaError | None = None  # the result of `_deal`
+        self._run: AssignorRun | None = None  # the run of the assignor, maybe on a helper
+        self._shares: Mapping[str, bytes] | KafkaError | None = None  # the result of `_run`
         self._calls = AssignorCalls(outbox)
         self._members: tuple[GroupMember, ...] = ()
         self.ask_at = INFINITY  # when to send `question`
-        self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
+        self._assigned_counts: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
         self._racks: dict[str, list[frozenset[str]]] = {}  # of the partitions in the last assignment; empty unless this member has a rack
-        self._wish: Wish | None = None  # a member's wish to rewind the group
-        self._deals = True  # False: a static leader that rejoined keeps the assignment
+        self._wish: MemberRewind | None = None  # a member's wish to rewind the group
+        self._assigns = True  # False: a static leader that rejoined keeps the assignment
         self._topics: list[str] = []  # all topics that members are subscribed to
         self._silent: set[str] = set()  # topics that were not looked up yet
         self._different: set[str] = set()  # topics whose number of partitions, or whose racks, differ from the assignment
@@ -112,7 +112,7 @@ class Leadership:
         self._assignor = self._strategies.by_name.get(response.protocol_name or "")
         if self._assignor is None:
             return visible(response.protocol_name or "(none)")
-        self._deals = not response.skip_assignment
+        self._assigns = not response.skip_assignment
         rows, where = response.members, self._where
         self._wish = wish_of(rows, response.generation_id, where)
         if self._changes is None:
@@ -124,7 +124,7 @@ class Leadership:
     def _read(self, rows: list[JoinGroupResponse.Member]) -> None:
         """Decode the subscriptions of the members: on a helper, if they are long."""
         where = self._where
-        if sum(len(row.metadata) for row in rows) <= SHORT:
+        if sum(len(row.metadata) for row in rows) <= MOST_BYTES_ON_LOOP:
             self._steps = self._prepare(*_read(rows, where))
             self._advance()
             return
@@ -154,7 +154,7 @@ class Leadership:
             self._wanted.discard(topic)
             yield
 
-    def deal(self, now: float) -> Mapping[str, bytes] | None:
+    def assign(self, now: float) -> Mapping[str, bytes] | None:
         """The assignment by member id, once all topics are looked up or late, and the assignor has returned. None: not yet, see `due`.
 
         Raises a KafkaError if the assignor failed.
@@ -166,15 +166,15 @@ class Leadership:
                 self.due = now
                 return None
             self.due = self._look_up_by
-            if not self._deals:  # the coordinator keeps the assignment: SyncGroup has none, and `question` requests it
-                self._dealt, self.due, self.ask_at = None, INFINITY, now
+            if not self._assigns:  # the coordinator keeps the assignment: SyncGroup has none, and `question` requests it
+                self._assigned_counts, self.due, self.ask_at = None, INFINITY, now
                 self._racks = {}
                 return {}
             self._silent -= {topic for topic in self._take_changed() if self._looked_up(topic)}
             if self._silent and now < self.due:
                 return None
             self._steps, self._placements_known = self._place(), True
-        if self._deal is None:
+        if self._run is None:
             if not self._advance():
                 self.due = now
                 return None
@@ -182,20 +182,20 @@ class Leadership:
         return self._finish(now)
 
     def _advance(self) -> bool:
-        """Carry out the next AT_ONCE steps of the preparation; returns whether it is complete."""
-        if self._steps is not None and sum(1 for _ in islice(self._steps, AT_ONCE)) == AT_ONCE:
+        """Carry out the next STEP_TOPICS steps of the preparation; returns whether it is complete."""
+        if self._steps is not None and sum(1 for _ in islice(self._steps, STEP_TOPICS)) == STEP_TOPICS:
             return False
         self._steps = None
         return True
 
     def _place(self) -> Iterator[None]:
         """Note leaders, racks and number of the partitions, in steps. `outgrown` notices changes since the step of a topic."""
-        self._placements, self._racks, self._dealt = {}, {}, {}
+        self._placements, self._racks, self._assigned_counts = {}, {}, {}
         self._different.clear()
         denied = []
         for topic in self._topics:
             leaders, racks = self._cluster.leaders(topic), self._cluster.racks(topic)
-            self._dealt[topic] = len(leaders)
+            self._assigned_counts[topic] = len(leaders)
             if self._strategies.rack is not None:
                 self._racks[topic] = racks
             if leaders:
@@ -211,29 +211,29 @@ class Leadership:
         """Run the assignor: at once, or on a helper."""
         assert self._assignor is not None
         placements, self._placements = self._placements, {}
-        deal = self._deal = Deal(self._assignor, self._members, placements, self._where)
-        if deal.may_run_here:
-            self._shares = deal.attempt()
+        run = self._run = AssignorRun(self._assignor, self._members, placements, self._where)
+        if run.may_run_here:
+            self._shares = run.attempt()
             return
         self.due = self._assign_by
 
         def then(now: float, shares: Mapping[str, bytes] | KafkaError) -> None:
-            if deal is self._deal:
+            if run is self._run:
                 self._shares = shares
 
         if is_builtin(self._assignor):
-            self._outbox.start(Job(deal.attempt, then))
+            self._outbox.start(Job(run.attempt, then))
         else:
-            self._calls.start(deal.attempt, then)
+            self._calls.start(run.attempt, then)
 
     def _finish(self, now: float) -> Mapping[str, bytes] | None:
-        deal, shares = self._deal, self._shares
-        assert deal is not None
+        run, shares = self._run, self._shares
+        assert run is not None
         if shares is None and now < self.due:
             return None
-        self._deal, self._shares, self.due, self._placements_known = None, None, INFINITY, False
+        self._run, self._shares, self.due, self._placements_known = None, None, INFINITY, False
         if shares is None:
-            raise deal.refusal("did not return in time (session_timeout_ms limits it)")
+            raise run.refusal("did not return in time (session_timeout_ms limits it)")
         if isinstance(shares, KafkaError):
             raise shares
         if self._wish is not None:
@@ -249,20 +249,20 @@ class Leadership:
         """Take the current assignment from the response to `question`; request it again if the response lacks it."""
         groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
         if not groups or groups[0].error_code or groups[0].group_state != STABLE:
-            self.ask_at = now + ASK_AGAIN
+            self.ask_at = now + ASK_AGAIN_S
             return
         try:
-            dealt: set[TopicPartition] = {tp for member in groups[0].members for tp in assigned_partitions(member.member_assignment)}
+            assigned: set[TopicPartition] = {tp for member in groups[0].members for tp in assigned_partitions(member.member_assignment)}
         except DecodeError:  # assume the current numbers of partitions: only later changes are noticed
-            self._note_dealt(self._sizes())
+            self._note_assigned_counts(self._sizes())
             return
-        sizes = Counter(tp.topic for tp in dealt)
-        self._note_dealt({topic: sizes[topic] for topic in self._topics})
+        sizes = Counter(tp.topic for tp in assigned)
+        self._note_assigned_counts({topic: sizes[topic] for topic in self._topics})
 
     def abandon(self) -> None:
         """Drop the assignment under way: the join or sync has failed, or another join has succeeded."""
         self.due = self.ask_at = INFINITY
-        self._deal = self._shares = self._reading = self._steps = None
+        self._run = self._shares = self._reading = self._steps = None
         self._calls.abandon()
         self._placements, self._placements_known = {}, False
 
@@ -278,21 +278,21 @@ class Leadership:
 
     def outgrown(self) -> bool:
         """Whether topics of the group have another number of partitions, or other racks, than in the assignment."""
-        if not self.holds or self._dealt is None:
+        if not self.holds or self._assigned_counts is None:
             return False
-        self._compare(self._dealt, self._take_changed())
+        self._compare(self._assigned_counts, self._take_changed())
         return bool(self._different)
 
-    def _note_dealt(self, dealt: dict[str, int]) -> None:
+    def _note_assigned_counts(self, counts: dict[str, int]) -> None:
         """Store the number of partitions per topic in the assignment. A topic that is not looked up yet is compared later."""
-        self._dealt = dealt
+        self._assigned_counts = counts
         self._different.clear()
-        self._compare(dealt, [topic for topic in self._topics if self._looked_up(topic)])
+        self._compare(counts, [topic for topic in self._topics if self._looked_up(topic)])
 
-    def _compare(self, dealt: Mapping[str, int], topics: list[str]) -> None:
+    def _compare(self, counts: Mapping[str, int], topics: list[str]) -> None:
         for topic in topics:
             moved = topic in self._racks and self._cluster.racks(topic) != self._racks[topic]
-            if topic in dealt and (moved or self._cluster.partitions(topic) != dealt[topic]):
+            if topic in counts and (moved or self._cluster.partitions(topic) != counts[topic]):
                 self._different.add(topic)
             else:
                 self._different.discard(topic)

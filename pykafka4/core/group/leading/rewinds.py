@@ -19,13 +19,13 @@ from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import JoinGroupResponse
 
-__all__ = ["Wish", "member_title", "strangers_refusal", "wish_of", "with_rewind"]
+__all__ = ["MemberRewind", "member_title", "strangers_refusal", "wish_of", "with_rewind"]
 
 log = get_log("pykafka4.group")
 
 
 @attrs.frozen
-class Wish:
+class MemberRewind:
     """The rewind that the member `asker` wants. `done` are the partitions that members have rewound in earlier generations."""
 
     asker: str
@@ -50,7 +50,7 @@ def strangers_refusal(names: list[str]) -> str:
     )
 
 
-def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: str) -> Wish | None:
+def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: str) -> MemberRewind | None:
     """One of the wishes that count in `generation`; the others are made again. `where` begins log lines."""
     notes = {row.member_id: _note(row, where) for row in rows}
     static = {row.member_id for row in rows if row.group_instance_id is not None}
@@ -63,7 +63,7 @@ def wish_of(rows: Iterable[JoinGroupResponse.Member], generation: int, where: st
         return None
     asker, rewind = min(wishes.items(), key=lambda item: item[1].rewind_id)
     done = frozenset[TopicPartition]().union(*(note.done.get(rewind.rewind_id, ()) for note in notes.values() if note is not None))
-    return Wish(asker, rewind, strangers_refusal([visible(name) for name, note in notes.items() if note is None]), done)
+    return MemberRewind(asker, rewind, strangers_refusal([visible(name) for name, note in notes.items() if note is None]), done)
 
 
 def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
@@ -74,7 +74,7 @@ def _note(row: JoinGroupResponse.Member, where: str) -> Note | None:
         return NO_NOTE
 
 
-def with_rewind(wish: Wish, shares: Mapping[str, bytes], members: Iterable[GroupMember]) -> dict[str, bytes]:
+def with_rewind(wish: MemberRewind, shares: Mapping[str, bytes], members: Iterable[GroupMember]) -> dict[str, bytes]:
     """The assignments, each with the new offsets of partitions that the member is assigned or still holds.
 
     The asker also gets the list of rewound partitions. If no partition is left, or the rewind is refused, only the asker gets a note.

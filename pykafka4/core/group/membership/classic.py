@@ -21,8 +21,8 @@ from pykafka4.core.group.leading.leadership import Leadership
 from pykafka4.core.group.leading.strategies import Strategies, UserData
 from pykafka4.core.group.membership import classic_requests as requests
 from pykafka4.core.group.membership.classic_requests import ATTEMPTS, Fit, GroupInFlight, GroupRequest
-from pykafka4.core.group.membership.coordinated import OfAssignee
-from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
+from pykafka4.core.group.membership.coordinated import ConsumerGroupMember
+from pykafka4.core.group.membership.protocol import Assignee, MemberCommits
 from pykafka4.core.group.membership.rewinds import Rewinds
 from pykafka4.core.group.membership.states import CLASSIC_MOVES, OUT, MemberState
 from pykafka4.core.group.reactions import Reaction, reaction, way_out
@@ -39,13 +39,13 @@ __all__ = ["ClassicProtocol", "MemberState"]
 
 log = get_log("pykafka4.group")
 
-COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
+COMMITS_FIRST_S: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
 MISMATCH: Final = "received assignment does not match the current subscription"  # the reason in a JoinGroup, in Java's words
 REWOUND: Final = "the group is rewound to other offsets (rewind_group)"
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response: all other errors that are not retriable concern only the commit
 
 
-class ClassicProtocol(OfAssignee):
+class ClassicProtocol(ConsumerGroupMember):
     """One member of a classic group, identified by a member id and a generation."""
 
     moves = CLASSIC_MOVES
@@ -59,7 +59,7 @@ class ClassicProtocol(OfAssignee):
         assignee: Assignee,
         random: Random,
         outbox: Outbox,
-        commits: CommitsInFlight,
+        commits: MemberCommits,
     ) -> None:
         super().__init__(config, coordinator, random, outbox, config.heartbeat_interval_ms / 1000)
         self._config, self._assignee, self._commits = config, assignee, commits
@@ -94,7 +94,7 @@ class ClassicProtocol(OfAssignee):
             return self._rest_until
         if self._coordinator.node is None:
             self._coordinator.want()
-            self._join_by = INFINITY  # nobody responds to commits now: their COMMITS_FIRST begins when there is a coordinator
+            self._join_by = INFINITY  # nobody responds to commits now: their COMMITS_FIRST_S begins when there is a coordinator
             return INFINITY
         if self.identity is None:
             self._look_at_members(now, self._coordinator.node)
@@ -103,7 +103,7 @@ class ClassicProtocol(OfAssignee):
         commits = self._commits
         if not commits.incomplete().isdisjoint(self._given_back) if self.identity is not None else commits.under_generation:
             # The coordinator accepts these commits until the next generation begins, and this join may begin it.
-            self._join_by = min(self._join_by, now + COMMITS_FIRST)
+            self._join_by = min(self._join_by, now + COMMITS_FIRST_S)
             if now < self._join_by:
                 return self._join_by
         self._join(now, self._coordinator.node)
@@ -140,7 +140,7 @@ class ClassicProtocol(OfAssignee):
 
     def _syncing(self, now: float) -> float:
         if self.leadership.due < INFINITY:
-            self._deal(now)
+            self._assign(now)
         return min(self.leadership.due, self._held_back(now, MemberState.SYNCING))
 
     def _held_back(self, now: float, state: MemberState) -> float:
@@ -308,7 +308,7 @@ class ClassicProtocol(OfAssignee):
         if unsupported is not None:
             self.fail(KafkaError(f"group {self._config.group_id} chose assignor {unsupported!r}, which this client does not support"))
         elif self.leadership.holds:
-            self._deal(now)
+            self._assign(now)
         else:
             self._sync(now, {})
 
@@ -329,9 +329,9 @@ class ClassicProtocol(OfAssignee):
             self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
         self._given_back.clear()
 
-    def _deal(self, now: float) -> None:
+    def _assign(self, now: float) -> None:
         try:
-            shares = self.leadership.deal(now)
+            shares = self.leadership.assign(now)
         except KafkaError as error:
             self._cannot_assign(now, error)
             return

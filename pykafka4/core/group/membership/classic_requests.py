@@ -40,7 +40,7 @@ __all__ = [
 
 PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # LeaveGroup takes many members, in other fields, from v3 on
-GRACE: Final = 5.0  # seconds to wait beyond the time for which a coordinator holds a response back (for JoinGroup as in Java)
+GRACE_S: Final = 5.0  # seconds to wait beyond the time for which a coordinator holds a response back (for JoinGroup as in Java)
 ASSIGN_SHARE: Final = 0.75  # of the session time-out: the leader's time to assign
 
 
@@ -86,7 +86,7 @@ class GroupInFlight(Request):
 
 def join_patience(config: ConsumerConfig) -> float:
     """The seconds until a JoinGroup without a response is given up: the other members may join until the rebalance time-out."""
-    return max(config.request_timeout_ms / 1000, config.max_poll_interval_ms / 1000 + GRACE)
+    return max(config.request_timeout_ms / 1000, config.max_poll_interval_ms / 1000 + GRACE_S)
 
 
 def assign_patience(config: ConsumerConfig) -> float:
@@ -102,7 +102,7 @@ def sync_patience(config: ConsumerConfig, *, leads: bool) -> float:
     answers_in = config.request_timeout_ms / 1000
     if leads:
         return answers_in
-    return max(answers_in, min(assign_patience(config), config.max_poll_interval_ms / 1000) + GRACE)
+    return max(answers_in, min(assign_patience(config), config.max_poll_interval_ms / 1000) + GRACE_S)
 
 
 def join_request(

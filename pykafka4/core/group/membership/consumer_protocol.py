@@ -21,8 +21,8 @@ import attrs
 from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.group.coordinator import GroupCoordinator
 from pykafka4.core.group.membership.consumer_requests import Owned, Report, group_heartbeat, needs_version_1, not_supported
-from pykafka4.core.group.membership.coordinated import HeartbeatInFlight, HeartbeatMember, OfAssignee
-from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
+from pykafka4.core.group.membership.coordinated import ConsumerGroupMember, HeartbeatInFlight, HeartbeatMember
+from pykafka4.core.group.membership.protocol import Assignee, MemberCommits
 from pykafka4.core.group.membership.states import CONSUMER_MOVES, MemberState
 from pykafka4.core.group.reactions import Reaction
 from pykafka4.core.metadata.cluster import Cluster
@@ -39,14 +39,14 @@ __all__ = ["ConsumerProtocol"]
 
 log = get_log("pykafka4.group")
 
-COMMITS_FIRST: Final = 5.0  # seconds for which a released partition waits for its commits before it is given back
-UNKNOWN_SECONDS: Final = 30.0  # after these a log line reports an assigned topic that the metadata lacks
-# Seconds until the metadata is requested again for an assigned topic id without a name: LOOK_SELDOM after the log line, because
+COMMITS_FIRST_S: Final = 5.0  # seconds for which a released partition waits for its commits before it is given back
+UNKNOWN_TOPIC_S: Final = 30.0  # after these a log line reports an assigned topic that the metadata lacks
+# Seconds until the metadata is requested again for an assigned topic id without a name: LOOK_SELDOM_S after the log line, because
 # with a pattern each request is followed by a request for the list of all topics, which may be long.
-LOOK_AGAIN, LOOK_SELDOM = 1.0, 30.0
+LOOK_AGAIN_S, LOOK_SELDOM_S = 1.0, 30.0
 # A killed static member holds its instance id until its session is over: by default within the 60 s of
 # group.consumer.max.session.timeout.ms. If the id is in use for longer, another process runs with it.
-UNRELEASED_SECONDS: Final = 75.0
+UNRELEASED_S: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # the only fatal error of a commit that ends the member: all others concern only the commit
@@ -88,7 +88,7 @@ class Ownership:
         self.closing.clear()
 
 
-class ConsumerProtocol(OfAssignee, HeartbeatMember):
+class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
     """One member of a group, identified by a member epoch and a member id, which the member itself makes (KIP-1082)."""
 
     moves = CONSUMER_MOVES
@@ -102,7 +102,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         assignee: Assignee,
         random: Random,
         outbox: Outbox,
-        commits: CommitsInFlight,
+        commits: MemberCommits,
     ) -> None:
         super().__init__(config, coordinator, coordinator.lane, random, outbox)
         self._config, self._cluster, self._assignee, self._commits = config, cluster, assignee, commits
@@ -115,7 +115,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         self._told_application = False  # the application has the first assignment since the join, which may be empty
         self._settled = False  # the held partitions are the assigned ones, or are about to be
         self._look_at = INFINITY  # when to compare again, because the metadata lacks an assigned topic
-        self._look_pause = LOOK_AGAIN
+        self._look_pause = LOOK_AGAIN_S
         self._version = 0  # of the metadata that lacked the topic
         self._unknown_since: float | None = None  # since when the metadata lacks an assigned topic, or since the last log line about it
         self._release_first = False  # leave before the next join: the coordinator has a member with this member id or instance id
@@ -233,16 +233,16 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
     def _note_unknown(self, now: float, unknown: list[UUID]) -> None:
         """Have the metadata look for assigned topics with these ids. A log line reports topics that stay unknown for UNKNOWN_SECONDS."""
         if not unknown:
-            self._unknown_since, self._look_pause = None, LOOK_AGAIN
+            self._unknown_since, self._look_pause = None, LOOK_AGAIN_S
             return
         self._look_at, self._version = now + self._look_pause, self._cluster.version
         self._cluster.refresh(now, self._topics)
         self._assignee.subscription.look_for_topics(now)
         if self._unknown_since is None:
             self._unknown_since = now
-        elif now >= self._unknown_since + UNKNOWN_SECONDS:
-            self._unknown_since, self._look_pause = now, LOOK_SELDOM
-            self._look_at = now + LOOK_SELDOM
+        elif now >= self._unknown_since + UNKNOWN_TOPIC_S:
+            self._unknown_since, self._look_pause = now, LOOK_SELDOM_S
+            self._look_at = now + LOOK_SELDOM_S
             log.warning(
                 "%s: cannot read the assigned topics with the ids %s: the subscription has no topics with these ids; "
                 "the topics were deleted, or the pattern has another meaning in RE2 than in Python",
@@ -264,7 +264,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         incomplete, given = self._commits.incomplete(), set[str]()
         for tp, by in list(owned.closing.items()):
             if by == INFINITY:
-                by = owned.closing[tp] = now + COMMITS_FIRST
+                by = owned.closing[tp] = now + COMMITS_FIRST_S
             if now < by and tp in incomplete:
                 continue
             owned.give_back(tp)
@@ -315,7 +315,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
             self.identity.generation = answer.member_epoch
         self.generation = answer.member_epoch
         if answer.assignment is not None:
-            before, self._settled, self._look_pause = self._target or {}, False, LOOK_AGAIN
+            before, self._settled, self._look_pause = self._target or {}, False, LOOK_AGAIN_S
             self._target = {part.topic_id: frozenset(part.partitions) for part in answer.assignment.topic_partitions}
             if self._has_lost_unknown(before):
                 self._told = None
@@ -345,7 +345,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
     def _turned_away(self, now: float, node: int, code: int, error: KafkaError) -> None:
         if code == UNRELEASED and self.state is S.JOINING:
             self._wait_for_instance(now, error)
-        elif code == GONE and self._is_in:  # the group was deleted, or is a classic group again: a join creates or converts it
+        elif code == NO_GROUP and self._is_in:  # the group was deleted, or is a classic group again: a join creates or converts it
             self._react(now, Reaction.STRANGER, error)
         else:
             super()._turned_away(now, node, code, error)
@@ -374,7 +374,7 @@ class ConsumerProtocol(OfAssignee, HeartbeatMember):
         if self._unreleased_since is None:
             self._unreleased_since = now
             log.warning("%s: %s; trying again until its session is over", self._config.log_name, error)
-        if now >= self._unreleased_since + UNRELEASED_SECONDS:
+        if now >= self._unreleased_since + UNRELEASED_S:
             self.fail(error)
             return
         self._release_first = True

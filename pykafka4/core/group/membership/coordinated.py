@@ -3,7 +3,7 @@
 Invariant: only a response of the coordinator, or a time-out, ends the membership; a lost coordinator only delays requests.
 
 `CoordinatedMember` has the states, and leaves the group. `HeartbeatMember` adds protocols whose only request is the heartbeat, which joins,
-reports changes and leaves (KIP-848, KIP-932). `OfAssignee` connects members of consumer groups with their assignee.
+reports changes and leaves (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import attrs
 
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.group.membership.heartbeats import FIRST_INTERVAL, HeartbeatTimer
-from pykafka4.core.group.membership.protocol import Assignee, CommitsInFlight
+from pykafka4.core.group.membership.heartbeats import FIRST_INTERVAL_S, HeartbeatTimer
+from pykafka4.core.group.membership.protocol import Assignee, MemberCommits
 from pykafka4.core.group.membership.states import MemberState
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.metadata.coordinators import Coordinator
@@ -27,7 +27,7 @@ from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, UnsupportedVersion
 from pykafka4.options.config import ClientConfig
 
-__all__ = ["CoordinatedMember", "HeartbeatInFlight", "HeartbeatMember", "OfAssignee"]
+__all__ = ["CoordinatedMember", "HeartbeatInFlight", "HeartbeatMember", "ConsumerGroupMember"]
 
 S = MemberState
 
@@ -152,11 +152,11 @@ class CoordinatedMember(ABC):
         """Report an error that is not retriable to the application."""
 
 
-class OfAssignee(CoordinatedMember):
+class ConsumerGroupMember(CoordinatedMember):
     """A member of a consumer group, whose partitions its assignee holds."""
 
     _assignee: Assignee
-    _commits: CommitsInFlight
+    _commits: MemberCommits
 
     @property
     def _commits_under_way(self) -> bool:
@@ -202,7 +202,7 @@ class HeartbeatMember(CoordinatedMember):
     fit: ClassVar[Callable[[Any, int], None] | None] = None  # see `Request.fit`
 
     def __init__(self, config: ClientConfig, coordinator: Coordinator, lane: int, random: Random, outbox: Outbox) -> None:
-        super().__init__(config, coordinator, random, outbox, FIRST_INTERVAL)
+        super().__init__(config, coordinator, random, outbox, FIRST_INTERVAL_S)
         self._lane = lane
         self._told: Any = None  # the last report that the coordinator confirmed; None: the next heartbeat is a full one
         self._in_flight: HeartbeatInFlight | None = None  # responses to other heartbeats are ignored

@@ -16,14 +16,14 @@ from typing import Final
 
 from pykafka4.core import INFINITY
 
-__all__ = ["FIRST_INTERVAL", "HeartbeatTimer"]
+__all__ = ["FIRST_INTERVAL_S", "HeartbeatTimer"]
 
-FIRST_INTERVAL: Final = 5.0  # seconds between heartbeats before the first response, in protocols whose coordinator names the interval
+FIRST_INTERVAL_S: Final = 5.0  # seconds between heartbeats before the first response, in protocols whose coordinator names the interval
 SILENT_INTERVALS: Final = (
     3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
 )
 LEAST_SILENCE_S: Final = 2.0  # a coordinator stores the changes in a heartbeat, and waits for the replicas before it responds
-SOON: Final = 0.5  # seconds from a change to the next heartbeat
+SOON_S: Final = 0.5  # seconds from a change to the next heartbeat
 LARGEST_MARGIN: Final = 0.25  # part of the interval by which a heartbeat is due earlier: at most a third more heartbeats
 FADES: Final = 0.9  # part of the margin that is left after each heartbeat that was on time
 
@@ -50,7 +50,7 @@ class HeartbeatTimer:
 
     def changed(self, now: float) -> None:
         """Send the next heartbeats sooner: the group has changed, and may change again soon."""
-        self._pause = min(SOON, self.interval)
+        self._pause = min(SOON_S, self.interval)
         self._advance(now)
 
     def wait(self, now: float) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
 from pykafka4.core import INFINITY
-from pykafka4.core.group.membership.protocol import NOWHERE, CommitsInFlight, GroupProtocol, State
+from pykafka4.core.group.membership.protocol import NOWHERE, GroupProtocol, MemberCommits, State
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.group.topics.subscribed import SubscribedTopics
 from pykafka4.core.group.topics.topic_filter import TopicFilter
@@ -26,7 +26,7 @@ __all__ = ["Application", "Membership", "Partitions"]
 
 log = get_log("pykafka4.group")
 
-LEAVE_SECONDS: Final = 5.0  # after the end of its lease, a member waits this long for a coordinator and for commits before it is out
+LEAVE_S: Final = 5.0  # after the end of its lease, a member waits this long for a coordinator and for commits before it is out
 
 
 class Application(Protocol):
@@ -71,7 +71,7 @@ class Membership:
         cluster: Cluster,
         application: Application,
         partitions: Partitions,
-        commits: CommitsInFlight,
+        commits: MemberCommits,
         discovery: Discovery,
     ) -> None:
         """`discovery` finds the topics of a subscription by pattern."""
@@ -207,7 +207,7 @@ class Membership:
         """Lose all partitions and leave the group: the other members need not wait for the end of this member's session."""
         self.lost(self.held, reason)
         self.protocol.drop_out()
-        self.protocol.leave(now, now + LEAVE_SECONDS, "consumer poll timeout has expired.")
+        self.protocol.leave(now, now + LEAVE_S, "consumer poll timeout has expired.")
         return now
 
     # ---------------------------------------------------------------- calls of the protocol

@@ -20,7 +20,7 @@ from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
-__all__ = ["NOWHERE", "Assignee", "CommitsInFlight", "GroupProtocol", "State", "Subscription"]
+__all__ = ["NOWHERE", "Assignee", "MemberCommits", "GroupProtocol", "State", "Subscription"]
 
 NOWHERE: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
@@ -77,7 +77,7 @@ class Assignee(Protocol):
         """Report that the member has left the group: it needs no more responses of the coordinator."""
 
 
-class CommitsInFlight(Protocol):
+class MemberCommits(Protocol):
     """The commits of a consumer, as its member uses them."""
 
     @property

@@ -19,7 +19,7 @@ import attrs
 from pykafka4.core import INFINITY, Failed, Outcome
 from pykafka4.core.group.committing.offsets import Commit, names_of
 from pykafka4.core.group.leading.rewinds import member_title, strangers_refusal
-from pykafka4.core.group.membership.protocol import CommitsInFlight
+from pykafka4.core.group.membership.protocol import MemberCommits
 from pykafka4.core.group.notes import WITHOUT_NOTES, Note, Rewind, carries_note, note_bytes, read_note
 from pykafka4.core.group.reactions import Reaction, reaction
 from pykafka4.core.subscription import MemberIdentity
@@ -34,9 +34,9 @@ __all__ = ["Done", "Rewinds"]
 
 log = get_log("pykafka4.group")
 
-CHECK_AGAIN: Final = 0.3  # seconds: from a DescribeGroups that failed, or met a rebalance, to the next; the first pause of a wish
-COMMITTED_IN: Final = 60.0  # seconds until the commit of a rewind is given up
-KEPT: Final = 4  # the last rewinds that a member remembers: an asker may still repeat these
+CHECK_AGAIN_S: Final = 0.3  # seconds: from a DescribeGroups that failed, or met a rebalance, to the next; the first pause of a wish
+COMMIT_S: Final = 60.0  # seconds until the commit of a rewind is given up
+MOST_KEPT: Final = 4  # the last rewinds that a member remembers: an asker may still repeat these
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns the members' notes
 EMPTY: Final = "Empty"  # the state of a group without members, even if the last members were frozen for too long: they join again
 NOTHING: Final = frozenset[TopicPartition]()
@@ -54,7 +54,7 @@ class Step(enum.Enum):
 
 
 @attrs.define(eq=False)
-class Wish:
+class RequestedRewind:
     """The application's wish for a rewind, until `deadline`.
 
     `open` has the partitions that are not known to be rewound; None before an assignment has had the wish. After `pause` seconds the wish
@@ -67,7 +67,7 @@ class Wish:
     step: Step = Step.NEW
     sent: bool = False
     open: frozenset[TopicPartition] | None = None
-    pause: float = CHECK_AGAIN
+    pause: float = CHECK_AGAIN_S
 
 
 class Rewinds:
@@ -75,10 +75,10 @@ class Rewinds:
 
     __slots__ = ("_check_at", "_commits", "_committing", "_config", "_done", "_group", "_taken", "_wish")
 
-    def __init__(self, config: ConsumerConfig, commits: CommitsInFlight) -> None:
+    def __init__(self, config: ConsumerConfig, commits: MemberCommits) -> None:
         self._config, self._commits = config, commits
         self._group = config.group_id or ""
-        self._wish: Wish | None = None
+        self._wish: RequestedRewind | None = None
         self._check_at = 0.0
         self._done: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets this member has committed
         self._committing: dict[str, frozenset[TopicPartition]] = {}  # by rewind: the partitions whose new offsets it is committing
@@ -91,7 +91,7 @@ class Rewinds:
         if self._wish is not None:
             done(KafkaError(f"group {self._group} cannot be rewound: this consumer waits for another rewind; wait for its end"))
             return lambda: None
-        wish = self._wish = Wish(rewind, deadline, done)
+        wish = self._wish = RequestedRewind(rewind, deadline, done)
 
         def withdraw() -> None:
             if self._wish is wish:
@@ -125,7 +125,7 @@ class Rewinds:
         wish = self._wish
         if wish is None or wish.step is not Step.CHECKING:
             return
-        wish.step, self._check_at = Step.NEW, now + CHECK_AGAIN
+        wish.step, self._check_at = Step.NEW, now + CHECK_AGAIN_S
         groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
         if not groups:
             return
@@ -205,7 +205,7 @@ class Rewinds:
                 wish.pause *= 2
         return {tp: offset for tp, offset in rewind.offsets.items() if tp not in before}
 
-    def _carried_out(self, wish: Wish, partitions: frozenset[TopicPartition]) -> None:
+    def _carried_out(self, wish: RequestedRewind, partitions: frozenset[TopicPartition]) -> None:
         """Note that `partitions` are rewound. The wish ends with the last one."""
         wish.open = (frozenset(wish.rewind.offsets) if wish.open is None else wish.open) - partitions
         if not wish.open and wish is self._wish:
@@ -227,10 +227,10 @@ class Rewinds:
                 log.warning("%s: the offsets of a rewind were not committed (%s): %s", where, names_of(starts), error)
                 return
             self._done[rewind_id] = self._done.pop(rewind_id, NOTHING) | partitions
-            while len(self._done) > KEPT:
+            while len(self._done) > MOST_KEPT:
                 del self._done[next(iter(self._done))]
             if (wish := self._wish) is not None and wish.rewind.rewind_id == rewind_id:
                 self._carried_out(wish, partitions)
 
         places = {tp: OffsetAndMetadata(offset) for tp, offset in starts.items()}
-        self._commits.commit(Commit(places, identity, now + COMMITTED_IN, done))
+        self._commits.commit(Commit(places, identity, now + COMMIT_S, done))

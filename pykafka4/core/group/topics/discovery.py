@@ -23,11 +23,11 @@ from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import decode_response
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
-__all__ = ["AGAIN", "Discovery"]
+__all__ = ["ASK_AGAIN_S", "Discovery"]
 
 log = get_log("pykafka4.group")
 
-AGAIN: Final = 1.0  # seconds until the next request after a response that cannot be used, or while a topic is missing
+ASK_AGAIN_S: Final = 1.0  # seconds until the next request after a response that cannot be used, or while a topic is missing
 
 Selected = Mapping[str, bool]  # every topic that exists, and whether the filter selects it
 
@@ -78,7 +78,7 @@ class Discovery:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        self._due = now + AGAIN  # if the error concerns the whole client, other requests have it, too, and `poll` raises it
+        self._due = now + ASK_AGAIN_S  # if the error concerns the whole client, other requests have it, too, and `poll` raises it
         log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:
@@ -87,7 +87,7 @@ class Discovery:
             return
         self._under_way = None
         if isinstance(result, _Unusable):
-            self._due = now + AGAIN
+            self._due = now + ASK_AGAIN_S
             log.warning("%s: cannot look for topics: %s", self._config.log_name, result)
         elif isinstance(result, BaseException):
             raise result

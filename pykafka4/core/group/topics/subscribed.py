@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from pykafka4.core import INFINITY
-from pykafka4.core.group.topics.discovery import AGAIN, Discovery
+from pykafka4.core.group.topics.discovery import ASK_AGAIN_S, Discovery
 from pykafka4.core.group.topics.topic_filter import TopicFilter
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import MISSING, Cluster
@@ -27,7 +27,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["SubscribedTopics"]
 
-AT_ONCE: Final = 200  # topics in one step: about 2 ms
+STEP_TOPICS: Final = 200  # topics in one step: about 2 ms
 
 log = get_log("pykafka4.group")
 
@@ -147,7 +147,7 @@ class SubscribedTopics:
         if kept:
             self._cluster.refresh(now, kept)
         if any(topic in self._asked and self._is_gone(topic) for topic in found):
-            self._discovery.hurry(now + AGAIN)
+            self._discovery.hurry(now + ASK_AGAIN_S)
 
     def _found_before(self, found: frozenset[str]) -> set[str]:
         """The topics that an earlier list brought, and that `found` lacks."""
@@ -173,8 +173,8 @@ class SubscribedTopics:
         self._want_some()
 
     def _want_some(self) -> None:
-        """Request the metadata of the next topics, at most AT_ONCE: thousands of topics in one step would hold up the loop."""
-        for _ in range(min(len(self._fresh), AT_ONCE)):
+        """Request the metadata of the next topics, at most STEP_TOPICS: thousands of topics in one step would hold up the loop."""
+        for _ in range(min(len(self._fresh), STEP_TOPICS)):
             topic = self._fresh.popleft()
             self._asked[topic] = self._cluster.asked
             self._cluster.want(topic, self)

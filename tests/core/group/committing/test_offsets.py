@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core import INFINITY, Failed
-from pykafka4.core.group.committing.offsets import LATE_SECONDS, MOST_WAITING, UNKNOWN_SECONDS
+from pykafka4.core.group.committing.offsets import LATE_S, MOST_WAITING, UNKNOWN_S
 from pykafka4.core.group.membership.classic import MemberState
 from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, Written
@@ -105,11 +105,11 @@ def test_commits_wait_only_so_long_behind_one_of_a_deleted_partition(harness: Co
     harness.find_coordinator()
     began = harness.now
     while not first:
-        assert harness.now - began <= UNKNOWN_SECONDS + 2
+        assert harness.now - began <= UNKNOWN_S + 2
         harness.commits({tp(0, "gone"): "UNKNOWN_TOPIC_OR_PARTITION"})
         harness.run(0.5)
         harness.run(0.5)
-    assert harness.now - began >= UNKNOWN_SECONDS
+    assert harness.now - began >= UNKNOWN_S
     (error,) = first
     assert isinstance(error, BrokerError)
     assert "commit of gone-0" in str(error)
@@ -346,7 +346,7 @@ def test_auto_commit_repeats_itself_while_a_lost_commit_may_still_be_executed(au
     for _ in range(2):
         auto.run(5)
         assert auto.commits() == {tp(0): 6}
-    for _ in range(int(LATE_SECONDS // 5)):
+    for _ in range(int(LATE_S // 5)):
         auto.run(5)
         if auto.pending(OffsetCommitRequest):
             auto.commits()

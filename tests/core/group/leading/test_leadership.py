@@ -9,7 +9,7 @@ import pytest
 from pykafka4.core import INFINITY, Reply
 from pykafka4.core.group import encoding
 from pykafka4.core.group.encoding import assigned_partitions, assignment_bytes, subscription_bytes
-from pykafka4.core.group.leading.leadership import AT_ONCE, SHORT, Leadership
+from pykafka4.core.group.leading.leadership import MOST_BYTES_ON_LOOP, STEP_TOPICS, Leadership
 from pykafka4.core.group.leading.strategies import Strategies
 from pykafka4.core.outbox import Outbox
 from pykafka4.misuse import check_topic
@@ -45,7 +45,7 @@ def test_a_follower_assigns_nothing(cluster: Any) -> None:
 def test_every_member_gets_a_share(cluster: Any) -> None:
     leadership = lead(cluster)
     assert leadership.decide(answer(m=["t"], n=["t"]), 5.0, 9.0) is None
-    shares = leadership.deal(0.0)
+    shares = leadership.assign(0.0)
     assert shares is not None
     assert {name: assigned_partitions(share) for name, share in shares.items()} == {"m": [tp(0), tp(1)], "n": [tp(2)]}
     assert leadership.due == INFINITY
@@ -59,8 +59,8 @@ def test_an_assignor_that_is_not_known_is_named(cluster: Any, protocol: str | No
 def test_unknown_topics_are_waited_for_until_due(cluster: Any) -> None:
     leadership = lead(cluster)
     leadership.decide(answer(m=["t", "u"]), 5.0, 9.0)
-    assert leadership.deal(4.9) is None
-    assert leadership.deal(5.0) is not None
+    assert leadership.assign(4.9) is None
+    assert leadership.assign(5.0) is not None
 
 
 def test_a_rebalance_is_needed_when_topics_are_created_deleted_or_get_partitions(cluster: Any) -> None:
@@ -70,7 +70,7 @@ def test_a_rebalance_is_needed_when_topics_are_created_deleted_or_get_partitions
         cluster.set("u", error="UNKNOWN_TOPIC_OR_PARTITION")
         leadership = lead(cluster)
         leadership.decide(answer(m=["t", "u"]), 5.0, 9.0)
-        leadership.deal(0.0)
+        leadership.assign(0.0)
         assert not leadership.outgrown()
         cluster.set("other", [1])
         assert not leadership.outgrown()
@@ -84,7 +84,7 @@ def test_a_leader_with_a_rack_starts_a_rebalance_when_replicas_move_to_other_rac
     cluster.in_racks["t"] = [frozenset("a"), frozenset("b"), frozenset("b")]
     leadership = lead(cluster, client_rack=rack)
     leadership.decide(answer(m=["t"]), 5.0, 9.0)
-    leadership.deal(0.0)
+    leadership.assign(0.0)
     cluster.change("t")
     assert not leadership.outgrown()
     cluster.in_racks["t"] = [frozenset("a"), frozenset("a"), frozenset("b")]
@@ -100,7 +100,7 @@ def test_topics_that_the_leader_may_not_describe_are_named_in_the_log(cluster: A
     cluster.set("v", error="UNKNOWN_TOPIC_OR_PARTITION")
     leadership = lead(cluster)
     leadership.decide(answer(m=["t"], n=[*names, "v"]), 5.0, 9.0)
-    leadership.deal(0.0)
+    leadership.assign(0.0)
     (record,) = caplog.records
     assert record.getMessage().startswith("c: group g: this member leads the group and may not describe these topics, so nobody")
     assert record.getMessage().endswith(": u0, u1, u2, u3, u4 and 2 more")
@@ -109,10 +109,10 @@ def test_topics_that_the_leader_may_not_describe_are_named_in_the_log(cluster: A
 def test_a_change_between_the_lookup_and_the_assignment_is_noticed(cluster: Any) -> None:
     leadership = lead(cluster)
     leadership.decide(answer(m=["t"]), 5.0, 9.0)
-    leadership.deal(0.0)
+    leadership.assign(0.0)
     assert not leadership.outgrown()
     cluster.set("t", [1] * 4)
-    leadership.deal(0.0)
+    leadership.assign(0.0)
     assert not leadership.outgrown(), "it was dealt out as it is now"
     cluster.set("t", [1])
     assert leadership.outgrown()
@@ -134,7 +134,7 @@ def test_only_topics_that_changed_are_compared(cluster: Any, monkeypatch: pytest
         cluster.set(name, [1])
     leadership = lead(cluster)
     leadership.decide(answer(m=names), 5.0, 9.0)
-    leadership.deal(0.0)
+    leadership.assign(0.0)
     looked = watch(cluster, monkeypatch)
     for _ in range(3):
         assert not leadership.outgrown()
@@ -149,30 +149,30 @@ def test_while_topics_are_unknown_only_those_that_changed_are_looked_at(cluster:
     leadership = lead(cluster)
     leadership.decide(answer(m=names), 5.0, 9.0)
     looked = watch(cluster, monkeypatch)
-    assert leadership.deal(0.0) is None
+    assert leadership.assign(0.0) is None
     cluster.set("u1", [1])
-    assert leadership.deal(0.0) is None
+    assert leadership.assign(0.0) is None
     assert looked == ["u1"]
     for name in names:
         cluster.set(name, [1])
-    assert leadership.deal(0.0) is not None
+    assert leadership.assign(0.0) is not None
 
 
 def test_of_thousands_of_topics_a_step_looks_at_a_few_and_a_helper_reads_their_lists(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each member has a list of its own: all at once, they would hold the loop for long."""
-    names = [f"u{n}" for n in range(3 * AT_ONCE)]
+    names = [f"u{n}" for n in range(3 * STEP_TOPICS)]
     for name in names:
         cluster.set(name, [1])
     lists = {f"m{n}": [*names[n:], "t"] for n in range(10)}
     rows = answer(m=names, **lists)
-    assert sum(len(row.metadata) for row in rows.members) > SHORT
+    assert sum(len(row.metadata) for row in rows.members) > MOST_BYTES_ON_LOOP
     outbox = Outbox()
     leadership, jobs = Leadership(cluster, "c: group g", Strategies(config(), "c: group g", outbox), outbox), outbox.jobs
     decoded: list[str] = []
     decode = encoding.decode_data
     monkeypatch.setattr(encoding, "decode_data", lambda *given: decoded.append("") or decode(*given))
     assert leadership.decide(rows, 5.0, 9.0) is None
-    assert leadership.deal(0.0) is None
+    assert leadership.assign(0.0) is None
     assert (decoded, cluster.wanted, leadership.due) == ([], [], INFINITY)
     (job,) = jobs
     jobs.clear()
@@ -181,15 +181,15 @@ def test_of_thousands_of_topics_a_step_looks_at_a_few_and_a_helper_reads_their_l
     for name in ("wanted", "looked"):
         seen = cluster.wanted if name == "wanted" else watch_leaders(cluster, monkeypatch)
         for step in range(1, 4):
-            assert leadership.deal(1.0) is None
-            assert (len(seen), leadership.due) == (step * AT_ONCE, 1.0)
+            assert leadership.assign(1.0) is None
+            assert (len(seen), leadership.due) == (step * STEP_TOPICS, 1.0)
         cluster.set("u0", [1, 1])  # after the step that looked at it
-    assert leadership.deal(1.0) is None
+    assert leadership.assign(1.0) is None
     (job,) = jobs
     job.then(1.0, job.run())
-    shares = leadership.deal(1.0)
+    shares = leadership.assign(1.0)
     assert shares is not None
-    assert sum(len(assigned_partitions(share)) for share in shares.values()) == 3 * AT_ONCE + 4
+    assert sum(len(assigned_partitions(share)) for share in shares.values()) == 3 * STEP_TOPICS + 4
     assert leadership.outgrown() is False
 
 
@@ -202,12 +202,12 @@ def watch_leaders(cluster: Any, patch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_join_forgets_the_topics_of_the_last_one_that_was_not_complete(cluster: Any) -> None:
-    names = [f"u{n}" for n in range(2 * AT_ONCE)]
+    names = [f"u{n}" for n in range(2 * STEP_TOPICS)]
     leadership = lead(cluster)
     leadership.decide(answer(m=names[:300]), 5.0, 9.0)
     assert 0 < len(cluster.wanted) < 300
     leadership.decide(answer(m=["t"]), 5.0, 9.0)
-    assert leadership.deal(0.0) is not None
+    assert leadership.assign(0.0) is not None
     leadership.resign()
     assert not cluster.users
 
@@ -250,7 +250,7 @@ def test_a_member_that_wants_topics_that_cannot_exist_does_not_keep_the_others_f
     cluster.set("t", [1, 1, 1])
     leadership = lead(cluster)
     assert leadership.decide(answer(m=["t"], n=["a b", "", "x" * 300, "t"], o=["."]), 5.0, 9.0) is None
-    shares = leadership.deal(0.0)
+    shares = leadership.assign(0.0)
     assert shares is not None
     assert {name: assigned_partitions(share) for name, share in shares.items()} == {"m": [tp(0), tp(1)], "n": [tp(2)], "o": []}
 
@@ -271,7 +271,7 @@ def test_a_subscription_in_any_version_with_any_user_data_is_read(cluster: Any, 
     foreign.members[1].metadata = encode_data(subscription, version)
     leadership = lead(cluster)
     assert leadership.decide(foreign, 5.0, 9.0) is None
-    shares = leadership.deal(0.0)
+    shares = leadership.assign(0.0)
     assert shares is not None
     assert assigned_partitions(shares["n"]) == [tp(2)]
 
@@ -294,7 +294,7 @@ def returned(cluster: Any, *topics: str) -> Leadership:
     back = answer(m=list(topics), n=list(topics))
     back.skip_assignment = True
     leadership.decide(back, 5.0, 9.0)
-    assert leadership.deal(0.0) == {}
+    assert leadership.assign(0.0) == {}
     return leadership
 
 
@@ -356,7 +356,7 @@ def test_leaders_and_followers_do_not_request_an_assignment(cluster: Any) -> Non
     leadership = returned(cluster, "t")
     leadership.decide(answer(m=["t"]), 5.0, 9.0)
     assert leadership.ask_at == INFINITY
-    assert leadership.deal(0.0) is not None
+    assert leadership.assign(0.0) is not None
     assert leadership.ask_at == INFINITY
     leadership = returned(cluster, "t")
     leadership.decide(answer(leader="n"), 5.0, 9.0)

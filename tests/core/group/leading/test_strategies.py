@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core import Threads
 from pykafka4.core.group.encoding import group_member
-from pykafka4.core.group.leading.dealing import SMALL
+from pykafka4.core.group.leading.assigning import MOST_ON_LOOP
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from tests.core.consumer_harness import ConsumerHarness, tp
@@ -264,7 +264,7 @@ def test_a_leader_that_is_called_again_before_its_assignor_has_returned_waits_fo
 
 def test_a_large_group_that_changes_to_a_built_in_assignor_leaves_the_thread_of_the_one_that_hangs_alone() -> None:
     harness = member(Mine(), "range")
-    harness.cluster.set("t", [1] * SMALL)
+    harness.cluster.set("t", [1] * MOST_ON_LOOP)
     lead(harness)
     protocol: Any = harness.machine.membership.protocol
     for protocol_name, threads in (("range", [Threads.HELPER]), ("mine", [])):

@@ -8,11 +8,11 @@ import pytest
 
 from pykafka4.core import Failed
 from pykafka4.core.group.committing.offsets import Commit
-from pykafka4.core.group.coordinator import CHECK
+from pykafka4.core.group.coordinator import CHECK_S
 from pykafka4.core.group.encoding import assignment_bytes
-from pykafka4.core.group.leading.leadership import ASK_AGAIN
-from pykafka4.core.group.membership.classic import COMMITS_FIRST, ClassicProtocol, MemberState
-from pykafka4.core.group.membership.heartbeats import SOON
+from pykafka4.core.group.leading.leadership import ASK_AGAIN_S
+from pykafka4.core.group.membership.classic import COMMITS_FIRST_S, ClassicProtocol, MemberState
+from pykafka4.core.group.membership.heartbeats import SOON_S
 from pykafka4.core.group.membership.states import CLASSIC_MOVES
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
@@ -112,7 +112,7 @@ def test_a_commit_that_is_not_answered_delays_the_join_by_seconds_only(harness: 
     harness.run(3)
     harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     release(harness)
-    harness.run(COMMITS_FIRST - 0.1)
+    harness.run(COMMITS_FIRST_S - 0.1)
     assert harness.pending(JoinGroupRequest) == []
     assert harness.wake_at == pytest.approx(harness.now + 0.1)
     harness.run(0.1)
@@ -128,7 +128,7 @@ def test_a_join_waits_for_a_commit_though_it_took_long_to_find_the_coordinator_a
     harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     release(harness)
     harness.commits({tp(0): "NOT_COORDINATOR"})
-    harness.run(COMMITS_FIRST + 1)
+    harness.run(COMMITS_FIRST_S + 1)
     harness.find_coordinator(2)
     harness.run(1)
     assert harness.pending(JoinGroupRequest) == []
@@ -249,7 +249,7 @@ def test_a_returning_static_leader_requests_the_assignment_and_rejoins_if_partit
     request = harness.one(DescribeGroupsRequest)
     assert (request.node, request.message.groups) == (harness.one(OffsetFetchRequest).node, ["g"])
     harness.answer(request, LOST)
-    harness.run(ASK_AGAIN)
+    harness.run(ASK_AGAIN_S)
     member = DescribeGroupsResponse.Group.Member(member_id="a", member_assignment=assignment_bytes([tp(0)]))
     group = DescribeGroupsResponse.Group(error_code=0, group_id="g", group_state="Stable", members=[member])
     harness.answer(harness.one(DescribeGroupsRequest), DescribeGroupsResponse(groups=[group]))
@@ -303,13 +303,13 @@ def test_the_loop_wakes_to_request_the_assignment_again_though_no_heartbeat_is_d
     harness.sync([tp(0)])
     harness.committed()
     harness.answer(harness.one(DescribeGroupsRequest), LOST)
-    assert harness.now < harness.wake_at <= harness.now + ASK_AGAIN
+    assert harness.now < harness.wake_at <= harness.now + ASK_AGAIN_S
 
 
 def test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more(harness: ConsumerHarness) -> None:
     """Frozen or cut off it holds the JoinGroup for ever, while the group goes on elsewhere."""
     held_join(harness)
-    harness.run(CHECK - 0.1)
+    harness.run(CHECK_S - 0.1)
     assert harness.pending(FindCoordinatorRequest) == []
     assert harness.wake_at == pytest.approx(harness.now + 0.1)
     harness.run(0.1)
@@ -328,10 +328,10 @@ def test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more(harness: C
 
 def test_a_sync_does_not_wait_for_a_coordinator_that_is_none_any_more(harness: ConsumerHarness) -> None:
     held_join(harness)
-    harness.run(CHECK - 1)
+    harness.run(CHECK_S - 1)
     harness.join()
     (old,) = harness.pending(SyncGroupRequest)
-    harness.run(CHECK - 0.1)
+    harness.run(CHECK_S - 0.1)
     assert harness.pending(FindCoordinatorRequest) == []
     assert harness.wake_at == pytest.approx(harness.now + 0.1)
     harness.run(0.1)
@@ -358,20 +358,20 @@ def test_followers_wait_as_long_as_a_leader_may_take_to_assign(max_poll: int, pa
 def test_a_join_waits_on_while_its_coordinator_still_is_one_as_far_as_anybody_says(harness: ConsumerHarness) -> None:
     held_join(harness)
     (join,) = harness.sent
-    harness.run(CHECK)
+    harness.run(CHECK_S)
     harness.find_coordinator(1)
-    harness.run(CHECK)
+    harness.run(CHECK_S)
     harness.answer(harness.one(FindCoordinatorRequest), FindCoordinatorResponse(error_code=code("COORDINATOR_NOT_AVAILABLE"), node_id=-1))
-    harness.run(CHECK)
+    harness.run(CHECK_S)
     harness.answer(harness.one(FindCoordinatorRequest), LOST)
-    harness.run(CHECK - 0.1)
+    harness.run(CHECK_S - 0.1)
     assert harness.sent == [join]
 
 
 def test_a_join_waits_while_the_coordinator_is_being_looked_up(harness: ConsumerHarness) -> None:
     held_join(harness)
     (join,) = harness.sent
-    harness.run(CHECK)
+    harness.run(CHECK_S)
     harness.answer(harness.one(FindCoordinatorRequest), FindCoordinatorResponse(error_code=0, node_id=9))
     assert harness.cluster.refreshes == 1
     assert harness.pending(JoinGroupRequest) == [join]
@@ -574,7 +574,7 @@ def test_the_session_begins_when_the_sync_is_answered(harness: ConsumerHarness, 
     harness.sync([tp(0)])
     first, *_ = steady(harness)
     assert state(harness) is MemberState.STABLE
-    assert first == pytest.approx(SOON if held < 3 else 0.0, abs=0.06)
+    assert first == pytest.approx(SOON_S if held < 3 else 0.0, abs=0.06)
 
 
 def test_the_session_counts_from_when_the_answered_heartbeat_was_sent(harness: ConsumerHarness) -> None:

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from pykafka4.core import INFINITY, Failed
-from pykafka4.core.group.membership.consumer_protocol import COMMITS_FIRST, UNRELEASED_SECONDS
-from pykafka4.core.group.membership.heartbeats import SOON
+from pykafka4.core.group.membership.consumer_protocol import COMMITS_FIRST_S, UNRELEASED_S
+from pykafka4.core.group.membership.heartbeats import SOON_S
 from pykafka4.core.group.membership.states import CONSUMER_MOVES, MemberState
 from pykafka4.core.group.topics.discovery import Discovery
 from pykafka4.core.group.topics.topic_filter import TopicFilter
@@ -119,9 +119,9 @@ def test_a_new_epoch_or_assignment_makes_the_next_heartbeats_come_sooner() -> No
     for epoch, same in ((2, True), (2, False)):
         member.next_beat()
         member.reply(epoch, 0, same=same)
-        member.run(SOON)
+        member.run(SOON_S)
         member.reply(epoch, same=True)
-        member.run(2 * SOON)
+        member.run(2 * SOON_S)
         member.reply(epoch, same=True)
         steady(member, Heartbeat, seconds=20.0)
         member.run(INTERVAL - 0.1)
@@ -210,7 +210,7 @@ def test_a_commit_that_is_not_complete_in_time_fails_before_the_partition_is_giv
             assert owned(member.message) is None
             member.reply(1, same=True)
         member.run(0.7)  # turns of the loop are later than the deadline
-    assert 0 < member.now - released_at - COMMITS_FIRST < 0.7
+    assert 0 < member.now - released_at - COMMITS_FIRST_S < 0.7
     assert sent > 1
     assert "not complete in time" in str(outcomes[0])
     member.run(1)
@@ -450,7 +450,7 @@ def test_the_place_of_a_static_member_that_was_killed_is_waited_for(caplog: pyte
     member.find_coordinator()
     began = member.now
     with caplog.at_level(logging.WARNING):
-        while member.now < began + UNRELEASED_SECONDS - 10:
+        while member.now < began + UNRELEASED_S - 10:
             if member.message.member_epoch == 0:
                 member.reply(error="UNRELEASED_INSTANCE_ID")
             else:
@@ -488,14 +488,14 @@ def test_the_time_for_an_instance_id_begins_again(what: str) -> None:
         member.machine.leave(member.now, 0.0, lambda: None)
         member.run()
         member.sent.clear()
-        member.now += UNRELEASED_SECONDS
+        member.now += UNRELEASED_S
         member.machine.membership.subscribe(("t",))
         member.run()
     else:
         member.answer(member.beat_sent, LOST)
         member.run(2)
         member.answer(member.beat_sent, LOST)
-        member.run(UNRELEASED_SECONDS)
+        member.run(UNRELEASED_S)
         member.find_coordinator(2)
     assert member.message.member_epoch == 0
     member.reply(error="UNRELEASED_INSTANCE_ID")

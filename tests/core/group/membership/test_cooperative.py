@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka4.core.group.membership.classic import COMMITS_FIRST, MemberState
+from pykafka4.core.group.membership.classic import COMMITS_FIRST_S, MemberState
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.errors import GroupError, KafkaError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -432,7 +432,7 @@ def test_a_commit_of_what_was_released_is_not_sent_in_the_next_generation(member
     assert member.pending(JoinGroupRequest) == []
     release(member)
     assert member.pending(JoinGroupRequest) == [], "the commit is accepted until the next generation"
-    member.run(COMMITS_FIRST)
+    member.run(COMMITS_FIRST_S)
     member.join(generation=3)
     member.sync([tp(1)])
     assert "revoked" in str(gone[0])

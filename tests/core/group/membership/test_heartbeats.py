@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pykafka4.core.group.membership.heartbeats import FADES, LARGEST_MARGIN, SOON, HeartbeatTimer
+from pykafka4.core.group.membership.heartbeats import FADES, LARGEST_MARGIN, SOON_S, HeartbeatTimer
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest
 from tests.core.consumer_harness import ConsumerHarness, tp
 from tests.core.member_harness import keep_alive, steady
@@ -84,7 +84,7 @@ def test_after_a_change_they_come_sooner_with_pauses_that_double(harness: Consum
     keep_alive(harness)
     sent = steady(harness, seconds=12.0)
     pauses = [after - before for before, after in itertools.pairwise([0.0, *sent])]
-    assert pauses == pytest.approx([min(SOON * 2**n, INTERVAL) for n in range(len(pauses))], abs=0.06)
+    assert pauses == pytest.approx([min(SOON_S * 2**n, INTERVAL) for n in range(len(pauses))], abs=0.06)
     assert len(pauses) >= 6
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core.group.encoding import assignment_bytes, subscription_bytes
 from pykafka4.core.group.membership.classic import MemberState
-from pykafka4.core.group.membership.rewinds import CHECK_AGAIN
+from pykafka4.core.group.membership.rewinds import CHECK_AGAIN_S
 from pykafka4.core.group.notes import NO_NOTE, Note, Rewind, note_bytes, read_note
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.errors import KafkaError, KafkaTimeoutError
@@ -139,7 +139,7 @@ def test_it_looks_again_when_a_look_says_nothing(eager: Member, answer: str) -> 
     else:
         eager.describe(group_state=answer)
     assert (eager.pending(DescribeGroupsRequest), eager.outcomes) == ([], [])
-    eager.run(CHECK_AGAIN)
+    eager.run(CHECK_AGAIN_S)
     eager.describe(described("m"))
     assert state(eager) is MemberState.REVOKING
 
@@ -188,9 +188,9 @@ def test_it_asks_again_until_each_partition_is_known_to_be_rewound(eager: Member
     asked(eager).assign_with([tp(0)], Rewind("1", {tp(0): 5}))
     assert eager.commits() == {tp(0): 5}
     for turn in range(2):
-        eager.run(CHECK_AGAIN * 2**turn * 0.9)
+        eager.run(CHECK_AGAIN_S * 2**turn * 0.9)
         assert (eager.outcomes, eager.pending(DescribeGroupsRequest)) == ([], [])
-        eager.run(CHECK_AGAIN * 2**turn * 0.1)
+        eager.run(CHECK_AGAIN_S * 2**turn * 0.1)
         eager.describe(described("m"), described("n"))
         release(eager)
         assert eager.join_with() == Note(WANTED, 2 + turn, {"1": frozenset([tp(0)])})
@@ -208,7 +208,7 @@ def test_the_commit_of_the_last_partition_ends_the_wish(eager: Member) -> None:
 def test_a_rewind_that_was_not_committed_is_not_noted_as_done(eager: Member) -> None:
     asked(eager).assign_with([tp(0)], Rewind("1", {tp(0): 5}))
     eager.commits({tp(0): "OFFSET_METADATA_TOO_LARGE"})
-    eager.run(CHECK_AGAIN)
+    eager.run(CHECK_AGAIN_S)
     eager.describe(described("m"))
     release(eager)
     assert eager.join_with() == Note(WANTED, generation=2)
@@ -224,7 +224,7 @@ def test_a_wish_that_ends_when_partitions_are_open_does_not_claim_that_nothing_c
     if end == "deadline":
         eager.run(2)
     elif end == "stranger":
-        eager.run(CHECK_AGAIN)
+        eager.run(CHECK_AGAIN_S)
         eager.describe(described("m"), described("x", None))
     else:
         eager.machine.leave(eager.now, 1, lambda: None)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.core.group.topics.subscribed import AT_ONCE
+from pykafka4.core.group.topics.subscribed import STEP_TOPICS
 from pykafka4.core.subscription import Start
 from pykafka4.errors import AuthorizationError
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
@@ -50,20 +50,20 @@ def test_only_topics_that_changed_are_looked_at_and_only_while_there_is_a_subscr
 
 
 def test_thousands_of_topics_are_requested_in_steps_and_then_the_member_joins(harness: ConsumerHarness) -> None:
-    names = tuple(f"u{n}" for n in range(3 * AT_ONCE))
+    names = tuple(f"u{n}" for n in range(3 * STEP_TOPICS))
     harness.machine.membership.subscribe(names)
     keep_alive(harness)
-    assert len(harness.cluster.wanted) == AT_ONCE
+    assert len(harness.cluster.wanted) == STEP_TOPICS
     harness.cluster.change(names[-1])  # for another user: it is not looked at yet
     assert harness.machine.membership.poll(harness.now) == harness.now, "it goes on at once"
-    assert len(harness.cluster.wanted) == 2 * AT_ONCE
+    assert len(harness.cluster.wanted) == 2 * STEP_TOPICS
     assert not harness.machine.coordinator._wanted, "it does not join yet"
     harness.run()
-    assert len(harness.cluster.wanted) == 3 * AT_ONCE
+    assert len(harness.cluster.wanted) == 3 * STEP_TOPICS
     harness.find_coordinator()
     assert harness.one(JoinGroupRequest)
     harness.machine.membership.subscribe(names[:2])
-    assert len(harness.cluster.wanted) == 3 * AT_ONCE + 2
+    assert len(harness.cluster.wanted) == 3 * STEP_TOPICS + 2
 
 
 def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(harness: ConsumerHarness) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pykafka4.assignors import GroupMember, RangeAssignor
 from pykafka4.assignors.interface import PartitionInfo
 from pykafka4.core.group.encoding import assigned_partitions
-from pykafka4.core.group.leading.dealing import SMALL, Deal, Placement
+from pykafka4.core.group.leading.assigning import MOST_ON_LOOP, AssignorRun, Placement
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import KafkaError
 from tests.core.consumer_harness import tp
@@ -32,13 +32,13 @@ class Mine:
         return self.returns(members, topics) if callable(self.returns) else self.returns
 
 
-def deal(assignor: Any, members: tuple[GroupMember, ...] = MEMBERS, **more: Any) -> Deal:
+def new_run(assignor: Any, members: tuple[GroupMember, ...] = MEMBERS, **more: Any) -> AssignorRun:
     placements = {"t": Placement([Leader(1, 0), None]), "u": Placement([Leader(2, 5)])}
-    return Deal(assignor, members, **{"placements": placements, "where": "c: group g", **more})
+    return AssignorRun(assignor, members, **{"placements": placements, "where": "c: group g", **more})
 
 
-def dealt(assignor: Any) -> dict[str, Any]:
-    shares = deal(assignor).attempt()
+def assignment(assignor: Any) -> dict[str, Any]:
+    shares = new_run(assignor).attempt()
     assert isinstance(shares, dict), shares
     return {name: assigned_partitions(share) for name, share in shares.items()}
 
@@ -46,7 +46,7 @@ def dealt(assignor: Any) -> dict[str, Any]:
 def test_an_assignor_gets_the_members_and_all_partitions_with_leaders_and_racks() -> None:
     seen: list[Any] = []
     placements = {"t": Placement([Leader(1, 0), None, Leader(3, 0)], [frozenset("ab"), frozenset(), frozenset("a")])}
-    deal(Mine(lambda *args: seen.append(args) or {}), placements=placements).attempt()
+    new_run(Mine(lambda *args: seen.append(args) or {}), placements=placements).attempt()
     ((members, topics),) = seen
     assert members == MEMBERS
     assert topics == {
@@ -56,7 +56,7 @@ def test_an_assignor_gets_the_members_and_all_partitions_with_leaders_and_racks(
 
 
 def test_members_that_are_left_out_get_nothing_and_pairs_are_partitions() -> None:
-    assert dealt(Mine({"n": iter([("t", 1), tp(0, "u")])})) == {"m": [], "n": [tp(1), tp(0, "u")]}
+    assert assignment(Mine({"n": iter([("t", 1), tp(0, "u")])})) == {"m": [], "n": [tp(1), tp(0, "u")]}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_members_that_are_left_out_get_nothing_and_pairs_are_partitions() -> Non
     ],
 )
 def test_nonsense_is_an_error_that_names_it(returns: Any, says: str) -> None:
-    refused = deal(Mine(returns)).attempt()
+    refused = new_run(Mine(returns)).attempt()
     assert isinstance(refused, KafkaError)
     assert str(refused).startswith(f"c: group g: assignor 'mine' {says}. This member led the group, and leaves it: correct the assignor")
 
@@ -86,7 +86,7 @@ def test_what_it_raises_is_logged_and_becomes_the_cause(error: BaseException, ca
         raise error
 
     with caplog.at_level(logging.ERROR):
-        refused = deal(Mine(fail)).attempt()
+        refused = new_run(Mine(fail)).attempt()
     assert isinstance(refused, KafkaError)
     assert f"assignor 'mine' raised {error!r}" in str(refused)
     assert refused.__cause__ is error
@@ -108,26 +108,26 @@ class Unreadable(dict[str, Any]):
 
 @pytest.mark.parametrize("returns", [lambda *_: {"m": lazily(ValueError("no"))}, lambda *_: {"m": lazily(SystemExit(3))}, Unreadable(m=[])])
 def test_what_its_result_raises_while_it_is_read_counts_as_raised_by_the_assignor(returns: Any) -> None:
-    refused = deal(Mine(returns)).attempt()
+    refused = new_run(Mine(returns)).attempt()
     assert isinstance(refused, KafkaError)
     assert f"assignor 'mine' raised {refused.__cause__!r}" in str(refused)
 
 
 def test_an_assignor_may_take_the_partitions_out_of_the_lists_that_it_gets() -> None:
-    assert dealt(Mine(lambda members, topics: {"m": [topics["t"].pop().tp, topics.pop("t")[0].tp]})) == {"m": [tp(1), tp(0)], "n": []}
+    assert assignment(Mine(lambda members, topics: {"m": [topics["t"].pop().tp, topics.pop("t")[0].tp]})) == {"m": [tp(1), tp(0)], "n": []}
 
 
 def test_a_cooperative_assignor_must_not_move_a_partition_that_is_owned() -> None:
     members = (GroupMember("m", frozenset("t"), owned=(tp(0),)), GroupMember("n", frozenset("t")))
     shares: Callable[[Any, Any], Any] = lambda *_: {"n": [tp(0)]}  # noqa: E731
-    refused = deal(Mine(shares, cooperative=True), members).attempt()
+    refused = new_run(Mine(shares, cooperative=True), members).attempt()
     assert "is cooperative, and gave t-0 to member n while m owns it; it has to leave it out first" in str(refused)
-    assert isinstance(deal(Mine(shares), members).attempt(), dict)
-    assert isinstance(deal(Mine(lambda *_: {"m": [tp(0)]}, cooperative=True), members).attempt(), dict)
+    assert isinstance(new_run(Mine(shares), members).attempt(), dict)
+    assert isinstance(new_run(Mine(lambda *_: {"m": [tp(0)]}, cooperative=True), members).attempt(), dict)
 
 
 def test_only_small_groups_and_assignors_of_ours_run_on_the_loop() -> None:
-    assert deal(RangeAssignor()).may_run_here
-    assert not deal(Mine({})).may_run_here
-    assert not deal(RangeAssignor(), placements={"t": Placement([None] * SMALL)}).may_run_here
-    assert not deal(RangeAssignor(), MEMBERS * (SMALL // 2)).may_run_here
+    assert new_run(RangeAssignor()).may_run_here
+    assert not new_run(Mine({})).may_run_here
+    assert not new_run(RangeAssignor(), placements={"t": Placement([None] * MOST_ON_LOOP)}).may_run_here
+    assert not new_run(RangeAssignor(), MEMBERS * (MOST_ON_LOOP // 2)).may_run_here

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 from pykafka4.core import ANY, Reply
+from pykafka4.core.admin.question_run import BrokerChoice, Context, Question, QuestionRun, Refusal
 from pykafka4.core.admin.values import GroupCoordinator
-from pykafka4.core.admin.work import Context, Place, Question, Refusal, Work
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, TRANSACTIONAL_ID
 from pykafka4.core.metadata.topic import MISSING_SECONDS
@@ -21,15 +21,23 @@ from pykafka4.errors.words import LONGEST_HOST, visible
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 
-__all__ = ["Anyone", "Brokers", "Coordinators", "FindCoordinators", "FindTransactionCoordinators", "Leaders", "OfGroup"]
+__all__ = [
+    "AnyBrokerChoice",
+    "NumberedBrokerChoice",
+    "CoordinatorChoice",
+    "FindCoordinators",
+    "FindTransactionCoordinators",
+    "LeaderChoice",
+    "GroupCoordinatorChoice",
+]
 
 K = TypeVar("K", bound=Hashable)
-UNPLACED_SECONDS: Final = 1.0  # after these a coordinator that the metadata lacks is looked up again
+UNPLACED_S: Final = 1.0  # after these a coordinator that the metadata lacks is looked up again
 NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
 
-class Anyone(Place[K]):
-    """The place of keys about which any broker can answer."""
+class AnyBrokerChoice(BrokerChoice[K]):
+    """The choice for keys about which any broker can answer."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -44,8 +52,8 @@ class Anyone(Place[K]):
             self._network.avoid(now, node)
 
 
-class Brokers(Place[int]):
-    """The place of keys that are numbers of brokers."""
+class NumberedBrokerChoice(BrokerChoice[int]):
+    """The choice for keys that are numbers of brokers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -102,8 +110,8 @@ def _coordinator(group: str, row: Any) -> GroupCoordinator | Refusal:
     return GroupCoordinator(group, row.node_id, visible(row.host, LONGEST_HOST), row.port)
 
 
-class Coordinators(Place[str]):
-    """The place of groups, or of transactional ids: their coordinators."""
+class CoordinatorChoice(BrokerChoice[str]):
+    """The choice for groups, or of transactional ids: their coordinators."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
@@ -113,7 +121,7 @@ class Coordinators(Place[str]):
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
         self._unplaced: dict[str, float] = {}  # since when the metadata lacks the coordinator of a key
-        self._lookup = Work(context, find, Anyone[str](network), self._settled)
+        self._lookup = QuestionRun(context, find, AnyBrokerChoice[str](network), self._settled)
 
     def begin(self, keys: Iterable[str]) -> None:
         """Forget errors of earlier look-ups: the right that was missing may be granted by now."""
@@ -132,7 +140,7 @@ class Coordinators(Place[str]):
     def want(self, now: float, key: str) -> None:
         """Look up the coordinator of `key`."""
         if key in self._nodes:  # the metadata is older than the look-up, or the broker has left the cluster
-            if now - self._unplaced.setdefault(key, now) < UNPLACED_SECONDS:
+            if now - self._unplaced.setdefault(key, now) < UNPLACED_S:
                 self._cluster.refresh(now)
                 return
             del self._nodes[key]
@@ -170,45 +178,45 @@ class Coordinators(Place[str]):
         self._found(key)
 
 
-class OfGroup(Place[Any]):
-    """The place of any keys: the coordinator of one group."""
+class GroupCoordinatorChoice(BrokerChoice[Any]):
+    """The choice for any keys: the coordinator of one group."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
-    def __init__(self, coordinators: Coordinators, group: str) -> None:
+    def __init__(self, coordinators: CoordinatorChoice, group: str) -> None:
         self._coordinators, self._group = coordinators, group
 
     def begin(self, keys: Iterable[Any]) -> None:
-        """See `Coordinators`."""
+        """See `CoordinatorChoice`."""
         self._coordinators.begin([self._group])
 
     def outcome(self, now: float, key: Any) -> KafkaError | None:
-        """See `Coordinators`."""
+        """See `CoordinatorChoice`."""
         return self._coordinators.outcome(now, self._group)
 
     def node(self, key: Any) -> int | None:
-        """See `Coordinators`."""
+        """See `CoordinatorChoice`."""
         return self._coordinators.node(self._group)
 
     def want(self, now: float, key: Any) -> None:
-        """See `Coordinators`."""
+        """See `CoordinatorChoice`."""
         self._coordinators.want(now, self._group)
 
     def lost(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
-        """See `Coordinators`."""
+        """See `CoordinatorChoice`."""
         self._coordinators.lost(now, self._group, node, reason)
 
     def why(self, key: Any) -> str:
-        """See `Coordinators`."""
+        """See `CoordinatorChoice`."""
         return self._coordinators.why(self._group)
 
     def is_of(self, group: str) -> bool:
-        """See `Place`."""
+        """See `BrokerChoice`."""
         return group == self._group
 
 
-class Leaders(Place[TopicPartition]):
-    """The place of partitions: their leaders. The metadata of their topics is kept from `begin` to `end`."""
+class LeaderChoice(BrokerChoice[TopicPartition]):
+    """The choice for partitions: their leaders. The metadata of their topics is kept from `begin` to `end`."""
 
     cured_by: ClassVar[Refresh] = Refresh.METADATA
 

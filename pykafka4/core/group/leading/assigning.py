@@ -1,7 +1,7 @@
 """Runs an assignor and checks its assignment. Invariant: the leader sends each partition to one member, which is subscribed to its topic.
 
-An application's assignor, and any assignor of a large group, runs on a helper's thread. A `Deal` has all data for that, and none that the
-loop changes meanwhile.
+An application's assignor, and any assignor of a large group, runs on a helper's thread. An `AssignorRun` has all data for that, and none
+that the loop changes meanwhile.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pykafka4.errors.words import visible
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 
-__all__ = ["Deal", "Placement"]
+__all__ = ["AssignorRun", "Placement"]
 
 log = get_log("pykafka4.group")
 
 NO_RACKS: Final = frozenset[str]()
-SMALL: Final = 500  # members and partitions together, up to which a built-in assignor runs on the loop: a millisecond or two
+MOST_ON_LOOP: Final = 500  # members and partitions together, up to which a built-in assignor runs on the loop: a millisecond or two
 
 
 @attrs.frozen(eq=False)
@@ -38,7 +38,7 @@ class Placement:
 
 
 @attrs.frozen(eq=False)
-class Deal:
+class AssignorRun:
     """One run of an assignor: the members, and the partitions to assign. `where` begins log lines: the client id and the group."""
 
     assignor: Assignor
@@ -50,14 +50,14 @@ class Deal:
     def may_run_here(self) -> bool:
         """Whether the assignor may run on the loop."""
         size = len(self.members) + sum(len(placement.leaders) for placement in self.placements.values())
-        return is_builtin(self.assignor) and size <= SMALL
+        return is_builtin(self.assignor) and size <= MOST_ON_LOOP
 
     def attempt(self) -> dict[str, bytes] | KafkaError:
         """The encoded assignment by member id, or the error if there is none."""
         topics = {name: _partitions(name, placement) for name, placement in self.placements.items()}
         try:  # around the check as well: the assignor may return a generator, whose code runs in the check
             shares = self._checked(self.assignor.assign(self.members, topics))
-        except _Nonsense as error:
+        except InvalidAssignment as error:
             return self.refusal(str(error))
         except BaseException as error:  # `SystemExit` of an application's assignor ends this assignment, not the helper's thread
             log.exception("%s: assignor %r raised an exception", self.where, self.assignor.name)
@@ -71,14 +71,14 @@ class Deal:
             "correct the assignor, then call subscribe again"
         )
 
-    def _checked(self, dealt: Any) -> dict[str, list[TopicPartition]]:
-        """`dealt` as lists of partitions, with an entry for each member. Raises _Nonsense if no leader may send it."""
-        if not isinstance(dealt, Mapping):
-            raise _Nonsense(f"returned {shown(dealt)}, not a mapping from member id to partitions")
+    def _checked(self, returned: Any) -> dict[str, list[TopicPartition]]:
+        """`returned` as lists of partitions, with an entry for each member. Raises InvalidAssignment if no leader may send it."""
+        if not isinstance(returned, Mapping):
+            raise InvalidAssignment(f"returned {shown(returned)}, not a mapping from member id to partitions")
         members = {member.member_id: member for member in self.members}
-        if strangers := [name for name in dealt if name not in members]:
-            raise _Nonsense(f"returned partitions for {shown(strangers[0])}, which is no member of the group")
-        shares = {name: [_as_tp(tp) for tp in _listed(name, dealt.get(name, ()))] for name in members}
+        if strangers := [name for name in returned if name not in members]:
+            raise InvalidAssignment(f"returned partitions for {shown(strangers[0])}, which is no member of the group")
+        shares = {name: [_as_tp(tp) for tp in _listed(name, returned.get(name, ()))] for name in members}
         owners: dict[TopicPartition, str] = {}
         for name, tps in shares.items():
             for tp in tps:
@@ -91,12 +91,12 @@ class Deal:
     def _check(self, tp: TopicPartition, member: GroupMember, owners: Mapping[TopicPartition, str]) -> None:
         """Check one partition, by `placements`: the assignor may have removed partitions from the lists that it got."""
         if tp.topic not in member.topics:
-            raise _Nonsense(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
+            raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, which is not subscribed to that topic")
         placement = self.placements.get(tp.topic)
         if placement is None or not 0 <= tp.partition < len(placement.leaders):
-            raise _Nonsense(f"returned {tp} for member {visible(member.member_id)}, and that partition does not exist")
+            raise InvalidAssignment(f"returned {tp} for member {visible(member.member_id)}, and that partition does not exist")
         if tp in owners:
-            raise _Nonsense(f"returned {tp} for two members, {visible(owners[tp])} and {visible(member.member_id)}")
+            raise InvalidAssignment(f"returned {tp} for two members, {visible(owners[tp])} and {visible(member.member_id)}")
 
     def _check_owned(self, owners: Mapping[TopicPartition, str]) -> None:
         """Check that a cooperative assignor moves no partition that a member owns.
@@ -110,7 +110,7 @@ class Deal:
             for tp in member.owned:
                 if owners.get(tp, member.member_id) != member.member_id:
                     owned = f"gave {tp} to member {visible(owners[tp])} while {visible(member.member_id)} owns it"
-                    raise _Nonsense(f"is cooperative, and {owned}; it has to leave it out first")
+                    raise InvalidAssignment(f"is cooperative, and {owned}; it has to leave it out first")
 
 
 def _partitions(topic: str, placement: Placement) -> list[PartitionInfo]:
@@ -118,7 +118,7 @@ def _partitions(topic: str, placement: Placement) -> list[PartitionInfo]:
     return [PartitionInfo(topic, p, leader.node if leader else None, racks or NO_RACKS) for p, (leader, racks) in enumerate(rows)]
 
 
-class _Nonsense(Exception):
+class InvalidAssignment(Exception):
     """The assignor returned an assignment that no leader may send."""
 
 
@@ -126,11 +126,11 @@ def _listed(name: str, tps: Any) -> list[Any]:
     try:
         return list(tps)
     except TypeError:
-        raise _Nonsense(f"returned {shown(tps)} for member {name}, not a list of TopicPartition") from None
+        raise InvalidAssignment(f"returned {shown(tps)} for member {name}, not a list of TopicPartition") from None
 
 
 def _as_tp(tp: Any) -> TopicPartition:
     """`tp`, which may be a plain pair, as a `TopicPartition`."""
     if isinstance(tp, tuple) and len(tp) == 2 and isinstance(tp[0], str) and type(tp[1]) is int:
         return TopicPartition(*tp)
-    raise _Nonsense(f"returned {shown(tp)}, which is no TopicPartition")
+    raise InvalidAssignment(f"returned {shown(tp)}, which is no TopicPartition")

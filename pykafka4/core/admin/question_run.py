@@ -33,12 +33,12 @@ from pykafka4.errors.codes import Refresh, error_code
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import Written
 
-__all__ = ["AGAIN", "DOUBT", "Context", "Lane", "Place", "Question", "Refusal", "Work"]
+__all__ = ["NEXT_REQUEST", "DOUBT", "Context", "Lane", "BrokerChoice", "Question", "Refusal", "QuestionRun"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
-LOOK_SECONDS: Final = 0.25  # between checks of keys whose broker is not known
+LOOK_S: Final = 0.25  # between checks of keys whose broker is not known
 # Errors that brokers also return for a change that is in their log, but not replicated: the change may still be carried out.
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
@@ -60,7 +60,7 @@ class Refusal:
     detail: str | None = None
 
 
-AGAIN: Final = Refusal(0)  # the response had no room for the key: the next request for it follows at once
+NEXT_REQUEST: Final = Refusal(0)  # the response had no room for the key: the next request for it follows at once
 
 
 class Question(ABC, Generic[K, V]):
@@ -122,7 +122,7 @@ class Question(ABC, Generic[K, V]):
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, **resource)  # type: ignore[arg-type]
 
 
-class Place(ABC, Generic[K]):
+class BrokerChoice(ABC, Generic[K]):
     """A rule that finds the broker to which the requests about a key go."""
 
     cured_by: ClassVar[Refresh] = Refresh.NOTHING  # after an error code with this `refresh` the broker of the key is looked up again
@@ -160,7 +160,7 @@ class Place(ABC, Generic[K]):
 
 @attrs.frozen(eq=False)
 class Context:
-    """The parts that all `Work` of one machine shares. `lanes` are the machine's connections to each broker, by `Lane`."""
+    """The parts that all question runs of one machine share. `lanes` are the machine's connections to each broker, by `Lane`."""
 
     config: ClientConfig
     random: Random
@@ -170,7 +170,7 @@ class Context:
 
 
 @attrs.define(eq=False)
-class Entry:
+class KeyState:
     """The state of a key that is not settled. At `due` its next request may be sent, at `look_at` a poll checks the key."""
 
     due: float = -INFINITY
@@ -188,32 +188,32 @@ class Entry:
 class QuestionInFlight(Request):
     """A request in flight to one broker, about some keys of a question."""
 
-    work: Work[Any, Any] = attrs.field(kw_only=True)
-    place: int = attrs.field(kw_only=True)  # the node, without its lane
+    run: QuestionRun[Any, Any] = attrs.field(kw_only=True)
+    asked_node: int = attrs.field(kw_only=True)  # `node` without its lane
     keys: list[Any] = attrs.field(kw_only=True)
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
         """See `Request`."""
-        self.work.answered(now, self.place, self.keys, outcome)
+        self.run.answered(now, self.asked_node, self.keys, outcome)
 
 
-class Work(Generic[K, V]):
+class QuestionRun(Generic[K, V]):
     """One question under way. `settled(key, outcome)` is called once for each key, on the loop thread."""
 
     def __init__(
         self,
         context: Context,
         question: Question[K, V],
-        place: Place[K],
+        choice: BrokerChoice[K],
         settled: Callable[[K, V | KafkaError], None],
         deadline: float = INFINITY,
         seconds: float = INFINITY,
     ) -> None:
         """`seconds` is the caller's time-out, for the message at the `deadline`."""
-        self._context, self._question, self._place, self._settled = context, question, place, settled
+        self._context, self._question, self._choice, self._settled = context, question, choice, settled
         self._deadline, self._seconds = deadline, seconds
         self._most = question.most
-        self._entries: dict[K, Entry] = {}
+        self._entries: dict[K, KeyState] = {}
         self._changed: dict[K, None] = {}  # keys at which the next poll looks
         self._all = False  # the next poll checks all keys
         self._looks: list[tuple[float, int, K]] = []  # a heap of times at which polls check keys; the number orders equal times
@@ -227,9 +227,9 @@ class Work(Generic[K, V]):
     def add(self, keys: Iterable[K]) -> None:
         """Add `keys` to the question, unless it has them already."""
         new = [key for key in keys if key not in self._entries]
-        self._place.begin(new)
+        self._choice.begin(new)
         for key in new:
-            self._entries[key] = Entry()
+            self._entries[key] = KeyState()
             self._changed[key] = None
 
     def drop(self) -> None:
@@ -237,7 +237,7 @@ class Work(Generic[K, V]):
         self._entries.clear()
         self._changed.clear()
         self._looks.clear()
-        self._place.end()
+        self._choice.end()
 
     def stir(self) -> None:
         """Look at all keys in the next poll, because the metadata changed."""
@@ -245,7 +245,7 @@ class Work(Generic[K, V]):
 
     def placed(self, group: str) -> None:
         """Look at the keys that wait for the coordinator of `group`: its look-up has a result, maybe an error."""
-        if self._place.is_of(group):
+        if self._choice.is_of(group):
             self._all = True
         else:
             self._changed.update((key, None) for key in (group,) if key in self._entries)
@@ -301,12 +301,12 @@ class Work(Generic[K, V]):
     def _serve(self, now: float, keys: list[K]) -> None:
         asked: dict[int, list[K]] = {}
         for key in keys:
-            known = self._place.outcome(now, key)
+            known = self._choice.outcome(now, key)
             if known is not None:
                 self._settle(key, known)
-            elif (node := self._place.node(key)) is None:  # the broker is looked up while the back-off goes on
-                self._place.want(now, key)
-                self._look(key, now + LOOK_SECONDS)
+            elif (node := self._choice.node(key)) is None:  # the broker is looked up while the back-off goes on
+                self._choice.want(now, key)
+                self._look(key, now + LOOK_S)
             elif now < self._entries[key].due:
                 self._look(key, self._entries[key].due)
             else:
@@ -319,7 +319,7 @@ class Work(Generic[K, V]):
         # Another broker may answer sooner than a frozen one: after OTHER_BROKER_S the request is sent to another broker as well.
         again = now + OTHER_BROKER_S if node == ANY and self._question.repeatable else INFINITY
         question, timeout = self._question, self._context.config.request_timeout_ms / 1000 + self._question.wait_s
-        lane = question.lane if self._place.lane is None else self._place.lane
+        lane = question.lane if self._choice.lane is None else self._choice.lane
         address = node if node == ANY else via(self._context.lanes[lane], node)
         message, version = question.message(keys), question.max_version
         request = QuestionInFlight(
@@ -329,8 +329,8 @@ class Work(Generic[K, V]):
             version,
             question.fit,
             expects_reply=question.expects_reply,
-            work=self,
-            place=node,
+            run=self,
+            asked_node=node,
             keys=keys,
         )
         for key in keys:
@@ -356,7 +356,7 @@ class Work(Generic[K, V]):
                 else:
                     self._entries[key].is_lost = self._entries[key].is_undecided = True
                 if outcome.passing:
-                    self._place.lost(now, key, broker_of(node), outcome.reason)
+                    self._choice.lost(now, key, broker_of(node), outcome.reason)
                 if outcome.passing and (self._question.repeatable or outcome.written is Written.NO):
                     self._retry(now, key, outcome.reason)
                 else:
@@ -385,14 +385,14 @@ class Work(Generic[K, V]):
                 self._entries[key].due = now
 
     def _take(self, now: float, node: int, key: K, found: V | Refusal) -> None:
-        if found is AGAIN:
+        if found is NEXT_REQUEST:
             self._entries[key].due = now
             return
         if self._entries[key].is_lost:
             found = self._question.repeated(found)
         if not isinstance(found, Refusal):
             if (reason := self._question.misplaced(found)) is not None:
-                self._place.lost(now, key, node, reason)
+                self._choice.lost(now, key, node, reason)
             self._settle(key, found)
             return
         row, error = error_code(found.code), self._question.error(key, found)
@@ -402,8 +402,8 @@ class Work(Generic[K, V]):
             self._settle(key, error)
             return
         self._entries[key].is_undecided |= row.name in UNDECIDED
-        if row.refresh is self._place.cured_by:
-            self._place.lost(now, key, node, error)
+        if row.refresh is self._choice.cured_by:
+            self._choice.lost(now, key, node, error)
         self._retry(now, key, error)
 
     def _doubted(self, error: KafkaError) -> KafkaError:
@@ -428,10 +428,10 @@ class Work(Generic[K, V]):
         entry.last_error, entry.due = reason, now + entry.backoff.next()
 
     def _settle(self, key: K, outcome: V | KafkaError) -> None:
-        # `settled` may add the same key again: so the entry is gone, and the place released, before the call.
+        # `settled` may add the same key again: so the entry is gone, and the choice released, before the call.
         del self._entries[key]
         if not self._entries:
-            self._place.end()
+            self._choice.end()
         self._settled(key, outcome)
 
     def _time_out(self) -> None:
@@ -439,7 +439,7 @@ class Work(Generic[K, V]):
         for key in list(self._entries):
             error, entry = self.last_error(key), self._entries[key]
             # If no broker can be reached, that is the reason, and not a leader or coordinator that is not known.
-            why = ("" if unreachable else self._place.why(key)) or (unreachable if error is None else f"last error: {error}")
+            why = ("" if unreachable else self._choice.why(key)) or (unreachable if error is None else f"last error: {error}")
             because = f" ({why})" if why else ""
             seconds = round(self._seconds, 2)
             what = f"no answer within {seconds:g} s{self._from_whom(entry)}" if seconds else "not asked, as the time of the call was over"
@@ -448,6 +448,6 @@ class Work(Generic[K, V]):
                 late.add_note(DOUBT)
             self._settle(key, self._doubted(late) if entry.is_sent else late)
 
-    def _from_whom(self, entry: Entry) -> str:
+    def _from_whom(self, entry: KeyState) -> str:
         taker = None if entry.in_flight is None else entry.in_flight.taker
-        return "" if taker is None else f" from {taker.title}{self._place.role}"
+        return "" if taker is None else f" from {taker.title}{self._choice.role}"

@@ -1,4 +1,4 @@
-"""Work with very many keys: what a poll looks at."""
+"""A run with very many keys: what a poll looks at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.work import LOOK_SECONDS, Context, Place, Question, Refusal, Work
+from pykafka4.core.admin.question_run import LOOK_S, BrokerChoice, Context, Question, QuestionRun, Refusal
 from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME
@@ -39,7 +39,7 @@ class OneAtATime(Question[int, bool]):
         return broker_error(refusal.code, str(key), None, self.api)
 
 
-class Counted(Place[int]):
+class Counted(BrokerChoice[int]):
     """Broker 1, once it is known. Counts the looks at keys."""
 
     def __init__(self) -> None:
@@ -52,63 +52,63 @@ class Counted(Place[int]):
 
 
 class Bench:
-    """Work on many keys, whose requests the test answers."""
+    """A run with many keys, whose requests the test answers."""
 
     def __init__(self) -> None:
         outbox = Outbox()
         self.requests = outbox.requests
         self.settled: dict[int, Any] = {}
-        self.question, self.place = OneAtATime(), Counted()
+        self.question, self.choice = OneAtATime(), Counted()
         config = ClientConfig.parse({"bootstrap_servers": "b:1", "retry_backoff_ms": 100})
         context = Context(config, Random(1), (0, 0, 0), outbox, lambda: "")
-        self.work = Work(context, self.question, self.place, self.settled.__setitem__, 1000.0, 1000.0)
-        self.work.add(range(MANY))
+        self.run = QuestionRun(context, self.question, self.choice, self.settled.__setitem__, 1000.0, 1000.0)
+        self.run.add(range(MANY))
 
     def answer(self, now: float) -> None:
         """Each request on its own, with a poll after each."""
         while self.requests:
             self.requests.pop(0).on_reply(now, Reply(None, 0, 1))
-            self.work.poll(now)
+            self.run.poll(now)
 
 
 def test_a_poll_looks_only_at_keys_with_news() -> None:
     bench = Bench()
-    bench.work.poll(0.0)
+    bench.run.poll(0.0)
     bench.answer(0.0)
     assert len(bench.settled) == MANY
-    assert bench.place.looks <= 3 * MANY
+    assert bench.choice.looks <= 3 * MANY
 
 
 def test_a_poll_looks_only_at_keys_whose_back_off_is_over() -> None:
     bench = Bench()
     bench.question.found = LOADING
-    bench.work.poll(0.0)
+    bench.run.poll(0.0)
     bench.answer(0.0)
     bench.question.found = True
-    bench.place.looks = 0
-    while bench.work.open:  # every key has a back-off of its own
-        now = bench.work.wake_at
+    bench.choice.looks = 0
+    while bench.run.open:  # every key has a back-off of its own
+        now = bench.run.wake_at
         assert 0.0 < now < 1.0
-        bench.work.poll(now)
+        bench.run.poll(now)
         bench.answer(now)
     assert set(bench.settled.values()) == {True}
-    assert bench.place.looks <= 3 * MANY
+    assert bench.choice.looks <= 3 * MANY
 
 
 def test_keys_whose_broker_is_not_known_are_looked_at_from_time_to_time_and_when_it_is_found() -> None:
     bench = Bench()
-    bench.place.known = False
+    bench.choice.known = False
     for number in range(5):
-        bench.work.stir()
-        bench.work.poll(number / 100)
-    assert bench.place.looks == 5 * MANY
-    assert bench.work.poll(0.1) == LOOK_SECONDS
-    bench.work.poll(LOOK_SECONDS)
-    assert bench.place.looks == 6 * MANY  # not once more for each time before
-    bench.place.known = True
-    bench.work.placed("a group that is none of the keys")
-    assert bench.work.wake_at > LOOK_SECONDS
-    bench.work.stir()
-    bench.work.poll(0.3)
+        bench.run.stir()
+        bench.run.poll(number / 100)
+    assert bench.choice.looks == 5 * MANY
+    assert bench.run.poll(0.1) == LOOK_S
+    bench.run.poll(LOOK_S)
+    assert bench.choice.looks == 6 * MANY  # not once more for each time before
+    bench.choice.known = True
+    bench.run.placed("a group that is none of the keys")
+    assert bench.run.wake_at > LOOK_S
+    bench.run.stir()
+    bench.run.poll(0.3)
     bench.answer(0.3)
     assert len(bench.settled) == MANY
