@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka4 import AdminClient
-from pykafka4.core.admin import places, work
+from pykafka4.core.admin import broker_choices, question_run
 from pykafka4.testing import ModelServer
 from tests.cli.settings import forget
 from tests.consumer.consuming import Maker
@@ -17,7 +17,7 @@ from tests.consumer.consuming import Maker
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not exist is believed sooner."""
-    for module in (work, places):
+    for module in (question_run, broker_choices):
         monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka4.cli.main import run
-from pykafka4.core.admin import places, work
+from pykafka4.core.admin import broker_choices, question_run
 from pykafka4.testing import ModelServer
 
 Ran = tuple[int, str, str]
@@ -19,7 +19,7 @@ Run = Callable[..., Ran]
 @pytest.fixture
 def topics(server: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command about topics: (exit code, standard output, standard error)."""
-    for module in (work, places):
+    for module in (question_run, broker_choices):
         monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)  # what does not exist is believed sooner
 
     def call(*arguments: str) -> Ran:

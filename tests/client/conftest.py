@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykafka4.core.admin import places, requests, work
+from pykafka4.core.admin import broker_choices, question_run, requests
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import Maker
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (work, places, requests):
+    for module in (question_run, broker_choices, requests):
         monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4 import BrokerError, ClosedError, ConfigError, PartialFailure, Producer, TopicPartition
-from pykafka4.core.admin import places, work
+from pykafka4.core.admin import broker_choices, question_run
 from pykafka4.testing import ModelServer
 from tests.aio.tasking import consumer_of, run
 from tests.consumer.consuming import Maker, topic
@@ -18,7 +18,7 @@ T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (work, places):
+    for module in (question_run, broker_choices):
         monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
 
 
