@@ -31,7 +31,7 @@ __all__ = [
     "topic_partition",
 ]
 
-API_SECONDS = 60.0  # time-out of calls for which the application gives none
+API_S = 60.0  # time-out of calls for which the application gives none
 MOST_PARTITION = 2**31 - 1
 MOST_METADATA = 4_096  # bytes; the default limit of brokers (offset.metadata.max.bytes)
 LONGEST_ID = 32_767  # bytes
@@ -145,9 +145,9 @@ def check_timeout(timeout: object) -> float | None:
 
 
 def api_timeout(timeout: object) -> float:
-    """Return the checked `timeout` of a call that never waits without a limit; API_SECONDS for None."""
+    """Return the checked `timeout` of a call that never waits without a limit; API_S for None."""
     limit = check_timeout(timeout)
-    return API_SECONDS if limit is None else limit
+    return API_S if limit is None else limit
 
 
 def refuse_keywords(method: str, given: Mapping[str, object]) -> NoReturn:

@@ -343,7 +343,7 @@ def test_a_crashed_client_says_why(client: Client, monkeypatch: pytest.MonkeyPat
 def test_a_client_whose_thread_does_not_answer_is_not_called_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykafka4.client.status.ANSWER_S", 0.01)
     with Consumer(client=client) as consumer:
-        monkeypatch.setattr("pykafka4.consumer.session.SHORT", 0.01)
+        monkeypatch.setattr("pykafka4.consumer.session.LOOP_ANSWER_S", 0.01)
         held, may_go = threading.Event(), threading.Event()
         inspect(client).loop.call(lambda _: (held.set(), may_go.wait(SECONDS)))
         assert held.wait(SECONDS)

@@ -21,7 +21,7 @@ import pytest
 
 import pykafka4
 from pykafka4.errors import AuthenticationError, ConfigError
-from pykafka4.net.oidc import LARGEST, LARGEST_HEAD, OidcToken
+from pykafka4.net.oidc import MAX_BODY_BYTES, MAX_HEAD_BYTES, OidcToken
 
 trustme = pytest.importorskip("trustme", reason="makes certificates; pip install -e '.[test]'")
 
@@ -235,12 +235,12 @@ def test_an_answer_in_chunks_is_read(issuer: Issuer) -> None:
         (reply({"access_token": ""}), "empty", True),
         (reply({"access_token": "hidden-token", "token_type": "mac"}), "not of the type Bearer", True),
         (reply({"access_token": "hidden-token", "token_type": None}), "not of the type Bearer", True),
-        (reply(b" " * (LARGEST + 1)), f"more than {LARGEST:,} bytes", True),
+        (reply(b" " * (MAX_BODY_BYTES + 1)), f"more than {MAX_BODY_BYTES:,} bytes", True),
         (b"SSH-2.0-hidden-token\r\n", "not HTTP (BadStatusLine)", False),
         (b"HTTP/1.1 200 OK\r\n" + b"X: hidden-token\r\n" * 200 + b"\r\n", "not HTTP (HTTPException)", False),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhidden-token\r\n", "not HTTP (IncompleteRead)", False),
         (b"", "not HTTP (RemoteDisconnected)|cannot be reached", False),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000, f"more than {LARGEST + LARGEST_HEAD:,} bytes", False),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000, f"more than {MAX_BODY_BYTES + MAX_HEAD_BYTES:,} bytes", False),
     ],
 )  # fmt: skip
 def test_every_other_answer_is_an_error_that_names_the_reason_and_no_secret(

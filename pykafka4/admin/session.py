@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from pykafka4.client.answers import SHORT, Answers, Deadline
+from pykafka4.client.answers import LOOP_ANSWER_S, Answers, Deadline
 from pykafka4.client.attachment import Attachment, read_config
 from pykafka4.client.client import Client
 from pykafka4.client.runtime import warn_unclosed
@@ -59,7 +59,7 @@ class AdminSession(Attachment[AdminMachine]):
         self.connect(client, self.config, None)
         self.closed = False
         self.open: dict[Promise[Any], None] = {}
-        self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the admin client")
+        self.machine = self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the admin client")
         self.runtime.attach(self)
 
     def _start(self, now: float) -> AdminMachine:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from pykafka4.aio.tasks import Home
-from pykafka4.client.answers import SHORT, Answers
+from pykafka4.client.answers import LOOP_ANSWER_S, Answers
 from pykafka4.client.client import Client as ThreadClient
 from pykafka4.client.runtime import Runtime
 from pykafka4.client.serving import ServesStatus
@@ -154,8 +154,8 @@ class Client(ServesStatus):
 
     async def _result(self, answers: Answers[T]) -> T:
         try:
-            # The machine ends the call after `seconds`; SHORT is for a loop that does not respond.
-            await self._home.done(answers.promise, system.monotonic() + answers.seconds + SHORT)
+            # The machine ends the call after `seconds`; LOOP_ANSWER_S is for a loop that does not respond.
+            await self._home.done(answers.promise, system.monotonic() + answers.seconds + LOOP_ANSWER_S)
             return answers.result()
         finally:
             answers.end()  # also after a cancellation: the loop must not go on with a call that nobody awaits

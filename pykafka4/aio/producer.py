@@ -19,7 +19,7 @@ from pykafka4.aio.columns import READING, RowsTask
 from pykafka4.aio.tasks import Home, TaskLatch
 from pykafka4.aio.transactions import ReadingTaskConsumer, Transaction, TransactionTasks
 from pykafka4.client.client import Client
-from pykafka4.core.producer.topics.parking import DENIED_SECONDS
+from pykafka4.core.producer.topics.parking import DENIED_S
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.misuse import check_timeout, check_topic
@@ -250,9 +250,9 @@ class Producer(ProducerHandle):
         return accepted[0]
 
     async def _look_up_partition(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Refresh the metadata until the partition exists, brokers have reported it as unknown for DENIED_SECONDS, or the time is over."""
+        """Refresh the metadata until the partition exists, brokers have reported it as unknown for DENIED_S, or the time is over."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
-        until = min(deadline, system.monotonic() + DENIED_SECONDS)
+        until = min(deadline, system.monotonic() + DENIED_S)
         while True:  # later calls with a missing partition do not wait again: see `ProducerSession.denied_until`
             promise = session.promise()
 

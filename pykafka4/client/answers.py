@@ -16,10 +16,10 @@ if TYPE_CHECKING:  # few clients need their messages
     from pykafka4.core.admin.call import Begin
     from pykafka4.core.admin.machine import AdminMachine
 
-__all__ = ["SHORT", "Answers", "Deadline", "Futures"]
+__all__ = ["LOOP_ANSWER_S", "Answers", "Deadline", "Futures"]
 
 T = TypeVar("T")
-SHORT = 10.0  # seconds; the loop responds at once, and this limits the wait for a loop that does not
+LOOP_ANSWER_S = 10.0  # seconds; the loop responds at once, and this limits the wait for a loop that does not
 
 
 class Deadline:
@@ -65,7 +65,8 @@ class Answers(Generic[T]):
     def wait(self) -> T:
         """Wait for the result, at most until the deadline, and return it."""
         try:
-            self.promise.wait(self.seconds + SHORT)  # the machine ends the call after `seconds`; SHORT is for a loop that does not respond
+            # The machine ends the call after `seconds`; LOOP_ANSWER_S is for a loop that does not respond.
+            self.promise.wait(self.seconds + LOOP_ANSWER_S)
             return self.result()
         finally:
             self.end()

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
 
-from pykafka4.client.answers import SHORT
+from pykafka4.client.answers import LOOP_ANSWER_S
 from pykafka4.client.client import Client
 from pykafka4.client.push import MetricsPush, Pushing
 from pykafka4.client.runtime import Runtime
@@ -22,7 +22,7 @@ from pykafka4.errors import ConfigError, KafkaError, shown_unless_secret
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ClientConfig
 
-__all__ = ["SHORT", "Attachment", "read_config"]
+__all__ = ["LOOP_ANSWER_S", "Attachment", "read_config"]
 
 C = TypeVar("C", bound=ClientConfig)
 
@@ -30,7 +30,7 @@ C = TypeVar("C", bound=ClientConfig)
 class RemovableMachine(Machine, Protocol):
     """A machine that can be removed from the loop."""
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """Release the machine's entries in other objects, because the machine was removed."""
 
 
@@ -115,4 +115,4 @@ class Attachment(ABC, Generic[M]):
         for machine in (getattr(self, "machine", None), None if self._push is None else self._push.machine):
             if machine is not None:
                 self.runtime.engine.remove(machine)
-                machine.gone()
+                machine.dispose()

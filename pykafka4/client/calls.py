@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import attrs
 
 from pykafka4.bounds import LATEST, Bounds, BoundSpec, Selection, Span, as_bounds, as_selection
-from pykafka4.client.answers import SHORT, Answers, Futures
+from pykafka4.client.answers import LOOP_ANSWER_S, Answers, Futures
 from pykafka4.client.targets import Target, as_target
 from pykafka4.core.admin import locating, stateless
 from pykafka4.core.admin.call import Begin
@@ -79,7 +79,7 @@ class Calls:
         seconds = api_timeout(timeout)
         self._loop.check()
         if self._machine is None:
-            self._loop.ask(self._start, SHORT, "starting the calls of a client")
+            self._loop.ask(self._start, LOOP_ANSWER_S, "starting the calls of a client")
         if (failure := self._engine.failure(self.machine)) is not None:
             raise failure.again()
         return Answers(self, begin, seconds, finish)
@@ -119,7 +119,7 @@ class Calls:
 
     def find_coordinator(self, group: str, timeout: float | None) -> Answers[GroupCoordinator]:
         """See Client.find_coordinator."""
-        return self.begin(stateless.found_coordinator(check_group(group)), timeout, only)
+        return self.begin(stateless.found_coordinator(check_group(group)), timeout, single_outcome)
 
     def committed_offsets(
         self, group: str, partitions: Partitions | None, timeout: float | None, require_stable: bool
@@ -167,7 +167,7 @@ class Calls:
             raise ConfigError(f"{kind.__name__}: only the client authenticates its connections; set the options of `sasl_mechanism`")
         if max_version is not None and check_count(max_version, "max_version", kind.versions.hi) < kind.versions.lo:
             raise ConfigError(f"max_version={max_version}: the lowest version of {kind.__name__} here is {kind.versions.lo}")
-        return self.begin(stateless.sent(message, to.where, to.name, max_version), timeout, only)
+        return self.begin(stateless.sent(message, to.where, to.name, max_version), timeout, single_outcome)
 
 
 def listing(times: Times, isolation_level: str) -> Begin:
@@ -202,7 +202,7 @@ def _bytes_per_offset(spans: Mapping[TopicPartition, Span], found: Mapping[Any, 
     return {tp: sizes[tp] / max(1, counts[tp]) for tp, span in spans.items() if not span.is_empty}
 
 
-def only(found: Mapping[Any, Any]) -> Any:
+def single_outcome(found: Mapping[Any, Any]) -> Any:
     """Return the single outcome of a call, or raise it if it is an error."""
     (outcome,) = found.values()
     if isinstance(outcome, KafkaError):
@@ -211,7 +211,7 @@ def only(found: Mapping[Any, Any]) -> Any:
 
 
 def _of_all(found: Mapping[str, Any]) -> dict[TopicPartition, CommittedOffset]:
-    return {tp: CommittedOffset(tp, committed) for tp, committed in sorted(only(found).items())}
+    return {tp: CommittedOffset(tp, committed) for tp, committed in sorted(single_outcome(found).items())}
 
 
 def _wanted(offsets: object) -> dict[TopicPartition, FetchFrom]:

@@ -44,7 +44,7 @@ __all__ = ["Listener", "Runtime", "User", "warn_unclosed"]
 
 log = get_log("pykafka4.client")
 
-EXIT_SECONDS: Final = 5.0  # for all clients of the process together, when the interpreter exits
+EXIT_S: Final = 5.0  # for all clients of the process together, when the interpreter exits
 ANSWERED: Final[dict[str, Answered]] = {}  # by security protocol
 
 Listener = Callable[[object], Any]
@@ -214,7 +214,7 @@ class Runtime:
 
         def stop(now: float) -> None:
             for waiter in waiters:
-                cluster.give_up(waiter)
+                cluster.cancel_wait(waiter)
 
         try:
             self.loop.ask(ask, timeout, "refreshing metadata")
@@ -344,7 +344,7 @@ _RUNTIMES: Living[Runtime] = Living()
 
 @atexit.register
 def _drain_all(**signal: Any) -> None:
-    deadline, threading.excepthook = system.monotonic() + EXIT_SECONDS, partial(_tell, threading.excepthook)
+    deadline, threading.excepthook = system.monotonic() + EXIT_S, partial(_tell, threading.excepthook)
     for runtime in list(_RUNTIMES):
         runtime.drain(deadline)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from pykafka4.client.attachment import SHORT, Attachment
+from pykafka4.client.attachment import LOOP_ANSWER_S, Attachment
 from pykafka4.consumer.arguments import Partitions, Topics, as_partitions, as_subscription, check_listener, check_overlap
 from pykafka4.consumer.commits import ILLEGAL_GENERATION, Commits
 from pykafka4.consumer.guard import Guard, call
@@ -124,7 +124,7 @@ class Assignment:
             raise ConfigError("extend_lease needs a group_id: without a group no partitions are taken away")
         answer: Promise[str | None] = attachment.promise()
         attachment.post(lambda now: answer.set_result(attachment.machine.membership.extend_lease(now, seconds)))
-        refusal = yield from self._waits.result(answer, SHORT)
+        refusal = yield from self._waits.result(answer, LOOP_ANSWER_S)
         if refusal is not None:
             raise GroupError(ILLEGAL_GENERATION, "extend_lease", refusal)
 

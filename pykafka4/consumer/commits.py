@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from pykafka4.client.attachment import SHORT, Attachment
+from pykafka4.client.attachment import LOOP_ANSWER_S, Attachment
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, as_offsets, as_partitions, check_on_done
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.reading.reader import Reader
@@ -60,7 +60,7 @@ class Commits:
         if not places:
             return
         promise = self._send(places, timeout)
-        error = yield from self._waits.result(promise, timeout + SHORT)
+        error = yield from self._waits.result(promise, timeout + LOOP_ANSWER_S)
         if error is not None:
             try:
                 raise error
@@ -170,7 +170,7 @@ class Commits:
         if not tps:
             return {}
         promise = self._look_up(tps, timeout)
-        found = yield from self._waits.result(promise, timeout + SHORT)
+        found = yield from self._waits.result(promise, timeout + LOOP_ANSWER_S)
         if isinstance(found, KafkaError):
             try:
                 raise found

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pykafka4.bounds import Selection
-from pykafka4.client.attachment import SHORT, Attachment
+from pykafka4.client.attachment import LOOP_ANSWER_S, Attachment
 from pykafka4.consumer.arguments import Partitions, Times, as_partitions, as_timestamp
 from pykafka4.consumer.waits import Steps, Waits
 from pykafka4.errors import KafkaError, PartialFailure, shown
@@ -54,7 +54,7 @@ class Lookups:
         self._attachment.check()
         answers = self._attachment.runtime.calls.locate(selection, timestamps, timeout, self._config.isolation_level)
         try:
-            yield from self._waits.result(answers.promise, timeout + SHORT)
+            yield from self._waits.result(answers.promise, timeout + LOOP_ANSWER_S)
             return answers.result()
         finally:
             answers.end()
@@ -87,7 +87,7 @@ class Lookups:
         self._attachment.check()
         answers = self._attachment.runtime.calls.list_offsets(times, timeout, isolation_level or self._config.isolation_level)
         try:
-            yield from self._waits.result(answers.promise, timeout + SHORT)
+            yield from self._waits.result(answers.promise, timeout + LOOP_ANSWER_S)
             found = answers.result()
         finally:
             answers.end()

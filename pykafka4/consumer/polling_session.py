@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
-from pykafka4.client.attachment import SHORT, Attachment, RemovableMachine
+from pykafka4.client.attachment import LOOP_ANSWER_S, Attachment, RemovableMachine
 from pykafka4.client.runtime import warn_unclosed
 from pykafka4.client.status import unknown_status
 from pykafka4.consumer.exception_in_hand import HandledError
@@ -70,7 +70,7 @@ class PollingSession(Attachment[M]):
         if crashed := self.crashed():
             return crashed
         try:
-            return self.runtime.loop.ask(self.machine.status, SHORT, f"the {self.kind}'s status")
+            return self.runtime.loop.ask(self.machine.status, LOOP_ANSWER_S, f"the {self.kind}'s status")
         except KafkaError as error:
             return unknown_status(error)
 

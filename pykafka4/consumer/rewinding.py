@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pykafka4.client.answers import Answers, Deadline
-from pykafka4.client.attachment import SHORT, Attachment
+from pykafka4.client.attachment import LOOP_ANSWER_S, Attachment
 from pykafka4.consumer.arguments import as_timestamp
 from pykafka4.consumer.lookups import Lookups
 from pykafka4.consumer.selection import Selection
@@ -47,7 +47,7 @@ class GroupRewinding:
         """See aio.Consumer.rewind_group."""
         answers = yield from self._asking(offsets, timeout)
         try:
-            yield from self._waits.result(answers.promise, answers.seconds + SHORT)
+            yield from self._waits.result(answers.promise, answers.seconds + LOOP_ANSWER_S)
             return answers.result()
         finally:
             answers.end()

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from pykafka4.client.attachment import SHORT, read_config
+from pykafka4.client.attachment import LOOP_ANSWER_S, read_config
 from pykafka4.client.client import Client
 from pykafka4.client.push import Pushing
 from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
@@ -108,7 +108,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
         self._asked_at: float = INFINITY  # the reader's mark at which this session last had the loop fetch more
         self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
-        self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
+        self.machine = self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the consumer")
         self.runtime.attach(self)
         _sessions.add(self)
         self._on_poison.open()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.client.attachment import SHORT, Attachment
+from pykafka4.client.attachment import LOOP_ANSWER_S, Attachment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.reading.reader import Reader
@@ -111,10 +111,12 @@ class TransactionalReads:
         self._attachment.check()
         answer: Promise[MemberIdentity | None] = self._attachment.promise()
         self._attachment.post(lambda now: answer.set_result(self._identity(now)))
-        return self._membership_of_block((yield from self._waits.result(answer, SHORT)))
+        return self._membership_of_block((yield from self._waits.result(answer, LOOP_ANSWER_S)))
 
     def _ask_for_member(self) -> MemberIdentity | None:
-        return self._attachment.runtime.loop.ask(self._identity, SHORT, "the group's membership") if self._selection.subscribed else None
+        if not self._selection.subscribed:
+            return None
+        return self._attachment.runtime.loop.ask(self._identity, LOOP_ANSWER_S, "the group's membership")
 
     def _membership_of_block(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
         """See `membership`. The coordinator would refuse the offsets a moment later: the application gets the same exception for both."""

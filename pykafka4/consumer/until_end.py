@@ -16,7 +16,7 @@ from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Steps
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.subscription import UNBOUNDED, Claim
-from pykafka4.misuse import API_SECONDS
+from pykafka4.misuse import API_S
 from pykafka4.records import TopicPartition
 
 __all__ = ["LOOK_S", "UntilEnd"]
@@ -74,8 +74,8 @@ class UntilEnd:
         session, reader = self._session, self._session.reader
         if not (new := list(self._without_end())):
             return
-        yield from session.finding_positions(new, API_SECONDS)
-        found = yield from session.lookups.ends(new, API_SECONDS)
+        yield from session.finding_positions(new, API_S)
+        found = yield from session.lookups.ends(new, API_S)
         reader.begin(new)
         reader.bound_each({tp: end for tp, end in found.items() if tp in reader.claims})
 

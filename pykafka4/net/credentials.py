@@ -30,11 +30,11 @@ __all__ = ["Credentials"]
 
 log = get_log("pykafka4.credentials")
 
-NONCE: Final = 24  # bytes of the client's nonce of SCRAM
+NONCE_BYTES: Final = 24  # bytes of the client's nonce of SCRAM
 
 
 @attrs.define(eq=False, repr=False)
-class Held:
+class HeldToken:
     """A token, with the time of its renewal and its verdicts."""
 
     token: Token
@@ -46,7 +46,7 @@ class Held:
 class Bearer(OAuthBearer):
     """An exchange that notes the broker's refusal of its token: as JSON, then with an error code, or only one of the two."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: HeldToken) -> None:
         super().__init__(held.token)
         self._held = held
 
@@ -68,7 +68,7 @@ class Credentials:
         """`clock`: seconds since 1970, as in tokens. Raises ConfigError if the package for the mechanism is missing."""
         self._config, self._clock = config, clock
         self._last: SaslCredentials | None = None
-        self._held: Newest[Held] = Newest()  # so that a call of the application that takes long does not replace a newer token
+        self._held: Newest[HeldToken] = Newest()  # so that a call of the application that takes long does not replace a newer token
         self._kerberos = _kerberos(config)
 
     def mechanism(self, host: str) -> Mechanism:
@@ -84,7 +84,7 @@ class Credentials:
         credentials = self._password()
         if name == Plain.name:
             return Plain(credentials)
-        return Scram(str(name), credentials, secrets.token_bytes(NONCE))
+        return Scram(str(name), credentials, secrets.token_bytes(NONCE_BYTES))
 
     def _password(self) -> SaslCredentials:
         config = self._config
@@ -110,12 +110,12 @@ class Credentials:
             return Bearer(spare)
         return Bearer(self._keep(token, number))
 
-    def _keep(self, token: Token, number: int) -> Held:
-        held = Held(token, token.refresh_at(self._clock(), random.random()))
+    def _keep(self, token: Token, number: int) -> HeldToken:
+        held = HeldToken(token, token.refresh_at(self._clock(), random.random()))
         self._held.keep(number, held if token.expires_at is not None else None)  # a token without an expiry is used once
         return held
 
-    def _spare(self, error: Exception) -> Held | None:
+    def _spare(self, error: Exception) -> HeldToken | None:
         """Return the last token if it is still valid: while the application gives no other, connections can go on with this one."""
         held, now = self._held.value, self._clock()
         if held is None or held.refused or held.token.expires_at is None or now >= held.token.expires_at:

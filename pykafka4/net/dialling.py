@@ -25,13 +25,13 @@ from pykafka4.native import getaddrinfo, monotonic
 from pykafka4.native import socket as native_socket
 from pykafka4.net import threads
 from pykafka4.net.handoff.workers import Helper
-from pykafka4.net.proxies import LIMIT, Handshake, begin_handshake
+from pykafka4.net.proxies import MAX_HANDSHAKE_BYTES, Handshake, begin_handshake
 from pykafka4.net.transport import Post, explain
 from pykafka4.options.proxy import Proxy
 
 __all__ = ["Dialled", "Dialler"]
 
-ADDRESS_SECONDS = 2.0  # for one of several addresses of a name, before the dialler tries the next address
+ADDRESS_S = 2.0  # for one of several addresses of a name, before the dialler tries the next address
 IN_PROGRESS: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
 SKIPPED: Final = object()  # result of a look-up that was not started because no connection waited for it any more
 
@@ -150,7 +150,7 @@ class Dialler:
         if self._connecting:
             now = monotonic()
             for attempt in [a for a in self._connecting if a.next_address_at is not None and a.next_address_at <= now]:
-                self._failed(attempt, f"no response within {ADDRESS_SECONDS:g} s")
+                self._failed(attempt, f"no response within {ADDRESS_S:g} s")
                 self._next_address(attempt)
 
     def abandon(self) -> None:
@@ -205,7 +205,7 @@ class Dialler:
                 if handshake.out:
                     handshake.out = handshake.out[sock.send(handshake.out) :]
                 else:
-                    handshake.receive(sock.recv(LIMIT))
+                    handshake.receive(sock.recv(MAX_HANDSHAKE_BYTES))
         except BlockingIOError:
             self._unwatch(attempt.link, sock)
             self._watch(attempt.link, sock, EVENT_WRITE if handshake.out else EVENT_READ)
@@ -235,7 +235,7 @@ class Dialler:
                 self._forget_socket(attempt)
                 continue
             if code in IN_PROGRESS and attempt.sock is not None:
-                attempt.next_address_at = monotonic() + ADDRESS_SECONDS if attempt.addresses else None
+                attempt.next_address_at = monotonic() + ADDRESS_S if attempt.addresses else None
                 self._watch(attempt.link, attempt.sock, EVENT_WRITE)
                 return
             self._failed(attempt, os.strerror(code).lower())

@@ -15,15 +15,15 @@ import attrs
 
 from pykafka4.logs import get_log
 
-__all__ = ["LOOKS", "LOOK_S", "HangWatch", "Turning"]
+__all__ = ["LOOKS_UNTIL_HANG", "LOOK_S", "HangWatch", "WatchedLoop"]
 
 LOOK_S: Final = 2.0  # seconds between two looks
-LOOKS: Final = 3  # looks in a row that find the same turn; a single one could come right after the machine was suspended
+LOOKS_UNTIL_HANG: Final = 3  # looks in a row that find the same turn; a single one could come right after the machine was suspended
 
 log = get_log("pykafka4.loop")
 
 
-class Turning(Protocol):
+class WatchedLoop(Protocol):
     """A loop, as this module sees it."""
 
     client_id: str
@@ -35,10 +35,10 @@ class Turning(Protocol):
 
 
 @attrs.define(eq=False)
-class Watched:
+class LoopFindings:
     """A loop, and the findings of the last looks."""
 
-    loop: Turning
+    loop: WatchedLoop
     turn: int = -1
     since: float = 0.0  # the time of the first look that found `turn`
     looks: int = 0  # that found `turn`
@@ -46,7 +46,7 @@ class Watched:
     @property
     def hangs(self) -> bool:
         """Whether the log has a warning about this hang."""
-        return self.looks >= LOOKS
+        return self.looks >= LOOKS_UNTIL_HANG
 
 
 class HangWatch:
@@ -55,23 +55,23 @@ class HangWatch:
     __slots__ = ("_watched",)
 
     def __init__(self) -> None:
-        self._watched: dict[int, Watched] = {}  # by the ident of the loop's thread
+        self._watched: dict[int, LoopFindings] = {}  # by the ident of the loop's thread
 
-    def begin(self, ident: int, loop: Turning) -> None:
+    def begin(self, ident: int, loop: WatchedLoop) -> None:
         """Watch `loop`, whose thread has this `ident`."""
-        self._watched[ident] = Watched(loop)
+        self._watched[ident] = LoopFindings(loop)
 
     def end(self, ident: int) -> None:
         """Forget the loop whose thread has this `ident`."""
         self._watched.pop(ident, None)
 
     def look(self, now: float) -> None:
-        """Log each loop that LOOKS looks have found in the same turn, and each loop that continues after such a hang."""
+        """Log each loop that LOOKS_UNTIL_HANG looks have found in the same turn, and each loop that continues after such a hang."""
         for ident, watched in tuple(self._watched.items()):
             loop = watched.loop
             if watched.turn == loop.turns and not loop.sleeps:
                 watched.looks += 1
-                if watched.looks == LOOKS:
+                if watched.looks == LOOKS_UNTIL_HANG:
                     _tell(ident, loop.client_id, now - watched.since)
                 continue
             if watched.hangs:

@@ -66,7 +66,7 @@ class Kerberos:
             with self._turn:
                 context = self._context(host)
                 token = context.step(None)
-            return Gssapi(Checked(self._gssapi, context), token, service)
+            return Gssapi(CheckedContext(self._gssapi, context), token, service)
         except self._gssapi.exceptions.GSSError as error:
             reason, code = _said(error), _kerberos_code(error)
         raise self._explained(reason, code, service)
@@ -95,7 +95,7 @@ class Kerberos:
         return error
 
 
-class Checked:
+class CheckedContext:
     """The library's context, with AuthenticationErrors in place of the library's errors."""
 
     def __init__(self, gssapi: Any, context: Any) -> None:

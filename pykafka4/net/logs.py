@@ -1,9 +1,9 @@
 """Runs the logging handlers for the log records of loop threads, in order, on a thread of its own. Invariant: the loop never waits for a
 handler.
 
-At most LIMIT entries wait; further entries are dropped and counted, and the count is logged. The thread ends with the last loop. Records
-keep the time and the thread of their origin. The thread is a real one even if the client runs in virtual time, as handlers are not part of
-the client. Between two entries it looks for loops that hang (`hangs`).
+At most MOST_WAITING entries wait; further entries are dropped and counted, and the count is logged. The thread ends with the last loop.
+Records keep the time and the thread of their origin. The thread is a real one even if the client runs in virtual time, as handlers are not
+part of the client. Between two entries it looks for loops that hang (`hangs`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from typing import Final, NamedTuple
 from pykafka4.logs import Entry, get_log, set_divert
 from pykafka4.native import Empty, RLock, SimpleQueue, monotonic
 from pykafka4.net import system, threads
-from pykafka4.net.hangs import LOOK_S, HangWatch, Turning
+from pykafka4.net.hangs import LOOK_S, HangWatch, WatchedLoop
 
-__all__ = ["FLUSH_SECONDS", "LIMIT", "LogThread", "current"]
+__all__ = ["FLUSH_S", "MOST_WAITING", "LogThread", "current"]
 
-LIMIT: Final = 1000  # entries that may wait
-FLUSH_SECONDS: Final = 1.0  # limit of the wait for the handlers when a loop is closed or the interpreter exits
+MOST_WAITING: Final = 1000  # entries that may wait
+FLUSH_S: Final = 1.0  # limit of the wait for the handlers when a loop is closed or the interpreter exits
 
 log = get_log("pykafka4.log")
 
 
-class Waiting(NamedTuple):
+class WaitingEntry(NamedTuple):
     """An entry that is not handled yet."""
 
     entry: Entry
@@ -55,7 +55,7 @@ class LogThread:
 
     def __init__(self) -> None:
         self._guard = RLock()  # held for the few instructions of a start or an end, and never by a thread that logs
-        self._queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
+        self._queue: SimpleQueue[WaitingEntry | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
         self._thread: threads.Thread | None = None
         self._users: set[object] = set()
         self._ending = False  # the last loop has ended: the thread handles the waiting entries, then ends
@@ -71,7 +71,7 @@ class LogThread:
             self._users.add(user)
             if self._thread is not None and not self._ending:
                 return
-            queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # a previous thread may still read its own queue
+            queue: SimpleQueue[WaitingEntry | Callable[[], object] | None] = SimpleQueue()  # a previous thread may still read its own queue
             thread = threads.Thread(target=self._run, args=(queue,), name="pykafka4-log", daemon=True)
             try:
                 thread.start()
@@ -89,7 +89,7 @@ class LogThread:
                 self._ending = True
                 self._queue.put(None)
 
-    def enter(self, loop: Turning | None = None) -> None:
+    def enter(self, loop: WatchedLoop | None = None) -> None:
         """Note that the calling thread is the thread of `loop`: from now on it runs no handlers."""
         self._loops[system.get_ident()] = system.current_thread().name
         if loop is not None:
@@ -104,7 +104,7 @@ class LogThread:
         """Whether the calling thread is a loop thread, of any client."""
         return system.get_ident() in self._loops
 
-    def flush(self, timeout: float = FLUSH_SECONDS) -> bool:
+    def flush(self, timeout: float = FLUSH_S) -> bool:
         """Wait up to `timeout` seconds until the entries logged so far are handled; returns whether they are.
 
         Returns False at once on a loop thread and on the log thread.
@@ -129,10 +129,10 @@ class LogThread:
         name = self._loops.get(system.get_ident())
         if name is None:
             return False
-        if self._queue.qsize() >= LIMIT:
+        if self._queue.qsize() >= MOST_WAITING:
             self._dropped += 1
         else:
-            self._queue.put(Waiting(entry, time.time(), system.get_ident(), name))
+            self._queue.put(WaitingEntry(entry, time.time(), system.get_ident(), name))
         return True
 
     def aside(self, act: Callable[[], object]) -> None:
@@ -144,7 +144,7 @@ class LogThread:
 
     # -- the thread
 
-    def _run(self, queue: SimpleQueue[Waiting | Callable[[], object] | None]) -> None:
+    def _run(self, queue: SimpleQueue[WaitingEntry | Callable[[], object] | None]) -> None:
         look_at = monotonic() + LOOK_S
         while True:
             if (now := monotonic()) >= look_at:  # before the queue, which may never be empty
@@ -156,7 +156,7 @@ class LogThread:
                 continue
             if waiting is None:
                 return
-            if isinstance(waiting, Waiting):
+            if isinstance(waiting, WaitingEntry):
                 _attempt(waiting.handle)
                 _attempt(self._report_dropped)
             else:

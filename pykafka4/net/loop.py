@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, overload
 
 from pykafka4.core import INFINITY, Job, Machine, Threads
 from pykafka4.core.engine import Engine, Turn, describe
-from pykafka4.core.network.jobs import MOST as MOST_STEPS
+from pykafka4.core.network.jobs import MAX_CONCURRENT_STEPS
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.errors.frames import empty_frames
 from pykafka4.logs import get_log
@@ -30,11 +30,11 @@ __all__ = ["CALLER_GONE", "Loop"]
 
 log = get_log("pykafka4.loop")
 T = TypeVar("T")
-LONGEST_SLEEP = 3600.0  # `select` does not accept infinity
-JOIN_SECONDS = 10.0
-# A wait that ends LATE seconds after its deadline shows that the whole process stood still (SIGSTOP, a suspended machine). The loop had no
-# time to answer either, so the caller waits AWAKE seconds more.
-LATE, AWAKE = 0.25, 1.0
+LONGEST_SLEEP_S = 3600.0  # `select` does not accept infinity
+JOIN_S = 10.0
+# A wait that ends STANDSTILL_S seconds after its deadline shows that the whole process stood still (SIGSTOP, a suspended machine). The
+# loop had no time to answer either, so the caller waits EXTRA_WAIT_S seconds more.
+STANDSTILL_S, EXTRA_WAIT_S = 0.25, 1.0
 LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to fail, and good names must not wait for bad ones
 ASSIGNORS = 16  # threads: each consumer of a client has at most two calls of its assignors under way, and any call may hang
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
@@ -54,7 +54,7 @@ class Loop:
         self._callbacks = callbacks
         self._helpers = {
             Threads.HELPER: Helper(client_id=client_id),
-            Threads.CREDENTIALS: Helper("pykafka4-credentials", MOST_STEPS, client_id),
+            Threads.CREDENTIALS: Helper("pykafka4-credentials", MAX_CONCURRENT_STEPS, client_id),
             Threads.ASSIGNORS: Helper("pykafka4-assignors", ASSIGNORS, client_id),
         }
         self._inbox = Inbox()
@@ -70,7 +70,7 @@ class Loop:
         engine.on_failure.append(self._machine_failed)
         self._deliver: deque[Callable[[], None]] = deque()  # callables from the engine, until the callback executor has them
         self._stopping = self._ended = False
-        self.client_id, self.turns = client_id, 0  # for `hangs.Turning`
+        self.client_id, self.turns = client_id, 0  # for `hangs.WatchedLoop`
         self._thread = system.Thread(target=self._run, name="pykafka4-loop", daemon=True)
         self._events: dict[EventKind, Callable[[float, int, Any], object]] = {
             EventKind.FRAME: engine.network.receive,
@@ -132,8 +132,8 @@ class Loop:
         self.call(run)
         deadline = INFINITY if timeout is None else system.monotonic() + timeout
         try:
-            if not promise.wait(timeout) and system.monotonic() > deadline + LATE:
-                promise.wait(AWAKE)
+            if not promise.wait(timeout) and system.monotonic() > deadline + STANDSTILL_S:
+                promise.wait(EXTRA_WAIT_S)
             return promise.result(0)
         except KafkaTimeoutError:
             if promise.done():
@@ -167,7 +167,7 @@ class Loop:
 
     @property
     def sleeps(self) -> bool:
-        """See `hangs.Turning`."""
+        """See `hangs.WatchedLoop`."""
         return self._wakeup.asleep
 
     @property
@@ -186,7 +186,7 @@ class Loop:
         if self.forked or self.on_loop():
             return
         if self._thread.is_alive():
-            self._thread.join(JOIN_SECONDS if timeout is None else timeout)
+            self._thread.join(JOIN_S if timeout is None else timeout)
         self._logs.flush()  # also if the loop ended before: its last records may still wait for the log thread
 
     # -- the thread
@@ -218,7 +218,7 @@ class Loop:
         self._perform(now, turn)
         wakeup.asleep = True  # from here on `wake` writes a byte, which ends `select`; an earlier `wake` has set `news`
         timeout = 0.0 if wakeup.news or self._stopping else turn.wake_at - self.now()
-        events = self._transport.select(min(max(timeout, 0.0), LONGEST_SLEEP))
+        events = self._transport.select(min(max(timeout, 0.0), LONGEST_SLEEP_S))
         self.turns += 1
         wakeup.asleep = False
         if events:

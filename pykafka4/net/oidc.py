@@ -3,7 +3,7 @@ no answer can cost much time or memory.
 
 The standard library does the work, because a library for HTTP would be the package's only dependency with certificates of its own:
 `http.client`, and not `urllib.request`, which opens `file:` URLs, follows redirects and takes proxies from the environment
-(CVE-2025-27817 of Kafka's Java client was of this kind). `Timed` adds one deadline and one limit for the whole answer.
+(CVE-2025-27817 of Kafka's Java client was of this kind). `DeadlineSocket` adds one deadline and one limit for the whole answer.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from pykafka4.options.secret import Secret, hidden
 
 __all__ = ["OidcToken"]
 
-LARGEST: Final = 64 * 1024  # bytes of a response's body
-LARGEST_HEAD: Final = 64 * 1024  # bytes of status line, header and framing
-LONGEST_LIFE: Final = 10 * 366 * 86_400.0  # seconds
-LATEST: Final = 1e11  # seconds since 1970; a higher number counts milliseconds
-LONGEST_TIMEOUT: Final = 300.0
+MAX_BODY_BYTES: Final = 64 * 1024  # bytes of a response's body
+MAX_HEAD_BYTES: Final = 64 * 1024  # bytes of status line, header and framing
+LONGEST_LIFE_S: Final = 10 * 366 * 86_400.0  # seconds
+LATEST_S: Final = 1e11  # seconds since 1970; a higher number counts milliseconds
+LONGEST_TIMEOUT_S: Final = 300.0
 NUMBER: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")
 URL: Final = re.compile(r"[\x21-\x7e]+")
 PASSING: Final = (408, 425, 429)  # HTTP statuses of errors that may be over soon, as all statuses from 500 on
@@ -97,8 +97,8 @@ def _names(extensions: Mapping[str, str]) -> str:
 
 
 def _timeout(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
-        raise ConfigError(f"timeout must be a number of seconds over 0, up to {LONGEST_TIMEOUT:g}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT_S:
+        raise ConfigError(f"timeout must be a number of seconds over 0, up to {LONGEST_TIMEOUT_S:g}")
     return float(value)
 
 
@@ -159,8 +159,8 @@ class OidcToken(Secret):
             reason = f"TLS failed: {error.reason or type(error).__name__}"
         except TimeoutError:
             reason = TIMED_OUT.format(self.timeout)
-        except TooMuch:
-            reason = f"it sent more than {LARGEST + LARGEST_HEAD:,} bytes"
+        except ResponseTooLarge:
+            reason = f"it sent more than {MAX_BODY_BYTES + MAX_HEAD_BYTES:,} bytes"
         except OSError as error:
             reason = f"it cannot be reached: {error.strerror or type(error).__name__}"
         except http.client.HTTPException as error:  # its text would repeat received bytes
@@ -177,7 +177,7 @@ class OidcToken(Secret):
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", path, self._body(), self._headers(secret))
             response = connection.getresponse()
-            body = response.read(LARGEST + 1)
+            body = response.read(MAX_BODY_BYTES + 1)
             return Answer(response.status, body)
         finally:
             connection.close()
@@ -189,7 +189,7 @@ class OidcToken(Secret):
             reason = getattr(error, "strerror", None) or type(error).__name__
         else:
             context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.sslsocket_class = Timed
+            context.sslsocket_class = DeadlineSocket
             return context
         raise ConfigError(f"ca_file={self.ca_file!r} cannot be used: {reason}")
 
@@ -213,8 +213,8 @@ class OidcToken(Secret):
     # -- the response
 
     def _token(self, answer: Answer, asked_at: float, secret: str) -> Token:
-        if len(answer.body) > LARGEST:
-            raise self._failed(f"its response has more than {LARGEST:,} bytes")
+        if len(answer.body) > MAX_BODY_BYTES:
+            raise self._failed(f"its response has more than {MAX_BODY_BYTES:,} bytes")
         found = _object_in(answer.body)
         if answer.status != 200:
             raise self._refused(answer.status, found or {}, secret)
@@ -235,8 +235,8 @@ class OidcToken(Secret):
 
     def _life(self, told: object) -> float:
         life = _number(told)
-        if life is None or not 0 < life <= LONGEST_LIFE:
-            raise self._failed(f"its expires_in is not a number of seconds over 0, up to {LONGEST_LIFE:.0f}")
+        if life is None or not 0 < life <= LONGEST_LIFE_S:
+            raise self._failed(f"its expires_in is not a number of seconds over 0, up to {LONGEST_LIFE_S:.0f}")
         return life
 
     def _refused(self, status: int, found: Mapping[str, object], secret: str) -> AuthenticationError:
@@ -267,11 +267,11 @@ class Answer:
     body: bytes
 
 
-class TooMuch(Exception):
+class ResponseTooLarge(Exception):
     """The issuer sent more than an answer needs."""
 
 
-class Timed(ssl.SSLSocket):
+class DeadlineSocket(ssl.SSLSocket):
     """A socket with one deadline and one limit for the whole exchange: the time-out of a plain socket begins again with each byte."""
 
     deadline: float
@@ -282,7 +282,7 @@ class Timed(ssl.SSLSocket):
         count = super().recv_into(buffer, nbytes, flags)
         self.room -= count
         if self.room < 0:
-            raise TooMuch
+            raise ResponseTooLarge
         return count
 
     def send(self, data: Any, flags: int = 0) -> int:
@@ -297,7 +297,7 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Timed:
+def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> DeadlineSocket:
     """Return a TLS connection. Every address of `host` gets an equal share of the time that is left."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure: OSError = OSError()
@@ -311,8 +311,8 @@ def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Tim
                 continue
             plain.settimeout(_left(deadline))
             encrypted = context.wrap_socket(plain, server_hostname=host)  # the time-out applies to the whole handshake
-            assert isinstance(encrypted, Timed)
-            encrypted.deadline, encrypted.room = deadline, LARGEST + LARGEST_HEAD
+            assert isinstance(encrypted, DeadlineSocket)
+            encrypted.deadline, encrypted.room = deadline, MAX_BODY_BYTES + MAX_HEAD_BYTES
             return encrypted
     raise failure
 
@@ -329,7 +329,7 @@ def _object_in(body: bytes) -> dict[str, Any] | None:
 def _number(value: object) -> float | None:
     if isinstance(value, str):
         return float(value) if NUMBER.fullmatch(value) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LATEST:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LATEST_S:
         return None
     return float(value)
 

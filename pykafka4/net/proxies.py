@@ -22,9 +22,9 @@ from typing import Final, TypeAlias
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.options.proxy import Proxy, ProxyKind
 
-__all__ = ["LIMIT", "Handshake", "begin_handshake"]
+__all__ = ["MAX_HANDSHAKE_BYTES", "Handshake", "begin_handshake"]
 
-LIMIT: Final = 16 << 10  # bytes that a proxy may send during the handshake
+MAX_HANDSHAKE_BYTES: Final = 16 << 10  # bytes that a proxy may send during the handshake
 VERSION, CONNECT, NO_AUTHENTICATION, PASSWORD, NOTHING = 5, 1, 0, 2, 0xFF  # of SOCKS
 IPV4, NAME, IPV6 = 1, 3, 4  # kinds of addresses
 SIZES: Final = {IPV4: 4, IPV6: 16}
@@ -98,7 +98,7 @@ class Handshake(ABC):
         self.done = False
         self._proxy, self._host, self._port, self._prefix = proxy, host, port, prefix
         self._received = bytearray()
-        self._room = LIMIT
+        self._room = MAX_HANDSHAKE_BYTES
         self._awaited = f"before it answered; is it a proxy for {proxy.kind.value}://?"
 
     def receive(self, data: bytes) -> None:
@@ -116,7 +116,7 @@ class Handshake(ABC):
                 raise self._lost("it sent more than its answer")
             self.out, self.done = answer, not answer
         elif self._room <= 0:
-            raise self._lost(f"its answer is longer than {LIMIT:,} bytes")
+            raise self._lost(f"its answer is longer than {MAX_HANDSHAKE_BYTES:,} bytes")
 
     @abstractmethod
     def _take_answer(self) -> bytes | None:

@@ -35,11 +35,11 @@ from pykafka4.wire.buffers import Buffer
 __all__ = ["SecureTransport"]
 
 TLS_RECORD: Final = 16 << 10  # the largest piece that TLS encrypts at once
-HELD: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a TLS record that has not arrived completely
+HELD_BYTES: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a TLS record that has not arrived completely
 WAITS_FOR_MANY: Final = sys.platform == "linux"  # whether SO_RCVLOWAT applies to selectors
 LONGEST_WAIT_S: Final = 0.1  # for a large part of a response
-HEARD: Final = 16  # first bytes by which an error can name a protocol other than TLS
-REST: Final = 256  # bytes of such a protocol behind the bytes that OpenSSL took
+HEARD_BYTES: Final = 16  # first bytes by which an error can name a protocol other than TLS
+REST_BYTES: Final = 256  # bytes of such a protocol behind the bytes that OpenSSL took
 SESSIONS: Final = 256  # limit of the sessions that are kept, a few KiB each
 
 
@@ -181,7 +181,7 @@ class SecureTransport(PortableTransport):
     def _shake(self, s: Socket) -> None:
         sock: Any = s.sock
         if not self._shaking[s]:
-            self._shaking[s] = _peek(sock, HEARD)  # the bytes stay in the socket, for OpenSSL
+            self._shaking[s] = _peek(sock, HEARD_BYTES)  # the bytes stay in the socket, for OpenSSL
         try:
             sock.do_handshake()
         except ssl.SSLWantReadError:
@@ -192,7 +192,7 @@ class SecureTransport(PortableTransport):
             assert s.target is not None
             self._sessions.forget(s.target)
             heard = self._shaking[s]
-            self._lose(s, explain_handshake(s.address, error, heard, b"" if heard else _peek(sock, REST)))
+            self._lose(s, explain_handshake(s.address, error, heard, b"" if heard else _peek(sock, REST_BYTES)))
         else:
             del self._shaking[s]
             self._watch(s, READ)
@@ -264,14 +264,14 @@ class SecureTransport(PortableTransport):
     def _await_many(self, s: Socket) -> None:
         """Have the selector report the socket when it has a large part of the frame's missing bytes, or at the end of the connection.
 
-        The number of bytes must be sure to come: the frame's missing bytes without HELD, which OpenSSL may have taken from the socket
+        The number of bytes must be sure to come: the frame's missing bytes without HELD_BYTES, which OpenSSL may have taken from the socket
         already, and a quarter of the socket's buffer at most, as more may not fit into it. Not with TLS 1.2, where the broker may first
         wait for a message of the client (a renegotiation).
         """
         if not s.least:
             return
         least = 1
-        if s.view is not None and (missing := s.size - s.filled - HELD) > 1:
+        if s.view is not None and (missing := s.size - s.filled - HELD_BYTES) > 1:
             least = min(missing, s.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 4)
         self._waits.pop(s, None)
         if least > 1:

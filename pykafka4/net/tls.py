@@ -30,7 +30,7 @@ __all__ = ["Contexts", "explain_handshake", "explain_tls"]
 log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
-LARGEST: Final = 16 << 20  # bytes of a file of certificates; the authorities of a system take a quarter of a MiB
+MAX_FILE_BYTES: Final = 16 << 20  # bytes of a file of certificates; the authorities of a system take a quarter of a MiB
 LONGEST_PASSWORD: Final = 1024  # bytes; OpenSSL takes no longer one
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
@@ -136,11 +136,11 @@ class Contexts:
             with Path(path).open("rb") as file:
                 if key_here:
                     _warn_of_open_key(path, os.fstat(file.fileno()).st_mode)
-                content = file.read(LARGEST + 1)
+                content = file.read(MAX_FILE_BYTES + 1)
         except (OSError, ValueError) as error:
             raise ConfigError(f"{name}={path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-        if len(content) > LARGEST:
-            raise ConfigError(f"{name}={path!r} has more than {LARGEST:,} bytes: it is no file of certificates")
+        if len(content) > MAX_FILE_BYTES:
+            raise ConfigError(f"{name}={path!r} has more than {MAX_FILE_BYTES:,} bytes: it is no file of certificates")
         return content
 
     def _make(self, files: dict[str, bytes | None]) -> ssl.SSLContext:

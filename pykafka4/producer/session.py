@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
-from pykafka4.client.attachment import SHORT, Attachment, read_config
+from pykafka4.client.attachment import LOOP_ANSWER_S, Attachment, read_config
 from pykafka4.client.client import Client
 from pykafka4.client.push import Pushing
 from pykafka4.client.status import in_slices, with_offline
@@ -22,7 +22,7 @@ from pykafka4.core.producer.outcomes.ledger import Census, ProducerStats, take_c
 from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
-from pykafka4.core.producer.topics.parking import DENIED_SECONDS
+from pykafka4.core.producer.topics.parking import DENIED_S
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, TransactionError
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
@@ -120,7 +120,7 @@ class ProducerSession(Attachment[Sender]):
         self.sending: Serializing | None = None  # None: `send` of the handle is the accumulator's
         if config.key_serializer is not None or config.value_serializer is not None or (self.hooks is not None and self.hooks.on_caller):
             self.sending = Serializing(self.acc, config.key_serializer, config.value_serializer, self.hooks)
-        self.runtime.loop.ask(self._start, SHORT, "starting the producer")
+        self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the producer")
         self.runtime.attach(self)
         _sessions.add(self)
 
@@ -167,7 +167,7 @@ class ProducerSession(Attachment[Sender]):
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
-        """Wait for an unknown partition: until it exists, brokers have reported it as unknown for DENIED_SECONDS, or `deadline` has passed.
+        """Wait for an unknown partition: until it exists, brokers have reported it as unknown for DENIED_S, or `deadline` has passed.
 
         The partition may just have been added, and brokers learn of it at different times. The wait refreshes the metadata at most once per
         `retry_backoff_ms`. Later calls with a missing partition do not wait again (DENIAL_SECONDS). Returns the deadline for further waits.
@@ -179,11 +179,11 @@ class ProducerSession(Attachment[Sender]):
         until, pace = self._until(deadline), self.config.retry_backoff_ms / 1000
         loop, cluster = self.runtime.loop, self.runtime.engine.cluster
         while True:
-            if loop.ask(lambda now: cluster.age(topic, now), SHORT) >= pace:
+            if loop.ask(lambda now: cluster.age(topic, now), LOOP_ANSWER_S) >= pace:
                 with contextlib.suppress(KafkaTimeoutError):
                     self.runtime.refresh_metadata([topic], max(0.0, until - system.monotonic()))
-                loop.ask(lambda now: self.machine.announce_partitions(topic, now), SHORT, machine=self.machine)
-            count, now = loop.ask(lambda now: cluster.partitions(topic), SHORT), system.monotonic()
+                loop.ask(lambda now: self.machine.announce_partitions(topic, now), LOOP_ANSWER_S, machine=self.machine)
+            count, now = loop.ask(lambda now: cluster.partitions(topic), LOOP_ANSWER_S), system.monotonic()
             left = min(self.denied_until(topic, count), until) - now
             if partition < count or left <= 0:
                 return until
@@ -196,7 +196,7 @@ class ProducerSession(Attachment[Sender]):
         now, denied = system.monotonic(), self._denied.get(topic)
         if denied is None or denied[0] != count or now - denied[1] > DENIAL_SECONDS:
             self._denied[topic] = denied = (count, now)
-        return denied[1] + DENIED_SECONDS
+        return denied[1] + DENIED_S
 
     def _find_topic(self, topic: str, deadline: float) -> float:
         """Wait until `deadline` for the partitions of `topic`, which the application's partitioner needs.
@@ -214,7 +214,7 @@ class ProducerSession(Attachment[Sender]):
         until = self._until(deadline)
         with self._waiting(until), self.runtime.callbacks.waiting():
             self.runtime.partitions_of(topic, max(0.0, until - system.monotonic()), create=True)
-            self.runtime.loop.ask(lambda now: self.machine.announce_partitions(topic, now), SHORT, machine=self.machine)
+            self.runtime.loop.ask(lambda now: self.machine.announce_partitions(topic, now), LOOP_ANSWER_S, machine=self.machine)
             left = until - system.monotonic()
             if not self.acc.direct(topic):  # parked records with an explicit partition come first: `send` must not overtake them
                 if left <= 0:
@@ -356,11 +356,11 @@ class ProducerSession(Attachment[Sender]):
         """Call `look` on the loop thread, or here once that thread has ended and changes no count any more; returns the result."""
         loop = self.runtime.loop
         try:
-            return loop.ask(lambda _: look(), SHORT, "the producer's stats")
+            return loop.ask(lambda _: look(), LOOP_ANSWER_S, "the producer's stats")
         except (ForkedClientError, KafkaTimeoutError):  # the counts belong to the parent; or the loop is stuck, and may go on
             raise
         except KafkaError:  # the loop was closed or has crashed
-            deadline = system.monotonic() + SHORT
+            deadline = system.monotonic() + LOOP_ANSWER_S
             while loop.alive:  # the loop is in its last turn, which still changes the counts
                 if system.monotonic() > deadline:
                     raise
@@ -386,7 +386,7 @@ class ProducerSession(Attachment[Sender]):
 
     def _look_at_partitions(self) -> dict[str, dict[str, Any]]:
         standings = self.machine.standings
-        now, census, queues = self.runtime.loop.ask(self._begin_look, SHORT, "the producer's status")
+        now, census, queues = self.runtime.loop.ask(self._begin_look, LOOP_ANSWER_S, "the producer's status")
         topics = [topic for topic, _ in census[2]]
         found = in_slices(self.runtime.loop, queues, standings.look)
         parked = in_slices(self.runtime.loop, topics, lambda part, now: standings.look_at_parked(part, self.acc, now))
@@ -492,7 +492,7 @@ class ProducerSession(Attachment[Sender]):
         self.check()
         reason = KafkaError("the application purged the record")
         reason.code = "PURGED"
-        return self.runtime.loop.ask(lambda now: self.machine.purge(now, reason, in_flight), SHORT, "purging records", self.machine)
+        return self.runtime.loop.ask(lambda now: self.machine.purge(now, reason, in_flight), LOOP_ANSWER_S, "purging records", self.machine)
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Flush, fail the rest, disconnect. After a Ctrl-C in this call, the next call continues there."""
@@ -558,8 +558,8 @@ class ProducerSession(Attachment[Sender]):
     def _give_up(self, pending: Sequence[Batch | Delivery | Mark]) -> None:
         reason = ClosedError("the producer was closed before the record was acknowledged")
         with contextlib.suppress(KafkaError):  # a loop that crashed or was closed fails its records itself
-            self.runtime.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "failing undelivered records", self.machine)
-        if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
+            self.runtime.loop.ask(lambda _: self.machine.abandon(reason), LOOP_ANSWER_S, "failing undelivered records", self.machine)
+        if not self.signal.wait(lambda: all(_done(item) for item in pending), LOOP_ANSWER_S):
             raise KafkaTimeoutError(
                 "close: the client's loop does not respond and some records have no outcome yet; call close again to wait for the rest"
             )

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from pykafka4.client.attachment import SHORT
+from pykafka4.client.attachment import LOOP_ANSWER_S
 from pykafka4.client.runtime import Runtime
 from pykafka4.core.producer.sender import Sender
 from pykafka4.core.producer.transactions.machine import Done, Transactions
@@ -118,7 +118,7 @@ class TransactionCalls:
             self.reading = None  # on the loop: after Ctrl-C in the waiting thread the reading of an earlier transaction would stay
             done(None)
 
-        return self._run("begin_transaction", start, SHORT)
+        return self._run("begin_transaction", start, LOOP_ANSWER_S)
 
     def commit(self, timeout: float | None) -> Any:
         """See Producer.commit_transaction."""

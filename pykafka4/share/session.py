@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from pykafka4.client.attachment import SHORT, read_config
+from pykafka4.client.attachment import LOOP_ANSWER_S, read_config
 from pykafka4.client.client import Client
 from pykafka4.client.push import Pushing
 from pykafka4.consumer.arguments import check_limit, check_on_done
@@ -93,7 +93,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self._pause = 0.0  # seconds between the last two polls
         self._renews = True  # False from the first broker without renewals on
         self._warned, self._warn_at = 0, -INFINITY  # expired records that warnings have counted; time of the next warning
-        self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the share consumer")
+        self.machine = self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the share consumer")
         self.runtime.attach(self)
 
     def _start(self, now: float) -> ShareMachine:
@@ -119,7 +119,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             if not names:
                 raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
             # Waits for the loop, which deletes `mailbox.fatal`: otherwise the next poll could raise the last subscription's error.
-            self.runtime.loop.ask(lambda _: self.machine.subscribe(names), SHORT, "subscribing", self.machine)
+            self.runtime.loop.ask(lambda _: self.machine.subscribe(names), LOOP_ANSWER_S, "subscribing", self.machine)
             with self._step:
                 self.topics = names
                 self.records.keep(names)
@@ -437,7 +437,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self.records.held.clear()
         left: Promise[None] = self.promise()
         self.post(leave)
-        left.exception(timeout + SHORT)
+        left.exception(timeout + LOOP_ANSWER_S)
 
     def _end_work(self, *, in_hand: bool) -> None:
         if self.failure() is None:

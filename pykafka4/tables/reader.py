@@ -12,7 +12,7 @@ from typing import Any, Final
 from pykafka4.client.steps import at_once
 from pykafka4.consumer.session import ConsumerSession
 from pykafka4.core import INFINITY
-from pykafka4.core.metadata.topic import MISSING_SECONDS
+from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError, OffsetOutOfRange, broker_error
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.logs import get_log
@@ -177,7 +177,7 @@ class TableReader:
         cluster, known = self._session.runtime.engine.cluster, self._session.reader.claims
 
         def look(_: float) -> tuple[int, bool]:
-            return cluster.partitions(self.topic), cluster.was_missing(self.topic, MISSING_SECONDS)
+            return cluster.partitions(self.topic), cluster.was_missing(self.topic, MISSING_S)
 
         found, deleted = self._session.runtime.loop.ask(look, CLOSE_S)
         if deleted:

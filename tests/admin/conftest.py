@@ -18,7 +18,7 @@ from tests.consumer.consuming import Maker
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not exist is believed sooner."""
     for module in (question_run, broker_choices):
-        monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
+        monkeypatch.setattr(module, "MISSING_S", 0.2)
 
 
 @pytest.fixture(autouse=True)

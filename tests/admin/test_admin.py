@@ -424,7 +424,7 @@ def test_a_call_that_is_interrupted_leaves_nothing(server: ModelServer, admin: A
     monkeypatch.setattr(Answers, "wait", wait)
     with pytest.raises(KeyboardInterrupt):
         admin.plan_offsets("g", ["t"], to="latest")
-    assert inspect(admin).loop.ask(lambda now: len(inspect(admin).machine._works), LONG) == 0  # behind what the loop was about to finish
+    assert inspect(admin).loop.ask(lambda now: len(inspect(admin).machine._runs), LONG) == 0  # behind what the loop was about to finish
     assert not inspect(admin).session.open
 
 

@@ -20,7 +20,7 @@ Run = Callable[..., Ran]
 def topics(server: ModelServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command about topics: (exit code, standard output, standard error)."""
     for module in (question_run, broker_choices):
-        monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)  # what does not exist is believed sooner
+        monkeypatch.setattr(module, "MISSING_S", 0.2)  # what does not exist is believed sooner
 
     def call(*arguments: str) -> Ran:
         code = run(["topics", *arguments, "--bootstrap", server.bootstrap_servers, "--timeout", "10"])

@@ -14,7 +14,7 @@ from tests.consumer.consuming import Maker
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (question_run, broker_choices, requests):
-        monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
+        monkeypatch.setattr(module, "MISSING_S", 0.2)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (question_run, broker_choices):
-        monkeypatch.setattr(module, "MISSING_SECONDS", 0.2)
+        monkeypatch.setattr(module, "MISSING_S", 0.2)
 
 
 def test_ends_of_partitions_that_are_assigned_or_not(server: ModelServer, make: Maker) -> None:

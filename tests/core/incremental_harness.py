@@ -83,7 +83,7 @@ class IncrementalProtocol:
     def start_over(self) -> None:
         pass
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         pass
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:

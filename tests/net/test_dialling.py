@@ -80,7 +80,7 @@ def silence() -> Iterator[tuple[str, int]]:
 
 
 def test_an_address_that_drops_packets_is_followed_by_the_next(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialling, "ADDRESS_SECONDS", 0.05)
+    monkeypatch.setattr(dialling, "ADDRESS_S", 0.05)
     with serving(lambda c: c.sendall(framed(b"hello"))) as port, silence() as silent:
         addresses = [(socket.AF_INET, silent), (socket.AF_INET, ("127.0.0.1", port))]
         monkeypatch.setattr(dialling, "_look_up", lambda host, port: addresses)
@@ -250,7 +250,7 @@ def test_a_wait_ends_when_the_next_address_is_to_be_tried(driver: Driver, monkey
         assert driver.dialler.limit(100.0) == 100.0, "its name is being looked up"
         while not driver.connecting:
             driver.step(0.1)
-        assert 0.0 < driver.dialler.limit(100.0) <= dialling.ADDRESS_SECONDS
+        assert 0.0 < driver.dialler.limit(100.0) <= dialling.ADDRESS_S
         assert driver.dialler.limit(0.0) == 0.0
         driver.transport.close(1)
         driver.transport.connect(2, *silent)

@@ -237,7 +237,7 @@ def test_an_address_that_is_open_has_as_long_as_the_handshake_takes(
     through: Callable[[str], Driver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until the set-up time-out: it is not given up for another address of the proxy."""
-    monkeypatch.setattr(dialling, "ADDRESS_SECONDS", 0.02)
+    monkeypatch.setattr(dialling, "ADDRESS_S", 0.02)
     asked, go = threading.Event(), threading.Event()
 
     def answer(connection: socket.socket) -> None:

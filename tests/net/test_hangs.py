@@ -12,7 +12,7 @@ import pytest
 
 from pykafka4 import Client
 from pykafka4.net import logs
-from pykafka4.net.hangs import LOOK_S, LOOKS, HangWatch
+from pykafka4.net.hangs import LOOK_S, LOOKS_UNTIL_HANG, HangWatch
 from tests.inspection import inspect
 from tests.net.net_helpers import SECONDS, closed_port, until
 
@@ -45,32 +45,32 @@ def looks(caplog: pytest.LogCaptureFixture) -> Looks:
 
 
 def test_a_hang_is_told_once_and_so_is_its_end(looks: Looks) -> None:
-    assert looks.look(LOOKS - 1) == []
-    assert looks.look() == [f"mine: the loop hangs, in one turn for at least {LOOK_S * (LOOKS - 1):.0f} s"]
+    assert looks.look(LOOKS_UNTIL_HANG - 1) == []
+    assert looks.look() == [f"mine: the loop hangs, in one turn for at least {LOOK_S * (LOOKS_UNTIL_HANG - 1):.0f} s"]
     assert looks.look(10) == []
     looks.loop.turns += 1
-    assert looks.look() == [f"mine: the loop goes on, after {LOOK_S * (LOOKS + 10):.0f} s in one turn"]
-    assert looks.look(LOOKS - 2) == []
+    assert looks.look() == [f"mine: the loop goes on, after {LOOK_S * (LOOKS_UNTIL_HANG + 10):.0f} s in one turn"]
+    assert looks.look(LOOKS_UNTIL_HANG - 2) == []
     assert len(looks.look()) == 1
 
 
 def test_a_loop_that_turns_or_sleeps_does_not_hang(looks: Looks) -> None:
-    for _ in range(2 * LOOKS):
+    for _ in range(2 * LOOKS_UNTIL_HANG):
         assert looks.look() == []
         looks.loop.turns += 1
     looks.loop.sleeps = True
-    assert looks.look(2 * LOOKS) == []
+    assert looks.look(2 * LOOKS_UNTIL_HANG) == []
     looks.loop.sleeps = False
-    assert looks.look(LOOKS - 2) == []
+    assert looks.look(LOOKS_UNTIL_HANG - 2) == []
 
 
 def test_a_loop_that_has_ended_is_not_looked_at(looks: Looks) -> None:
     looks.watch.end(-1)
-    assert looks.look(2 * LOOKS) == []
+    assert looks.look(2 * LOOKS_UNTIL_HANG) == []
 
 
 def test_the_stack_is_that_of_the_loops_thread(caplog: pytest.LogCaptureFixture) -> None:
-    Looks(caplog, threading.get_ident()).look(LOOKS)
+    Looks(caplog, threading.get_ident()).look(LOOKS_UNTIL_HANG)
     assert "test_the_stack_is_that_of_the_loops_thread" in caplog.messages[0]
 
 

@@ -113,7 +113,7 @@ def raised(call: Callable[[], object]) -> KafkaError:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_is_no_broker_is_named_soon_and_a_broker_in_its_place_is_used(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes seconds: a silent peer is named when the delivery time-out is over, all kinds of peers at once."""
-    monkeypatch.setattr(refusals, "LONGEST_PAUSE", 0.5)  # the broker in its place is found soon
+    monkeypatch.setattr(refusals, "LONGEST_PAUSE_S", 0.5)  # the broker in its place is found soon
     with ExitStack() as stack, ThreadPoolExecutor(len(PEERS)) as at_once:
         cases = [Case(stack, protocol, name) for name in PEERS]
         with peak_memory():
@@ -145,8 +145,8 @@ FRAMES = 4  # ApiVersions, SaslHandshake, and two of SCRAM
 @pytest.fixture(scope="module")
 def shaky() -> Iterator[tuple[Place, Client]]:
     with ModelServer(brokers=1) as model, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refusals, "FIRST_PAUSE", 0.01)
-        patch.setattr(refusals, "LONGEST_PAUSE", 0.01)
+        patch.setattr(refusals, "FIRST_PAUSE_S", 0.01)
+        patch.setattr(refusals, "LONGEST_PAUSE_S", 0.01)
         place = Place(model, "SASL_SSL")
         with Client(bootstrap_servers=place.address, **options("SASL_SSL"), **QUICK) as client:
             yield place, client

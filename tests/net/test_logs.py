@@ -144,13 +144,13 @@ def test_the_loop_goes_on_while_a_handler_blocks_and_drops_are_counted(loop: Loo
     try:
         on_loop(loop, lambda: log.info("first"))
         assert entered.wait(SECONDS)
-        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.LIMIT + 7)])
+        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.MOST_WAITING + 7)])
         assert loop.ask(lambda now: 7, SECONDS) == 7
         assert not logs.current().flush(0.01), "a handler that blocks is not waited for longer than asked"
     finally:
         release.set()
-    until(lambda: len(notes.records) == logs.LIMIT + 1)
-    assert notes.messages == ["first", *map(str, range(logs.LIMIT))]
+    until(lambda: len(notes.records) == logs.MOST_WAITING + 1)
+    assert notes.messages == ["first", *map(str, range(logs.MOST_WAITING))]
 
 
 def test_the_number_of_dropped_records_is_logged(loop: Loop, notes: Notes, caplog: pytest.LogCaptureFixture) -> None:
@@ -159,7 +159,7 @@ def test_the_number_of_dropped_records_is_logged(loop: Loop, notes: Notes, caplo
     try:
         on_loop(loop, lambda: log.info("first"))
         assert entered.wait(SECONDS)
-        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.LIMIT + 7)])
+        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.MOST_WAITING + 7)])
     finally:
         release.set()
     until(lambda: "7 log records were dropped" in caplog.text)
@@ -193,7 +193,7 @@ def test_a_handler_that_ends_its_thread_at_the_count_of_drops_keeps_no_other_rec
     try:
         on_loop(loop, lambda: log.info("first"))
         assert entered.wait(SECONDS)
-        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.LIMIT + 1)])
+        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.MOST_WAITING + 1)])
         release.set()
         until(lambda: dropped.records)
         assert logs.current().flush(SECONDS)

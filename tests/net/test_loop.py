@@ -20,7 +20,7 @@ import pytest
 
 from pykafka4.core import Effects, Job, Threads
 from pykafka4.core.engine import Engine
-from pykafka4.core.network.jobs import MOST
+from pykafka4.core.network.jobs import MAX_CONCURRENT_STEPS
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
@@ -163,7 +163,7 @@ def test_callbacks_run_on_another_thread_and_jobs_report_back_on_the_loop(loop: 
     assert threads["job"] == "pykafka4-helper"
 
 
-@pytest.mark.parametrize(("blocked", "most"), [(Threads.CREDENTIALS, MOST), (Threads.ASSIGNORS, ASSIGNORS)])
+@pytest.mark.parametrize(("blocked", "most"), [(Threads.CREDENTIALS, MAX_CONCURRENT_STEPS), (Threads.ASSIGNORS, ASSIGNORS)])
 def test_jobs_that_block_run_at_once_and_keep_no_job_of_another_kind_waiting(
     loop: Loop, script: Script, blocked: Threads, most: int
 ) -> None:

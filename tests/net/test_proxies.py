@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka4.errors import AuthenticationError, ConnectionLost
-from pykafka4.net.proxies import LIMIT, REPLIES, STATUSES, Handshake, begin_handshake
+from pykafka4.net.proxies import MAX_HANDSHAKE_BYTES, REPLIES, STATUSES, Handshake, begin_handshake
 from pykafka4.options.proxy import Proxy, parse_proxy
 
 PREFIX = "kafka:9092: proxy gw:1080"
@@ -267,16 +267,17 @@ def test_an_answer_has_a_bound() -> None:
     handshake = begin("http")
     start = b"HTTP/1.1 200 OK\r\nX: "
     handshake.receive(start)
-    for _ in range(LIMIT - len(start) - 1):
+    for _ in range(MAX_HANDSHAKE_BYTES - len(start) - 1):
         handshake.receive(b"x")
-    assert reason(handshake, b"x") == f"its answer is longer than {LIMIT:,} bytes"
-    assert LIMIT == 16 * 1024
+    assert reason(handshake, b"x") == f"its answer is longer than {MAX_HANDSHAKE_BYTES:,} bytes"
+    assert MAX_HANDSHAKE_BYTES == 16 * 1024
 
 
 def test_announcements_without_end_have_the_same_bound() -> None:
     handshake = begin("http")
     endless = b"HTTP/1.1 100 Continue\r\n\r\n"
-    assert reason(handshake, *[endless] * (LIMIT // len(endless) + 1)) == f"its answer is longer than {LIMIT:,} bytes"
+    answers = [endless] * (MAX_HANDSHAKE_BYTES // len(endless) + 1)
+    assert reason(handshake, *answers) == f"its answer is longer than {MAX_HANDSHAKE_BYTES:,} bytes"
 
 
 def test_many_announcements_at_once_are_read() -> None:
@@ -287,7 +288,7 @@ def test_many_announcements_at_once_are_read() -> None:
 
 def test_an_answer_that_fits_is_read_however_long_it_is() -> None:
     handshake = begin("http")
-    handshake.receive(b"HTTP/1.1 200 OK\r\nX: ".ljust(LIMIT - 4, b"x") + b"\r\n\r\n")
+    handshake.receive(b"HTTP/1.1 200 OK\r\nX: ".ljust(MAX_HANDSHAKE_BYTES - 4, b"x") + b"\r\n\r\n")
     assert handshake.done
 
 

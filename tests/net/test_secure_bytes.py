@@ -29,7 +29,7 @@ pytest.importorskip("trustme")
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net import portable, secure
 from pykafka4.net.portable import READ, TURN_BYTES, WRITE
-from pykafka4.net.secure import HELD, TLS_RECORD, _next_piece
+from pykafka4.net.secure import HELD_BYTES, TLS_RECORD, _next_piece
 from tests.net.tls_peers import AUTHORITY, context, right, wrapping
 from tests.net.transport_driver import CONNECTED, FRAME, LOST, TLS, WRITTEN, Driver, framed
 
@@ -205,7 +205,7 @@ def test_a_wait_with_a_part_of_a_frame_is_over_when_its_time_is_or_the_loop_is_w
 def test_a_long_frame_is_waited_for_in_large_parts(driver: Driver) -> None:
     """A piece of 16 KiB is of no use before its end, and a part of it may be with OpenSSL."""
     stream = framed(bytes(400_000))
-    cuts = [0, 100_000, 100_001, len(stream) - HELD - 500, len(stream) - 1, len(stream)]
+    cuts = [0, 100_000, 100_001, len(stream) - HELD_BYTES - 500, len(stream) - 1, len(stream)]
     parts = Parts(driver, *(stream[begin:end] for begin, end in itertools.pairwise(cuts)))
     with driver.serving(parts) as port:
         driver.connect(port)
@@ -215,7 +215,7 @@ def test_a_long_frame_is_waited_for_in_large_parts(driver: Driver) -> None:
             parts.next()  # the byte after 100,000 is less than the selector reports: it is read when the longest wait is over
             until(lambda cut=cut: (driver.step(0.01), sum(parts.rooms) == cut)[1])
             missing = len(stream) - cut
-            assert parts.least() <= max(1, missing - HELD)
+            assert parts.least() <= max(1, missing - HELD_BYTES)
             if cut == 100_000:
                 size = driver.socket_of(1).getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
                 assert TLS_RECORD < parts.least() <= size // 4, "more may not fit into the socket"

@@ -29,7 +29,7 @@ def footprint() -> Footprint:
 
 
 def test_clients_that_come_and_go_leave_nothing_of_python_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(workers, "IDLE_S", 0.01)
     began = None
     with secured_model() as (server, options):
         server.create_topic("t", 1)

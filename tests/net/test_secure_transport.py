@@ -199,7 +199,7 @@ def test_what_comes_unasked_is_named_whoever_reads_it_first(
 ) -> None:
     """It may arrive between the look at the socket and OpenSSL's."""
     if is_first:
-        monkeypatch.setattr(secure, "HEARD", 0)
+        monkeypatch.setattr(secure, "HEARD_BYTES", 0)
     with serving(plain(data)) as port:
         refused(driver, port, text)
 

@@ -257,7 +257,7 @@ def test_files_that_cannot_be_read_are_named(files: Files, monkeypatch: pytest.M
     assert refused(**others, **{option: missing}) == f"{option}={missing!r} cannot be read: No such file or directory"
     assert refused(**others, **{option: folder}) == f"{option}={folder!r} cannot be read: Is a directory"
     assert refused(**others, **{option: "a\0b"}) == f"{option}='a\\x00b' cannot be read: embedded null byte"
-    monkeypatch.setattr(tls, "LARGEST", 100)
+    monkeypatch.setattr(tls, "MAX_FILE_BYTES", 100)
     large = files.write("large", bytes(101))
     if not others:
         assert refused(**{option: large}) == f"{option}={large!r} has more than 100 bytes: it is no file of certificates"

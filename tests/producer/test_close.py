@@ -260,7 +260,7 @@ def test_exiting_the_interpreter_without_delivery_logs_how_much_was_lost(server:
     stop_all(server)
     told = script(
         server,
-        "pykafka4.client.runtime.EXIT_SECONDS = 0.1",
+        "pykafka4.client.runtime.EXIT_S = 0.1",
         "p = Producer(bootstrap_servers=servers)",
         "for n in range(3): p.send('t', b'v')",
     )
@@ -273,7 +273,7 @@ def test_records_of_a_cancelled_close_are_told_once_when_the_interpreter_exits(s
         server,
         "import asyncio, gc",
         "from pykafka4 import aio",
-        "pykafka4.client.runtime.EXIT_SECONDS = 0.1",
+        "pykafka4.client.runtime.EXIT_S = 0.1",
         "async def main():",
         "    async with asyncio.timeout(0.1), aio.Producer(bootstrap_servers=servers) as p: await p.send('t', b'v')",
         "try: asyncio.run(main())",
@@ -411,7 +411,7 @@ def test_exiting_a_multiprocessing_child_without_delivery_logs_how_much_was_lost
     stop_all(server)
     code = [
         "import multiprocessing",
-        "pykafka4.client.runtime.EXIT_SECONDS = 0.1",
+        "pykafka4.client.runtime.EXIT_S = 0.1",
         "kept = []",
         "def work():",
         "    kept.append(Producer(bootstrap_servers=servers))",

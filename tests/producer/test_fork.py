@@ -55,7 +55,7 @@ def test_a_forked_child_gets_an_error_at_once(server: ModelServer, make: Maker, 
 def test_where_a_callback_forks_the_child_ends_with_it_and_the_others_run_in_the_parent_alone(
     make: Maker, leave: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "IDLE_SECONDS", 10 * SECONDS)  # what the thread of callbacks waits for more of them
+    monkeypatch.setattr(workers, "IDLE_S", 10 * SECONDS)  # what the thread of callbacks waits for more of them
     reader, writer = os.pipe()
     children: list[int] = []
 

@@ -147,7 +147,7 @@ def test_records_of_a_topic_without_partitions_have_a_row(server: ModelServer, m
 
 def test_stats_are_not_read_while_a_stuck_loop_may_change_them(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     producer, looked = knowing(make()), []
-    monkeypatch.setattr("pykafka4.producer.session.SHORT", 0.2)
+    monkeypatch.setattr("pykafka4.producer.session.LOOP_ANSWER_S", 0.2)
     inspect(producer).loop.call(lambda now: time.sleep(1.5))
     snapshot = Ledger.snapshot
     monkeypatch.setattr(Ledger, "snapshot", lambda self, *how: looked.append(self) or snapshot(self, *how))

@@ -41,7 +41,7 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 def world(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(security, "_warned", set())
     monkeypatch.setattr(tls, "_warned_of", set())
-    monkeypatch.setattr(refusals, "DOUBT", 0.0)  # a guess is believed after three attempts: these tests are about words, not about time
+    monkeypatch.setattr(refusals, "DOUBT_S", 0.0)  # a guess is believed after three attempts: these tests are about words, not about time
     planted = Planted()
     with watching(planted, capfd, monkeypatch) as outlets:
         it = World(tmp_path, planted, outlets)

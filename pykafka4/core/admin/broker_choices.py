@@ -13,7 +13,7 @@ from pykafka4.core.admin.question_run import BrokerChoice, Context, Question, Qu
 from pykafka4.core.admin.values import GroupCoordinator
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, TRANSACTIONAL_ID
-from pykafka4.core.metadata.topic import MISSING_SECONDS
+from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.core.network.network import Network
 from pykafka4.errors import ConfigError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, Refresh
@@ -266,7 +266,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         self._cluster.refresh(now, [key.topic])
 
     def outcome(self, now: float, key: TopicPartition) -> KafkaError | None:
-        """The error of a partition whose topic brokers refuse, or that has been unknown to brokers for MISSING_SECONDS."""
+        """The error of a partition whose topic brokers refuse, or that has been unknown to brokers for MISSING_S."""
         refusal = self._invalid.get(key.topic) or self._cluster.refusal(key.topic, self._asked)
         if refusal is not None:
             return refusal
@@ -277,4 +277,4 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         else:
             self._absent_since.pop(key, None)
             detail = "there is no such topic"
-        return None if since is None or now - since < MISSING_SECONDS else broker_error(NO_TOPIC, str(key), detail)
+        return None if since is None or now - since < MISSING_S else broker_error(NO_TOPIC, str(key), detail)

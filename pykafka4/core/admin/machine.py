@@ -124,7 +124,7 @@ class AdminMachine:
         """Nothing to do: callers wait on promises, which fail with the machine."""
         return ()
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """Stop all questions and drop the lanes, because the client is closed."""
         for run in list(self._runs):
             self.stop(run)

@@ -24,7 +24,7 @@ import attrs
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import MISSING
-from pykafka4.core.metadata.topic import MISSING_SECONDS
+from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.core.network.endpoint import broker_of, via
 from pykafka4.core.outbox import Outbox
@@ -73,7 +73,7 @@ class Question(ABC, Generic[K, V]):
     many_from: ClassVar[int] = 0  # the first version that takes more than one key
     max_version: int | None = None
     changes: ClassVar[bool] = False  # the request changes something: an error after an undecided request has the note DOUBT
-    missing_s: ClassVar[float | None] = None  # seconds for which the request for an unknown topic is repeated; None: MISSING_SECONDS
+    missing_s: ClassVar[float | None] = None  # seconds for which the request for an unknown topic is repeated; None: MISSING_S
     lane: Lane = Lane.PROMPT
     expects_reply: bool = True
     repeatable: bool = True  # a request whose response was lost is sent again
@@ -418,7 +418,7 @@ class QuestionRun(Generic[K, V]):
         entry = self._entries[key]
         if entry.missing_since is None:
             entry.missing_since = now
-        patience = MISSING_SECONDS if self._question.missing_s is None else self._question.missing_s
+        patience = MISSING_S if self._question.missing_s is None else self._question.missing_s
         return now - entry.missing_since >= patience
 
     def _retry(self, now: float, key: K, reason: KafkaError) -> None:

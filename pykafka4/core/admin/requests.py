@@ -16,7 +16,7 @@ import attrs
 from pykafka4.core import CONTROLLER, Reply
 from pykafka4.core.admin.question_run import BrokerChoice, Lane, Question, Refusal
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.metadata.topic import MISSING_SECONDS
+from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.errors import KafkaError, broker_error, listed
 from pykafka4.errors.codes import BY_NAME, Refresh
 
@@ -144,14 +144,14 @@ class OneBrokerChoice(BrokerChoice[int]):
         self._absent_since: float | None = None
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
-        """An error if the metadata lacks the broker for MISSING_SECONDS."""
+        """An error if the metadata lacks the broker for MISSING_S."""
         brokers = self._cluster.brokers
         if not brokers or key in brokers:
             self._absent_since = None
             return None
         if self._absent_since is None:
             self._absent_since = now
-        if now - self._absent_since < MISSING_SECONDS:
+        if now - self._absent_since < MISSING_S:
             return None
         return KafkaError(f"the cluster has no broker {key}; its brokers are {listed(sorted(brokers))}")
 

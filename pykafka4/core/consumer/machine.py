@@ -129,13 +129,13 @@ class ConsumerMachine:
         self.offsets.poll(now)
         self.membership.leave(now, timeout, then, reason)
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """The consumer is closed: release everything."""
         self._network.refusals.listeners.pop(self._refused_by, None)
         self.fetcher.end()
         self.offsets.end()
-        self.membership.gone()
-        self.coordinator.gone()
+        self.membership.dispose()
+        self.coordinator.dispose()
         for lane in self.fetcher.lanes:
             self._network.drop_lane(lane)
 

@@ -17,7 +17,7 @@ from pykafka4.core.consumer.searches import Search, Searches
 from pykafka4.core.group.committing.offsets import Found, Offsets
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.events import LossReason
-from pykafka4.core.metadata.topic import MISSING_SECONDS
+from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.core.subscription import Lately, Policy, Position, Since, Stage, Start, of_new_partition, reset_policy
 from pykafka4.core.timers import Timers
 from pykafka4.errors import InvalidOffset, KafkaError, NoOffsetForPartition, OffsetOutOfRange
@@ -328,7 +328,7 @@ class StartOffsets:
         """End `position`. The metadata may have news of its topic that no poll has seen; `deleted` are topics known to be gone."""
         if self.notice(position):
             return
-        missing = self._cluster.was_missing(position.tp.topic, MISSING_SECONDS)
+        missing = self._cluster.was_missing(position.tp.topic, MISSING_S)
         if position.offset >= 0 and (missing or position.tp.topic in deleted):
             self._losses.ended(position, Gap(position.offset, LossReason.DELETED, position.last_end))
         if missing:

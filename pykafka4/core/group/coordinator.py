@@ -79,7 +79,7 @@ class GroupCoordinator(MembersCoordinator):
         self._network.drop_lane(self.join_lane)
         self.join_lane = self._network.new_lane()
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """Close the connections, when the consumer is closed."""
         self.well()  # nothing is retried any more
         self._network.drop_lane(self.lane)

@@ -223,7 +223,7 @@ class Cluster(KnownMetadata):
             self._ask_now(name, now)
         return waiter
 
-    def give_up(self, waiter: Waiter) -> None:
+    def cancel_wait(self, waiter: Waiter) -> None:
         """The caller of `refreshed` no longer waits."""
         if waiter in self._waiters:
             self._dismiss(waiter)

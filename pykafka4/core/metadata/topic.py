@@ -16,11 +16,11 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.errors import BrokerError, broker_error
 from pykafka4.errors.codes import ErrorCode, error_code
 
-__all__ = ["CONTRADICTED", "MISSING_SECONDS", "Leader", "Topic"]
+__all__ = ["CONTRADICTED", "MISSING_S", "Leader", "Topic"]
 
 # Seconds for which brokers have to report a topic or partition as missing, before it counts as missing. Brokers learn of a new topic at
 # different times, and a broker that has just started knows no topic: one report is not enough.
-MISSING_SECONDS = 2.0
+MISSING_S = 2.0
 CONTRADICTED = 30.0  # seconds with only older metadata, after which the client accepts it; brokers do not lag behind for that long
 # Not retriable by Kafka's table, but for a topic these errors only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer
 # brokers are up than the topic needs for its replicas; a broker before 0.11 that has just started returns this error for every topic.

@@ -19,10 +19,10 @@ from pykafka4.records import Written
 
 __all__ = ["BrokerChooser", "RequestsForAny", "least_failed"]
 
-AVOID_SECONDS = 10.0  # other brokers are preferred to an avoided one for this long
-STALLED = 2.0  # seconds: a connection whose oldest request has waited for this long counts as stalled
-STAGGER = 0.5  # seconds until the client tries the next address as well, while an attempt to connect is under way
-GAP = 0.1  # seconds between attempts while all attempts fail
+AVOID_S = 10.0  # other brokers are preferred to an avoided one for this long
+STALLED_S = 2.0  # seconds: a connection whose oldest request has waited for this long counts as stalled
+STAGGER_S = 0.5  # seconds until the client tries the next address as well, while an attempt to connect is under way
+GAP_S = 0.1  # seconds between attempts while all attempts fail
 READY = ConnectionState.READY
 
 
@@ -89,10 +89,10 @@ class BrokerChooser:
     def avoided_at(self, now: float, node: int) -> float:
         """Return the time since which `node` is avoided, -INFINITY if it is not. If all brokers are avoided, the lowest time is first."""
         avoided_at = self._endpoints[node].avoided_at
-        return avoided_at if avoided_at > now - AVOID_SECONDS else -INFINITY
+        return avoided_at if avoided_at > now - AVOID_S else -INFINITY
 
     def _stalled(self, now: float, connection: Connection) -> bool:
-        return connection.silent_since < now - STALLED
+        return connection.silent_since < now - STALLED_S
 
     def connecting(self) -> bool:
         """Whether a connection that ANY could use is being opened."""
@@ -170,14 +170,14 @@ class RequestsForAny:
     def _connect(self, now: float) -> float:
         """Start an attempt to connect, if one is due. Returns the time at which the next one is due."""
         candidate = self._chooser.candidate(now)
-        pause = STAGGER if self._chooser.connecting() else 0.0 if candidate is None or candidate.failures == 0 else GAP
+        pause = STAGGER_S if self._chooser.connecting() else 0.0 if candidate is None or candidate.failures == 0 else GAP_S
         if now < self._attempted_at + pause:
             return self._attempted_at + pause
         if candidate is None:
             return min((e.not_before for e in self._chooser.candidates(now)), default=INFINITY)
         self._attempted_at = now
         self._network.open(now, candidate)
-        return now + STAGGER
+        return now + STAGGER_S
 
     def _fail_late(self, now: float) -> None:
         late = [request for request in self._requests if request.deadline <= now]

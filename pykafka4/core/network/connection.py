@@ -47,14 +47,14 @@ SOFTWARE_NAME, SOFTWARE_VERSION = "pykafka4", "0.1.0"
 FIRST_ASKED = 4  # version of the first ApiVersions request; a broker that does not support it answers UNSUPPORTED_VERSION
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
-LONGEST_MUTE = 300.0  # seconds; brokers throttle for a shorter time, and a corrupt response must not stop a connection for days
+LONGEST_MUTE_S = 300.0  # seconds; brokers throttle for a shorter time, and a corrupt response must not stop a connection for days
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
 AGAIN_AFTER: Final = 0.85  # of an authentication's lifetime: after it, the broker closes a connection that has not authenticated again
 FOR_CREDENTIALS: Final = 0.75  # of the time left for the setup: the rest is for the broker
 # Shortest time from one authentication to the next, in seconds. Kafka refuses a second one within this time, and a peer with a shorter
 # lifetime must not keep this client busy.
-SOONEST: Final = 1.0
+SOONEST_S: Final = 1.0
 Answer: TypeAlias = tuple[Request, Outcome]
 
 
@@ -463,8 +463,8 @@ class Connection:
     def _end_authentication(self, now: float) -> None:
         assert self._authentication is not None
         lifetime, self._authentication = self._authentication.lifetime, None
-        self._authenticate_at = now + max(lifetime * AGAIN_AFTER, SOONEST) if lifetime > 0 else INFINITY
-        self.authenticated_until = now + max(lifetime, 2 * SOONEST) if lifetime > 0 else INFINITY
+        self._authenticate_at = now + max(lifetime * AGAIN_AFTER, SOONEST_S) if lifetime > 0 else INFINITY
+        self.authenticated_until = now + max(lifetime, 2 * SOONEST_S) if lifetime > 0 else INFINITY
         if self.state is S.AUTHENTICATING:
             self._be_ready(now)
         self._set_alarm()
@@ -542,7 +542,7 @@ class Connection:
         if throttle > 0:
             self._traffic.throttled_s += throttle / 1000
         if throttle > 0 and flight.is_muting:
-            self.muted_until = max(self.muted_until, now + min(throttle / 1000, LONGEST_MUTE))
+            self.muted_until = max(self.muted_until, now + min(throttle / 1000, LONGEST_MUTE_S))
 
     # -- errors and deadlines
 

@@ -1,8 +1,9 @@
-"""Passes steps of authentication that may block to the loop's helper threads. Invariant: at most MOST steps are under way, and no step of a
-closed connection begins.
+"""Passes steps of authentication that may block to the loop's helper threads. Invariant: at most MAX_CONCURRENT_STEPS
+steps are under way, and no step of a closed connection begins.
 
-A step may wait for the application's callable, which may hang. The helper has MOST threads for such jobs, and would queue one more job for
-each attempt to connect, for as long as the callable hangs. So further steps wait here, and are dropped with their connections.
+A step may wait for the application's callable, which may hang. The helper has MAX_CONCURRENT_STEPS threads for such jobs, and would queue
+one more job for each attempt to connect, for as long as the callable hangs. So further steps wait here, and are dropped with their
+connections.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from pykafka4.core import Job, Threads
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.endpoint import Endpoint
 
-__all__ = ["MOST", "Jobs", "Task"]
+__all__ = ["MAX_CONCURRENT_STEPS", "Jobs", "Task"]
 
-MOST: Final = 4  # concurrent steps; the loop has as many threads for them
+MAX_CONCURRENT_STEPS: Final = 4  # concurrent steps; the loop has as many threads for them
 
 
 @attrs.frozen(eq=False)
@@ -72,7 +73,7 @@ class Jobs:
             return ()
         self._waiting = deque(task for task in self._waiting if not task.is_over)
         started = []
-        while self._waiting and self._running < MOST:
+        while self._waiting and self._running < MAX_CONCURRENT_STEPS:
             self._running += 1
             started.append(self._job(self._waiting.popleft()))
         return tuple(started)
@@ -80,7 +81,7 @@ class Jobs:
     @property
     def waits(self) -> bool:
         """Whether `start` may return something."""
-        return bool(self._waiting) and self._running < MOST
+        return bool(self._waiting) and self._running < MAX_CONCURRENT_STEPS
 
     def _job(self, task: Task) -> Job:
         def then(now: float, result: Any) -> None:

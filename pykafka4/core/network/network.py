@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 
-SPARE_IDLE = 30.0  # seconds until an unused spare connection is closed; longer than the pauses between checks of a coordinator
+SPARE_IDLE_S = 30.0  # seconds until an unused spare connection is closed; longer than the pauses between checks of a coordinator
 LEFT = "left the cluster"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
 
@@ -363,7 +363,7 @@ class Network:
                 Backoff.reconnect(self._config, self._random),
                 Backoff.setup(self._config, self._random),
                 self._random.random(),
-                min(SPARE_IDLE, self._max_idle) if node >= LANE and node // LANE == self._spare else self._max_idle,
+                min(SPARE_IDLE_S, self._max_idle) if node >= LANE and node // LANE == self._spare else self._max_idle,
             )
         return endpoint
 

@@ -22,12 +22,12 @@ from pykafka4.core import ANY, INFINITY
 from pykafka4.core.network.endpoint import LANE, Endpoint, broker_of
 from pykafka4.errors import AuthenticationError
 
-__all__ = ["DOUBT", "FIRST_PAUSE", "LONGEST_PAUSE", "Refusals", "Refused"]
+__all__ = ["DOUBT_S", "FIRST_PAUSE_S", "LONGEST_PAUSE_S", "Refusals", "Refused"]
 
 Refused: TypeAlias = Callable[[float, int, AuthenticationError], None]
 GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that shuts down closes connections, too
-DOUBT: Final = 5.0  # seconds for which these attempts have to go on
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until the next attempt at a broker that refused; some lock accounts after many attempts
+DOUBT_S: Final = 5.0  # seconds for which these attempts have to go on
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # seconds until the next attempt at a broker that refused; some lock accounts after many attempts
 
 
 class Refusals:
@@ -61,7 +61,7 @@ class Refusals:
                 endpoint.refusals, endpoint.suspicion = 0, endpoint.error.suspicion
             endpoint.refused_since = endpoint.refused_since if endpoint.refusals else now
             endpoint.refusals += 1
-            endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE))
+            endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE_S * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE_S))
         else:
             endpoint.refusals = 0
         broker, error = broker_of(endpoint.node), endpoint.error
@@ -79,14 +79,14 @@ class Refusals:
         """Return why no broker accepts this client: all have failed, and one of them for certain, or all by guesses that are believed."""
         endpoints = [e for e in self._endpoints.values() if e.node < LANE]
         errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]
-        if now >= self._without_credentials + DOUBT:
+        if now >= self._without_credentials + DOUBT_S:
             return next((error for error in errors if error.is_local), None)
         if any(e.error is None for e in endpoints):
             return None
         if (certain := next((error for error in errors if error.certain), None)) is not None:
             return certain
         alike = len({e.suspicion for e in endpoints}) == 1
-        return errors[0] if alike and all(e.refusals >= GUESSES and now >= e.refused_since + DOUBT for e in endpoints) else None
+        return errors[0] if alike and all(e.refusals >= GUESSES and now >= e.refused_since + DOUBT_S for e in endpoints) else None
 
     def _tell(self, now: float, broker: int, error: AuthenticationError) -> None:
         for listener in list(self.listeners):

@@ -11,8 +11,8 @@ from pykafka4.options.secret import Secret
 
 __all__ = ["SecretFilter"]
 
-KEPT: Final = 4  # credentials: the current ones, and the ones of connections that were made before a password changed
-SHORTEST: Final = 8  # characters of a secret that is searched in host names: `kafka` is a bad password, and a part of many names
+MOST_KEPT_SECRETS: Final = 4  # credentials: the current ones, and the ones of connections that were made before a password changed
+SHORTEST_SECRET: Final = 8  # characters of a secret that is searched in host names: `kafka` is a bad password, and a part of many names
 
 
 class SecretFilter(Secret):
@@ -30,7 +30,7 @@ class SecretFilter(Secret):
         """Hide these secrets and this user name, with which a mechanism authenticates a connection, from now on."""
         always, *learned = self._known
         new = (secrets, user)
-        self._known = (always, new, *[known for known in learned if known != new][: KEPT - 1])
+        self._known = (always, new, *[known for known in learned if known != new][: MOST_KEPT_SECRETS - 1])
 
     def filter(self, text: str) -> str:
         """Return a broker's `text` without secrets and user names, ready to be shown."""
@@ -40,5 +40,5 @@ class SecretFilter(Secret):
 
     def host(self, host: str) -> str:
         """Return an advertised host name; UNSHOWN, which no resolver knows, for a name that repeats a secret: it would reach log lines."""
-        secrets = [s for known, _ in self._known for s in known if len(s) >= SHORTEST and s not in self._bootstrap]
+        secrets = [s for known, _ in self._known for s in known if len(s) >= SHORTEST_SECRET and s not in self._bootstrap]
         return UNSHOWN if secrets and repeats(host, secrets) and host not in self._bootstrap else host

@@ -195,10 +195,10 @@ class Sender:
         """Pass new partitions of `topic` to the accumulator at once, because a `send` waits for them."""
         self._parking.announce_partitions(topic, now)
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """Drop all topics, when the producer is closed."""
-        self.network.refusals.listeners.pop(self._note_refusal, None)  # `gone` may be called twice
-        self._parking.gone()
+        self.network.refusals.listeners.pop(self._note_refusal, None)  # `dispose` may be called twice
+        self._parking.dispose()
         self._changes.end()
 
     def expedite(self) -> None:

@@ -15,7 +15,7 @@ from pykafka4.core.sasl.mechanism import Exchange, failed
 __all__ = ["Context", "Gssapi"]
 
 NO_LAYER: Final = 1  # the bit for messages that GSSAPI neither signs nor encrypts; 2 stands for signed, 4 for encrypted messages
-OFFER: Final = 4  # bytes of the offer: the bits of the layers, and the length of the longest message
+OFFER_BYTES: Final = 4  # bytes of the offer: the bits of the layers, and the length of the longest message
 ODD: Final = "the broker does not speak GSSAPI as in RFC 4752: check the program that listens there"
 
 
@@ -72,8 +72,8 @@ class Gssapi(Exchange):
         is not checked.
         """
         offer = self._context.unwrap(message)
-        if len(offer) != OFFER:
-            raise failed(f"the broker's offer of security layers has {len(offer):,} bytes, not {OFFER}; {ODD}")
+        if len(offer) != OFFER_BYTES:
+            raise failed(f"the broker's offer of security layers has {len(offer):,} bytes, not {OFFER_BYTES}; {ODD}")
         if not offer[0] & NO_LAYER:
             raise failed("the broker demands a security layer of GSSAPI, which Kafka does not have; use TLS (SASL_SSL) in its place")
         self._has_chosen = True

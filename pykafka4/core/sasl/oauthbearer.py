@@ -25,7 +25,7 @@ __all__ = ["LONGEST_TOKEN", "OAuthBearer", "Token", "token_of"]
 
 LONGEST_TOKEN: Final = 256 * 1024  # characters; a broker reads at most 512 KiB by default (sasl.server.max.receive.size)
 REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05  # parts of a token's remaining life, as in Java (sasl.login.refresh.window.*)
-MILLISECONDS: Final = 1e11  # a larger time is in milliseconds: 1e11 s after 1970 is after the year 5000, 1e11 ms is in 1973
+LATEST_S: Final = 1e11  # a larger time is in milliseconds: 1e11 s after 1970 is after the year 5000, 1e11 ms is in 1973
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 NAME: Final = re.compile(r"[A-Za-z]+")  # NAME and VALUE of an extension are as in Java (OAuthBearerClientInitialResponse)
 VALUE: Final = re.compile(r"[\x21-\x7e \t\r\n]+")
@@ -50,7 +50,7 @@ def _expiry(value: float | None) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError(f"the expiry of the OAuth token must be a number of seconds since 1970, or None, not {type(value).__name__}")
-    if not 0 < value < MILLISECONDS:
+    if not 0 < value < LATEST_S:
         raise ConfigError("the expiry of the OAuth token must be in seconds since 1970, not in milliseconds")
     return float(value)
 

@@ -109,10 +109,10 @@ class ShareMachine:
             self._mailbox.end(reason)
         return ()
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """End the sources, the retries and the lanes: the consumer is closed."""
         self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))
-        self.sources.gone()
+        self.sources.dispose()
         self.coordinator.well()  # a closed consumer retries no request, so the client's status must not list its coordinator as troubled
         for lane in self._lanes:
             self._network.drop_lane(lane)

@@ -145,7 +145,7 @@ class ShareSources:
         """Drop the closed sources, so that a later subscription opens new ones."""
         self._sources.clear()
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """End the use of the metadata: the consumer is closed."""
         self.subscribe(())
         self._changes.end()

@@ -282,6 +282,6 @@ class Telemetry:
         self._tell_end()
         return ()
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """Send nothing more: the client is closed."""
         self.state = S.ENDED

@@ -26,7 +26,7 @@ __all__ = ["Callbacks", "Feed", "Helper", "Workers"]
 
 log = get_log("pykafka4.handoff")
 HELPERS = 4  # threads for slow codecs
-IDLE_SECONDS = 10.0  # a thread ends after this long without a call
+IDLE_S = 10.0  # a thread ends after this long without a call
 
 
 _forks = itertools.count(1)
@@ -74,7 +74,7 @@ class Workers:
             if self._idle:
                 latch = self._idle[-1]
                 # Opened before it is removed: after Ctrl-C between the two steps, the woken thread removes the latch itself. The other way
-                # round, no thread could open the latch, and its thread would sleep for IDLE_SECONDS beside a call that waits.
+                # round, no thread could open the latch, and its thread would sleep for IDLE_S beside a call that waits.
                 open_latch(latch)
                 if latch in self._idle:  # else a signal handler on this thread called `submit` meanwhile, and has removed the latch
                     self._idle.remove(latch)
@@ -119,7 +119,7 @@ class Workers:
             log.exception("%s: a call on a %s thread raised an exception", self._client_id, self._name)
 
     def _take(self) -> Callable[[], Any] | None:
-        """Return the next call; None, at which the thread ends, after IDLE_SECONDS without a call or after `end`."""
+        """Return the next call; None, at which the thread ends, after IDLE_S without a call or after `end`."""
         while True:
             with self._lock:
                 if self._queue:
@@ -129,7 +129,7 @@ class Workers:
                     return None
                 latch = new_latch()
                 self._idle.append(latch)
-            woken = latch.acquire(True, IDLE_SECONDS)  # the queue may be empty all the same: another thread has taken the call
+            woken = latch.acquire(True, IDLE_S)  # the queue may be empty all the same: another thread has taken the call
             with self._lock:
                 if latch in self._idle:  # the time is over, or Ctrl-C interrupted the thread that opened the latch
                     self._idle.remove(latch)

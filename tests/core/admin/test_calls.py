@@ -86,7 +86,7 @@ def outcome(harness: Harness, begin: calls.Begin) -> dict[Any, Any]:
     assert outcomes == []  # it waits for one group
     harness.run(0.2)
     (found,) = outcomes
-    assert not harness.machine._works
+    assert not harness.machine._runs
     assert not harness.world.engine.cluster.wants("t")
     return found
 
@@ -147,7 +147,7 @@ def test_topics_are_released_with_the_machine(harness: Harness, silent: str) -> 
     harness.run()
     assert harness.world.engine.cluster.wants("t")
     harness.world.engine.remove(harness.machine)
-    harness.machine.gone()
+    harness.machine.dispose()
     assert not harness.world.engine.cluster.wants("t")
 
 
@@ -215,7 +215,7 @@ def test_a_call_that_nobody_waits_for_ends(harness: Harness) -> None:
     harness.run()
     assert harness.world.engine.cluster.wants("t")
     stop()
-    assert not harness.machine._works
+    assert not harness.machine._runs
     assert not harness.world.engine.cluster.wants("t")
     harness.run(SECONDS + 1.0)
     assert outcomes == []

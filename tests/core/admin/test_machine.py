@@ -18,7 +18,7 @@ from pykafka4.core.admin.topics import CreateTopics, NewTopic
 from pykafka4.core.admin.values import ListedOffset
 from pykafka4.core.group.encoding import assignment_bytes, subscription_bytes
 from pykafka4.core.group.notes import NO_NOTE, note_bytes
-from pykafka4.core.metadata.topic import MISSING_SECONDS
+from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -369,7 +369,7 @@ def test_a_new_leader_is_found(harness: Harness) -> None:
 def test_a_partition_or_topic_that_does_not_exist_is_told_after_a_while(harness: Harness) -> None:
     keys = [TopicPartition("t", 5), TopicPartition("none", 0), TopicPartition("not valid", 0)]
     outcomes = harness.ask(ListOffsetsAt(LATEST), LeaderChoice(harness.world.engine.cluster), keys)
-    harness.run(MISSING_SECONDS - 0.1)
+    harness.run(MISSING_S - 0.1)
     assert outcomes == []
     harness.run(1.0)
     assert [str(error).partition(" (")[0] for error in outcomes[0].values()][:2] == [
@@ -413,7 +413,7 @@ def test_commits_of_one_group_have_an_outcome_for_each_partition(harness: Harnes
 
 def test_the_number_of_partitions_is_that_of_the_topic(harness: Harness) -> None:
     outcomes = harness.ask(CountPartitions(), harness.machine.anyone(), ["t", "none"])
-    harness.run(MISSING_SECONDS + 1.0)
+    harness.run(MISSING_S + 1.0)
     assert outcomes[0]["t"] == 2
     assert "topic none: UNKNOWN_TOPIC_OR_PARTITION" in str(outcomes[0]["none"])
 
@@ -424,7 +424,7 @@ def test_what_nobody_waits_for_ends_with_the_machine(harness: Harness) -> None:
     harness.run()
     assert harness.world.engine.cluster.wants("t")
     harness.world.engine.remove(harness.machine)
-    harness.machine.gone()
+    harness.machine.dispose()
     assert not harness.world.engine.cluster.wants("t")
     harness.run(60.0)
     assert outcomes == []

@@ -200,7 +200,7 @@ def test_a_partition_is_placed_by_the_topics_current_metadata() -> None:
 def test_a_removed_consumer_gets_no_changes() -> None:
     harness = many(start=0)
     assert (len(harness.cluster.on_change), len(harness.recovery.on_online)) == (1, 1)
-    harness.machine.gone()
+    harness.machine.dispose()
     assert (harness.cluster.on_change, harness.recovery.on_online, harness.cluster.users) == ([], [], {})
 
 

@@ -120,7 +120,7 @@ def test_a_removed_consumer_keeps_no_partition_and_no_lane(harness: ConsumerHarn
     harness.stable(tp(0))
     harness.one(OffsetFetchRequest)
     harness.reader.arrivals.clear()
-    harness.machine.gone()
+    harness.machine.dispose()
     assert harness.machine.fetcher.positions == {}
     assert sorted(harness.network.dropped) == [1, 2, 3, 4]
     assert not harness.reader.arrivals  # a lookup that ends with its partitions is no error
@@ -288,7 +288,7 @@ def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
     fetcher.drop(claims[1:2])
     assert set(harness.cluster.users) == {"s"}
     membership.subscribe(("u",))
-    harness.machine.gone()
+    harness.machine.dispose()
     assert not harness.cluster.users
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.core.metadata.topic import MISSING_SECONDS
+from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.core.subscription import Start, Truncated
 from pykafka4.errors import InvalidOffset
 from pykafka4.records import OffsetAndMetadata
@@ -73,7 +73,7 @@ def test_a_loop_over_records_of_the_old_topic_commits_nothing(harness: ConsumerH
 @pytest.mark.parametrize("deleted", [False, True], ids=["recreated", "deleted"])
 def test_a_partition_that_ends_with_its_topic_is_not_committed(harness: ConsumerHarness, deleted: bool) -> None:
     if deleted:
-        harness.cluster.missing["t"] = MISSING_SECONDS
+        harness.cluster.missing["t"] = MISSING_S
     else:
         recreate(harness)
     harness.machine.fetcher.drop(list(harness.reader.claims.values()))  # before the fetcher has seen it: a rebalance is noticed first
@@ -81,7 +81,7 @@ def test_a_partition_that_ends_with_its_topic_is_not_committed(harness: Consumer
 
 
 def test_an_answer_that_a_topic_does_not_exist_may_be_of_a_broker_that_has_just_started(harness: ConsumerHarness) -> None:
-    harness.cluster.missing["t"] = MISSING_SECONDS - 0.1
+    harness.cluster.missing["t"] = MISSING_S - 0.1
     harness.machine.fetcher.drop(list(harness.reader.claims.values()))
     assert harness.reader.settle(in_hand=True) == {tp(0): (43, 0)}
 
@@ -94,7 +94,7 @@ def test_records_of_a_topic_that_may_be_deleted_abort_their_transaction(harness:
     if certain:
         recreate(harness)
     else:
-        harness.cluster.missing["t"] = MISSING_SECONDS
+        harness.cluster.missing["t"] = MISSING_S
     harness.machine.fetcher.drop([claim])
     assert handed.in_doubt({tp(0): claim}) == ([] if certain else [tp(0)])
     handed.end(claim, 43)

@@ -104,7 +104,7 @@ def test_a_coordinator_of_a_closed_consumer_is_no_reason_any_more(harness: Consu
         harness.run(1.5)
     troubles = harness.network.troubles
     assert "COORDINATOR_NOT_AVAILABLE" in str(troubles.reason(harness.now))
-    harness.machine.gone()
+    harness.machine.dispose()
     assert troubles.reason(harness.now) is None
 
 

@@ -145,8 +145,8 @@ def test_a_cancelled_wait_is_removed_together_with_its_topics() -> None:
     waiters = [world.engine.cluster.refreshed(world.now, [f"x{n}", "t"], outcomes.append) for n in range(20)]
     world.run(0.1)
     for waiter in waiters:
-        world.engine.cluster.give_up(waiter)
-        world.engine.cluster.give_up(waiter)
+        world.engine.cluster.cancel_wait(waiter)
+        world.engine.cluster.cancel_wait(waiter)
     assert not world.engine.cluster._waiters
     assert set(world.engine.cluster._wanted) == {"t"}
     assert not outcomes

@@ -13,7 +13,7 @@ import pytest
 from pykafka4.core import INFINITY, Outcome
 from pykafka4.core.network import unsupported
 from pykafka4.core.network.answered import Answered
-from pykafka4.core.network.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
+from pykafka4.core.network.connection import LONGEST_MUTE_S, SOFTWARE_VERSION, Connection, ConnectionState, usable
 from pykafka4.errors import AuthenticationError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest, DescribeClusterResponse
@@ -481,8 +481,8 @@ def test_a_damaged_throttle_does_not_mute_a_connection_for_days() -> None:
     told.throttle_time_ms = 2**31 - 1
     connection.receive(1.0, frame(told, one.version, one.correlation_id))
     submit(connection)
-    assert not connection.outgoing(LONGEST_MUTE)
-    assert len(read(connection.outgoing(1.0 + LONGEST_MUTE))) == 1
+    assert not connection.outgoing(LONGEST_MUTE_S)
+    assert len(read(connection.outgoing(1.0 + LONGEST_MUTE_S))) == 1
 
 
 def answered() -> Connection:

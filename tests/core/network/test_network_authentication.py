@@ -14,7 +14,7 @@ from pykafka4.core.network import jobs as jobs_module
 from pykafka4.core.network.authentication import Authentication
 from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import via
-from pykafka4.core.network.refusals import DOUBT
+from pykafka4.core.network.refusals import DOUBT_S
 from pykafka4.core.network.secret_filter import SecretFilter
 from pykafka4.errors import AuthenticationError, ConnectionLost
 from pykafka4.net.tls import explain_tls
@@ -368,7 +368,7 @@ def test_a_guess_about_the_cluster_is_not_told_in_the_first_seconds() -> None:
         refuse_bootstrap(cluster, now, guess())
         told += [now] * bool(cluster.told)
     assert told
-    assert min(told) >= DOUBT
+    assert min(told) >= DOUBT_S
 
 
 def test_attempts_that_give_reason_for_different_guesses_are_a_broken_network() -> None:
@@ -392,11 +392,11 @@ def test_a_callable_that_fails_for_seconds_is_told_whatever_other_servers_did() 
     refuse_bootstrap(cluster, 0.0, error)
     refuse_bootstrap(cluster, 0.2, ConnectionLost("nobody there"))
     cluster.network._configured[0].not_before = cluster.network._configured[1].not_before = 0.0
-    refuse_bootstrap(cluster, DOUBT - 0.1, error)
+    refuse_bootstrap(cluster, DOUBT_S - 0.1, error)
     assert cluster.told == []
     cluster.network._configured[0].not_before = cluster.network._configured[1].not_before = 0.0
-    refuse_bootstrap(cluster, DOUBT, error)
-    assert cluster.told == [(DOUBT, ANY, error)]
+    refuse_bootstrap(cluster, DOUBT_S, error)
+    assert cluster.told == [(DOUBT_S, ANY, error)]
 
 
 def test_a_callable_that_hangs_is_told_with_the_first_attempt() -> None:
@@ -408,7 +408,7 @@ def test_a_callable_that_hangs_is_told_with_the_first_attempt() -> None:
         now = max(now + 0.01, cluster.effects.wake_at)
         cluster.poll(now)
     ((when, broker, error),) = cluster.told
-    assert DOUBT <= when < SETUP
+    assert DOUBT_S <= when < SETUP
     assert broker == ANY
     assert "has not returned" in str(error)
 
@@ -498,10 +498,10 @@ def test_ten_thousand_attempts_with_a_hanging_callable_leave_nothing_behind(monk
             cluster.network.want(1)
         now = max(now, min(cluster.effects.wake_at, now + 1.0))
     cluster.poll(now)
-    assert len(cluster.jobs) == jobs_module.MOST
+    assert len(cluster.jobs) == jobs_module.MAX_CONCURRENT_STEPS
     gc.collect()
     assert len(cluster.network._jobs._waiting) == 0
-    assert len(made) <= jobs_module.MOST + 2
+    assert len(made) <= jobs_module.MAX_CONCURRENT_STEPS + 2
 
 
 def test_a_step_of_a_closed_connection_is_not_begun() -> None:
@@ -533,11 +533,11 @@ def test_a_step_of_a_former_connection_does_not_touch_the_present_one() -> None:
 
 def test_while_four_steps_hang_the_others_wait_and_begin_as_soon_as_one_is_over() -> None:
     cluster = Cluster().placed()
-    lanes = [cluster.network.new_lane() for _ in range(jobs_module.MOST + 2)]
+    lanes = [cluster.network.new_lane() for _ in range(jobs_module.MAX_CONCURRENT_STEPS + 2)]
     links = [cluster.attempt(0.0, via(lane, 1)) for lane in lanes]
-    assert len(cluster.jobs) == jobs_module.MOST
+    assert len(cluster.jobs) == jobs_module.MAX_CONCURRENT_STEPS
     cluster.poll(0.0)
-    assert len(cluster.jobs) == jobs_module.MOST
+    assert len(cluster.jobs) == jobs_module.MAX_CONCURRENT_STEPS
     cluster.network.lost(1.0, links[-2], ConnectionLost("h1:1: reset"))
     cluster.network.lost(1.0, links[0], ConnectionLost("h1:1: reset"))
     cluster.poll(1.0)

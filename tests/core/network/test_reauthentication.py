@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core import INFINITY
-from pykafka4.core.network.connection import SOONEST, ConnectionState
+from pykafka4.core.network.connection import SOONEST_S, ConnectionState
 from pykafka4.records import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from tests.core.network.sasl_harness import LOST, SETUP, Broker, Puppet, accepted, failure, refusal, shaken
@@ -37,7 +37,7 @@ def test_without_a_lifetime_it_never_does() -> None:
 
 
 def test_a_tiny_lifetime_does_not_keep_the_client_busy() -> None:
-    assert Broker().ready(5.0, lifetime=0.001).connection.wake_at == 5.0 + SOONEST
+    assert Broker().ready(5.0, lifetime=0.001).connection.wake_at == 5.0 + SOONEST_S
 
 
 def test_the_lifetime_is_that_of_the_last_message() -> None:

@@ -265,8 +265,8 @@ def test_topics_that_wait_for_their_metadata_are_looked_at_when_their_time_has_c
 
 def test_what_is_collected_for_a_producer_ends_with_it() -> None:
     harness = SenderHarness().proven()
-    harness.sender.gone()
-    harness.sender.gone()
+    harness.sender.dispose()
+    harness.sender.dispose()
     assert not harness.cluster.on_change
     assert not harness.recovery.on_online
 

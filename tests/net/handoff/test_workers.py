@@ -145,7 +145,7 @@ def test_an_executor_that_runs_things_itself_and_gives_no_future_runs_them_once(
 
 
 def test_the_thread_of_callbacks_ends_when_there_is_nothing_to_do_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(workers, "IDLE_S", 0.01)
     callbacks, threads = Callbacks(), list[threading.Thread]()
     for number in range(3):
         callbacks.submit(lambda: threads.append(threading.current_thread()))
@@ -340,7 +340,7 @@ def test_an_interrupt_while_an_idle_thread_is_woken_leaves_no_trace_of_it(monkey
 
 
 def test_a_thread_whose_waking_was_interrupted_is_not_woken_in_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "IDLE_SECONDS", SECONDS / 10)
+    monkeypatch.setattr(workers, "IDLE_S", SECONDS / 10)
     helper, real = Helper(), workers.open_latch
     first, done = threading.Event(), threading.Event()
     helper.submit(lambda: None, lambda _: None)

@@ -124,7 +124,7 @@ class ClassicProtocol(ConsumerGroupMember):
         self._why_leaving = reason
         self._begin_leaving(now, by)
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """See `GroupProtocol`. A wish to rewind the group ends as well."""
         self.leadership.resign()
         self.rewinds.left()

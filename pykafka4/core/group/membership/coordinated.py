@@ -172,7 +172,7 @@ class ConsumerGroupMember(CoordinatedMember):
     def _denied(self, error: KafkaError) -> None:
         self._assignee.denied(error)
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """See `GroupProtocol`."""
 
     def _idle(self, now: float) -> float:

@@ -107,7 +107,7 @@ class Membership:
 
     def leave(self, now: float, patience: float, then: Callable[[], None], reason: str) -> None:
         """Leave the group; `then` is called when the member has left, or after `patience` seconds."""
-        self.gone()
+        self.dispose()
         self._when_left.append(then)
         # An assignment may still be on its way to the application. Its claims end here, so that the application does not take the
         # partitions up; if it just has, it releases them.
@@ -117,10 +117,10 @@ class Membership:
         self._ending.clear()
         self.protocol.leave(now, now + patience, reason)
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """End the subscription."""
         self.subscription.clear()
-        self.protocol.gone()
+        self.protocol.dispose()
 
     def released(self, ended: Ended) -> None:
         """Remove the partitions of `ended`, which the application has released."""

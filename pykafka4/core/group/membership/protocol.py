@@ -151,7 +151,7 @@ class GroupProtocol(Protocol):
     def start_over(self) -> None:
         """Let a member that was rejected try again, because the subscription changed."""
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """Take note that the subscription has ended: a leader no longer needs the metadata of the group's topics."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:

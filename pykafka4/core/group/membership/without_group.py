@@ -100,7 +100,7 @@ class WithoutGroup:
     def start_over(self) -> None:
         """Do nothing: the next poll compares the new subscription with the held partitions."""
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """Do nothing: the subscription itself gives up the metadata of its topics."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:

@@ -24,7 +24,7 @@ __all__ = ["Parking"]
 
 SLICE = 1000  # maximum number of records that a turn moves, so that the loop stays responsive
 PACE = 0.001  # seconds between two checks of a topic's time-outs: records that were sent in that time fail together
-DENIED_SECONDS = 2.0  # seconds for which brokers must report a partition as missing: they learn of a new partition at different times
+DENIED_S = 2.0  # seconds for which brokers must report a partition as missing: they learn of a new partition at different times
 
 
 class ParkedOutcomes(Protocol):
@@ -131,7 +131,7 @@ class Parking:
         self._used[topic] = now
         self._used.move_to_end(topic)
 
-    def gone(self) -> None:
+    def dispose(self) -> None:
         """Drop all topics, when the producer is closed."""
         for topic in self.topics:
             self._drop(topic)
@@ -216,7 +216,7 @@ class Parking:
 
     @property
     def _patience(self) -> float:
-        return min(DENIED_SECONDS, self._config.delivery_timeout_ms / 1000)
+        return min(DENIED_S, self._config.delivery_timeout_ms / 1000)
 
     def _deny(self, topic: str, now: float) -> float:
         """Refresh the metadata for a while: the partition of the oldest record does not exist. The records behind it wait, in order."""

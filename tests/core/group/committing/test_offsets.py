@@ -266,7 +266,7 @@ def test_a_removed_consumer_fails_commits_and_lookups_by_whether_they_may_be_sto
     found: list[Any] = []
     harness.machine.offsets.lookup([tp(0)], harness.now + 60, lambda now, answer: found.append(answer))
     request = harness.one(OffsetCommitRequest)
-    harness.machine.gone()
+    harness.machine.dispose()
     late = commit(harness, {tp(0): 2})
     harness.machine.offsets.lookup([tp(1)], harness.now + 60, lambda now, answer: found.append(answer))
     for outcomes, what in ((sent, "t-0: .* may have been stored"), (waiting, "t-1: .* it was not sent"), (late, "t-0: .* it was not sent")):

@@ -259,7 +259,7 @@ def test_a_result_for_an_earlier_pattern_is_ignored(harness: ConsumerHarness) ->
 
 def test_unsubscribing_ends_the_search(harness: ConsumerHarness) -> None:
     stable(harness, "t1", assigned=[tp(0, "t1")])
-    harness.machine.membership.gone()
+    harness.machine.membership.dispose()
     harness.run(1000)
     assert not harness.pending(MetadataRequest)
     assert not harness.machine.membership.subscription.active

@@ -45,7 +45,7 @@ def test_only_topics_that_changed_are_looked_at_and_only_while_there_is_a_subscr
     harness.run()
     assert set(looked) == {"u3", "u7"}
     listening = len(harness.cluster.on_change)
-    harness.machine.membership.gone()
+    harness.machine.membership.dispose()
     assert len(harness.cluster.on_change) < listening
 
 

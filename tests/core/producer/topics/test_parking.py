@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core import INFINITY
-from pykafka4.core.producer.topics.parking import DENIED_SECONDS, SLICE, Parking
+from pykafka4.core.producer.topics.parking import DENIED_S, SLICE, Parking
 from pykafka4.errors import BufferFull, ClosedError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode
 from pykafka4.options.config import ProducerConfig
@@ -160,7 +160,7 @@ def test_a_record_for_a_missing_partition_fails_and_the_others_move() -> None:
     lot.poll()
     assert not bad.done(), "it may have been added just now"
     assert good.partition is None, "nothing passes what is parked"
-    lot.poll(DENIED_SECONDS)
+    lot.poll(DENIED_S)
     why = "t: partition=99 but the topic has 3 partitions, 0 to 2"
     assert lot.lost == [("t", "UNKNOWN_TOPIC_OR_PARTITION", why, 1)]
     assert bad.done()
@@ -394,7 +394,7 @@ def test_a_closed_producer_wants_no_topics() -> None:
     lot.learn(1)
     lot.poll()
     lot.acc.send("unknown", b"1")
-    lot.parking.gone()
+    lot.parking.dispose()
     assert sorted(lot.forgotten) == ["known", "unknown"]
     assert lot.parking.topics == []
 
