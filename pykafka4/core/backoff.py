@@ -1,6 +1,6 @@
 """Computes the pauses between retries, which double up to a limit. Each part that retries has a `Backoff`, or one of the fixed pauses.
 
-Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN (`group.leading.leadership`), OTHER_BROKER_S (`network.call`), and
+Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN_S (`group.leading.leadership`), OTHER_BROKER_S (`network.call`), and
 `retry_backoff_ms` while `send` looks for a partition (`producer.session`).
 """
 

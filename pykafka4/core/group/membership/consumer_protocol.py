@@ -50,7 +50,7 @@ UNRELEASED_S: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_VERSION"].code
 ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # the only fatal error of a commit that ends the member: all others concern only the commit
-GONE: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
+NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 LEAVES, LEAVES_FOR_A_WHILE = -1, -2  # epochs of a heartbeat that leaves: for good, or as a static member that comes back
 S = MemberState
 
@@ -231,7 +231,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         return fresh
 
     def _note_unknown(self, now: float, unknown: list[UUID]) -> None:
-        """Have the metadata look for assigned topics with these ids. A log line reports topics that stay unknown for UNKNOWN_SECONDS."""
+        """Have the metadata look for assigned topics with these ids. A log line reports topics that stay unknown for UNKNOWN_TOPIC_S."""
         if not unknown:
             self._unknown_since, self._look_pause = None, LOOK_AGAIN_S
             return
@@ -366,7 +366,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         super()._again(now, node, verdict, error)
 
     def _wait_for_instance(self, now: float, error: KafkaError) -> None:
-        """Give up the place with this instance id before the next join; fail if the id has been in use for UNRELEASED_SECONDS.
+        """Give up the place with this instance id before the next join; fail if the id has been in use for UNRELEASED_S.
 
         The place may belong to an earlier join of this member, whose response was lost: leaving frees it. If it belongs to another process,
         leaving has no effect, and the place is free when the session of a killed process is over.
