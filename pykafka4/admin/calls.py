@@ -43,7 +43,7 @@ class AdminCalls:
         """Ask any broker."""
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
-            choice: AnyBrokerChoice[Any] = machine.anyone()
+            choice: AnyBrokerChoice[Any] = machine.any_broker()
             return machine.begin(now, question, choice, list(keys), seconds, done)
 
         return self._session.ask(begin, deadline).wait()

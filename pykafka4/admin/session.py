@@ -105,7 +105,7 @@ class AdminSession(Attachment[AdminMachine]):
 
     def ask_any_broker(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
         """Ask any broker."""
-        return self._asked(question, lambda: self.machine.anyone(), keys, deadline)
+        return self._asked(question, lambda: self.machine.any_broker(), keys, deadline)
 
     def _asked(
         self, question: Question[K, V], choice: Callable[[], BrokerChoice[K]], keys: Iterable[K], deadline: Deadline

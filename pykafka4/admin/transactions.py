@@ -182,7 +182,7 @@ class TransactionCalls(AdminCalls):
 
     def _transactions_described(self, names: list[str], deadline: Deadline) -> dict[str, TransactionDescription | KafkaError]:
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
-            return machine.begin(now, DescribeTransactions(), machine.of_transactions, names, seconds, done)
+            return machine.begin(now, DescribeTransactions(), machine.transaction_coordinators, names, seconds, done)
 
         return self._session.ask(begin, deadline).wait()
 

@@ -20,8 +20,8 @@ import attrs
 from pykafka4.assignors.interface import GroupMember, Topics
 from pykafka4.assignors.java import hash_order
 from pykafka4.assignors.racks import Racks
-from pykafka4.assignors.sticky_constrained import Constrained
-from pykafka4.assignors.sticky_general import General
+from pykafka4.assignors.sticky_constrained import ConstrainedAssignment
+from pykafka4.assignors.sticky_general import GeneralAssignment
 from pykafka4.records import TopicPartition
 
 __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
@@ -93,12 +93,12 @@ def _assign(
     if not takers:
         return result, {}
     topics = {topic: partitions for topic, partitions in topics.items() if any(topic in member.topics for member in takers)}
-    claims = Claims(takers, topics, owned_by)
+    claims = OwnershipClaims(takers, topics, owned_by)
     racks = Racks(takers, topics)
     if len({member.topics for member in takers}) == 1:
-        constrained = Constrained(topics, racks, claims.owned, claims.contested)
+        constrained = ConstrainedAssignment(topics, racks, claims.owned, claims.contested)
         return result | constrained.build(), constrained.moving
-    return result | General(takers, topics, racks, claims.owned, claims.former()).build(), None
+    return result | GeneralAssignment(takers, topics, racks, claims.owned, claims.former()).build(), None
 
 
 def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPartition, str]:
@@ -108,7 +108,7 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
     return {tp: taker for tp, taker in added.items() if tp in revoked}
 
 
-class Claims:
+class OwnershipClaims:
     """The owner of each partition. If several members claim a partition, the claim from the latest generation counts."""
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:

@@ -17,10 +17,10 @@ from pykafka4.assignors.java import utf16
 from pykafka4.assignors.racks import Racks
 from pykafka4.records import TopicPartition
 
-__all__ = ["Constrained"]
+__all__ = ["ConstrainedAssignment"]
 
 
-class Constrained:
+class ConstrainedAssignment:
     """One assignment. `owned` has the members, in Java's order, with the partitions that they owned; nobody owns `contested` ones."""
 
     def __init__(

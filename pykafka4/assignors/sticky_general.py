@@ -17,10 +17,10 @@ from pykafka4.assignors.java import PartitionSet, utf16
 from pykafka4.assignors.racks import Racks
 from pykafka4.records import TopicPartition
 
-__all__ = ["General"]
+__all__ = ["GeneralAssignment"]
 
 
-class Takers:
+class TakerHeap:
     """The members that may take a partition, in a heap by number of partitions and member id.
 
     The heap may have outdated entries. `first` replaces an entry with a lower count than the member has now; `lowered` adds an entry for a
@@ -50,7 +50,7 @@ class Takers:
         heappush(self._heap, (self._counts[name], rank, name))
 
 
-class General:
+class GeneralAssignment:
     """One assignment. `owned` has the members, in Java's order, with the partitions that they owned; `former` has earlier owners."""
 
     def __init__(
@@ -77,20 +77,21 @@ class General:
         self._counts = dict.fromkeys(self._subscribed, 0)
         self._must_revoke = self._keep(owned)
         self._ranks = {name: rank for rank, name in enumerate(sorted(self._subscribed, key=utf16))}
-        self._heaps: dict[str, Takers] = {}  # by topic; topics with the same members share one
-        self._heaps_of: dict[str, list[Takers]] = {name: [] for name in self._subscribed}
+        self._heaps: dict[str, TakerHeap] = {}  # by topic; topics with the same members share one
+        self._heaps_of: dict[str, list[TakerHeap]] = {name: [] for name in self._subscribed}
         self._share_heaps()
-        self._near: dict[tuple[Takers, frozenset[str]], Takers] = {}  # by rack set: the members with a rack in the set, or without a rack
+        # By rack set: the members with a rack in the set, or without a rack.
+        self._near: dict[tuple[TakerHeap, frozenset[str]], TakerHeap] = {}
         self._moves = Movements()
         self._movable = [topic for topic, takers in self._takers.items() if len(takers) > 1]
         self._uneven: str | None = None  # a topic with a partition that can move, found by the last check
 
     def _share_heaps(self) -> None:
-        shared: dict[tuple[str, ...], Takers] = {}
+        shared: dict[tuple[str, ...], TakerHeap] = {}
         for topic, names in self._takers.items():
             heap = shared.get(key := tuple(names))
             if heap is None:
-                heap = shared[key] = Takers(self._counts, self._ranks, names)
+                heap = shared[key] = TakerHeap(self._counts, self._ranks, names)
                 for name in names:
                     self._heaps_of[name].append(heap)
             self._heaps[topic] = heap
@@ -130,20 +131,20 @@ class General:
         self._counts[name] += 1
         self._spread[tp.topic][name] += 1
 
-    def _place(self, tp: TopicPartition, takers: Takers) -> bool:
+    def _place(self, tp: TopicPartition, takers: TakerHeap) -> bool:
         """Step 2 for one partition. Returns False if there is no member for it."""
         name = takers.first()
         if name is not None:
             self._put(tp, name)
         return name is not None
 
-    def _takers_near(self, tp: TopicPartition) -> Takers:
+    def _takers_near(self, tp: TopicPartition) -> TakerHeap:
         """The subscribed members with a rack of `tp`, or without a rack."""
         key = self._heaps[tp.topic], self._racks.partitions[tp]
         found = self._near.get(key)
         if found is None:
             near = (name for name in self._takers[tp.topic] if not self._racks.differ(name, tp))
-            found = self._near[key] = Takers(self._counts, self._ranks, near)
+            found = self._near[key] = TakerHeap(self._counts, self._ranks, near)
         return found
 
     def _takes_part(self, name: str, movable: Collection[str]) -> bool:

@@ -72,11 +72,11 @@ class Attachment(ABC, Generic[M]):
 
     @abstractmethod
     def close(self, timeout: float | None = None) -> Any:
-        """See `runtime.User`."""
+        """See `runtime.RuntimeUser`."""
 
     @abstractmethod
     def drain(self, timeout: float) -> Any:
-        """See `runtime.User`."""
+        """See `runtime.RuntimeUser`."""
 
     def post(self, fn: Callable[[float], object]) -> None:
         """Run `fn(now)` on the loop thread, unless the machine has ended. An exception in `fn` ends the machine."""

@@ -46,8 +46,8 @@ MOST_SPLITS: Final = 1_000_000
 MOST_INT32: Final = 2**31 - 1
 DEFAULTS: Final = attrs.fields(ConsumerConfig)
 MAX_BYTES: Final[Any] = DEFAULTS.max_partition_fetch_bytes.default
-MAX_DECOMPRESSED: Final[Any] = DEFAULTS.max_decompressed_bytes.default
-OF_CLIENT: Final = ("SaslHandshake", "SaslAuthenticate")  # messages that only connections send
+MAX_DECOMPRESSED_BYTES: Final[Any] = DEFAULTS.max_decompressed_bytes.default
+CONNECTION_MESSAGES: Final = ("SaslHandshake", "SaslAuthenticate")  # messages that only connections send
 
 
 class Calls:
@@ -107,7 +107,7 @@ class Calls:
             check_count(min_bytes, "min_bytes", MOST_INT32),
             as_isolation(isolation_level),
             self._engine.config.receive_message_max_bytes,
-            MAX_DECOMPRESSED,
+            MAX_DECOMPRESSED_BYTES,
         )
         if max_wait_ms and max_wait_ms >= seconds * 1000:
             raise ConfigError(f"max_wait_ms={max_wait_ms} must be less than timeout={seconds:g}, which is in seconds")
@@ -163,7 +163,7 @@ class Calls:
                 f"the message must be a request of pykafka4.messages, such as MetadataRequest(topics=None), not {shown(message)}"
             )
         kind = type(message)
-        if kind.__name__.removesuffix("Request") in OF_CLIENT:
+        if kind.__name__.removesuffix("Request") in CONNECTION_MESSAGES:
             raise ConfigError(f"{kind.__name__}: only the client authenticates its connections; set the options of `sasl_mechanism`")
         if max_version is not None and check_count(max_version, "max_version", kind.versions.hi) < kind.versions.lo:
             raise ConfigError(f"max_version={max_version}: the lowest version of {kind.__name__} here is {kind.versions.lo}")

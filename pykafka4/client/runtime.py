@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pykafka4.client.calls import Calls
     from pykafka4.core.sasl.mechanism import Mechanism
 
-__all__ = ["Listener", "Runtime", "User", "warn_unclosed"]
+__all__ = ["Listener", "Runtime", "RuntimeUser", "warn_unclosed"]
 
 log = get_log("pykafka4.client")
 
@@ -50,7 +50,7 @@ ANSWERED: Final[dict[str, Answered]] = {}  # by security protocol
 Listener = Callable[[object], Any]
 
 
-class User(Protocol):
+class RuntimeUser(Protocol):
     """A producer or consumer that uses a client."""
 
     def close(self, timeout: float | None = None) -> Any:
@@ -60,14 +60,14 @@ class User(Protocol):
         """Finish as much work as possible in `timeout` seconds, as the interpreter exits, and warn about the rest."""
 
 
-class Page(Protocol):
+class ServedPage(Protocol):
     """A status page that is served."""
 
     def close(self) -> None:
         """Close the page; a second call is allowed."""
 
 
-class Events:
+class EventFeeds:
     """Passes the machines' events to listeners. Separate from `Runtime`, which the loop must not keep alive."""
 
     def __init__(self, callbacks: Callbacks) -> None:
@@ -109,14 +109,14 @@ class Runtime:
             raise ConfigError(f"callback_executor: {library} would run callbacks on greenlets; leave it out for the client's own thread")
         self.config = config
         self.callbacks = Callbacks(executor, config.client_id)
-        self.events = Events(self.callbacks)
+        self.events = EventFeeds(self.callbacks)
         self.engine = Engine(config, Random(), self.events, _prepare(config))  # loop thread only
         self.engine.network.answered = ANSWERED.setdefault(config.security_protocol, Answered())
         self.loop = Loop(self.engine, self.callbacks)
         self._calls: dict[str, Calls] = {}  # empty or one item
         self._private = False
-        self._users: dict[int, User] = {}  # by id: attaching and detaching are atomic under the GIL
-        self._pages: dict[Page, object] = {}  # page -> the producer or consumer that it shows; None: the client
+        self._users: dict[int, RuntimeUser] = {}  # by id: attaching and detaching are atomic under the GIL
+        self._pages: dict[ServedPage, object] = {}  # page -> the producer or consumer that it shows; None: the client
         _RUNTIMES.add(self)
         _watch_exit_of_child()
 
@@ -152,12 +152,12 @@ class Runtime:
         """Raise ForkedClientError, ClosedError or the error of the loop's crash, if one applies."""
         self.loop.check()
 
-    def attach(self, user: User) -> None:
+    def attach(self, user: RuntimeUser) -> None:
         """Register `user` until it detaches."""
         self.check()
         self._users[id(user)] = user
 
-    def detach(self, user: User) -> None:
+    def detach(self, user: RuntimeUser) -> None:
         """Remove `user`. The last user of a private runtime closes it."""
         self._users.pop(id(user), None)
         self._close_pages(user)
@@ -165,11 +165,11 @@ class Runtime:
             self.close()
 
     @property
-    def users(self) -> list[User]:
+    def users(self) -> list[RuntimeUser]:
         """The producers and consumers that use this client."""
         return list(self._users.values())
 
-    def keep_page(self, page: Page, user: object = None) -> None:
+    def keep_page(self, page: ServedPage, user: object = None) -> None:
         """Close `page` when `user` detaches, or else when this client is closed."""
         self._pages[page] = user
 
@@ -188,7 +188,7 @@ class Runtime:
             return
         deadline = None if timeout is None else system.monotonic() + timeout
 
-        def close(user: User) -> None:
+        def close(user: RuntimeUser) -> None:
             user.close(_left(deadline))
 
         self._finalizer.detach()

@@ -1,5 +1,5 @@
-"""Makes `status()` of a client: state, reason, brokers, topics, offline partitions. Invariant: no turn of the loop looks at more than SLICE
-topics or partitions."""
+"""Makes `status()` of a client: state, reason, brokers, topics, offline partitions. Invariant: no turn of the loop looks
+at more than SLICE_ROWS topics or partitions."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTim
 from pykafka4.net.loop import Loop
 from pykafka4.records import TopicPartition
 
-__all__ = ["SLICE", "client_status", "in_slices", "look_at_machines", "unknown_status", "with_offline"]
+__all__ = ["SLICE_ROWS", "client_status", "in_slices", "look_at_machines", "unknown_status", "with_offline"]
 
 ANSWER_S: Final = 5.0  # a loop that has not answered by then counts as unresponsive
-SLICE: Final = 500  # topics or partitions for one turn of the loop: thousands at once would hold the loop
+SLICE_ROWS: Final = 500  # topics or partitions for one turn of the loop: thousands at once would hold the loop
 NO_METADATA: Final = {"metadata": {"age": None, "changed": None}}
-UNKNOWN: Final = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
+STATE_BY_ERROR: Final = {ForkedClientError: "forked", KafkaTimeoutError: "unresponsive", ClosedError: "closed"}
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 @attrs.frozen
-class Look:
+class MachineFindings:
     """The findings of one look at the machines, which the calling thread turns into the result."""
 
     at: float
@@ -56,12 +56,12 @@ def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
 
 def unknown_status(error: KafkaError) -> dict[str, Any]:
     """Return state and reason after the loop's answer was `error`."""
-    return {"state": UNKNOWN.get(type(error), "crashed"), "reason": str(error)}
+    return {"state": STATE_BY_ERROR.get(type(error), "crashed"), "reason": str(error)}
 
 
 def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float], R]) -> list[R]:
     """Return the results of `look(slice, now)` for the slices of `items`, each in a turn of its own."""
-    slices = [items[at : at + SLICE] for at in range(0, len(items), SLICE)]
+    slices = [items[at : at + SLICE_ROWS] for at in range(0, len(items), SLICE_ROWS)]
     return [loop.ask(partial(look, part), ANSWER_S, "the client's status") for part in slices]
 
 
@@ -75,7 +75,7 @@ def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]
     return {**status, "reason": reason, "offline": known}
 
 
-def look_at_machines(engine: Engine, now: float) -> Look:
+def look_at_machines(engine: Engine, now: float) -> MachineFindings:
     """Return the findings that cost little time, in one turn of the loop."""
     why = engine.network.why_unreachable()
     links = engine.network.status(now)
@@ -98,7 +98,7 @@ def look_at_machines(engine: Engine, now: float) -> Look:
         ],
         "metadata": {"age": _ago(now, engine.cluster.told_at), "changed": _ago(now, engine.cluster.changed_at)},
     }
-    return Look(now, shown, dict(engine.recovery.offline), engine.cluster.topics)
+    return MachineFindings(now, shown, dict(engine.recovery.offline), engine.cluster.topics)
 
 
 def _ago(now: float, at: float | None) -> float | None:

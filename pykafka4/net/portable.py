@@ -25,8 +25,9 @@ TURN_BYTES = 4 << 20  # limit of one connection per turn, for reads and for writ
 # Limit of frames that one connection reads per turn. An empty frame has four bytes on the wire, but takes hundreds of bytes of memory:
 # TURN_BYTES alone would allow a million of them.
 TURN_FRAMES = 10_000
-SCRATCH = 256 << 10  # size of one read; frames that fit are cut out of it
-FIRST_PIECE = 4 << 20  # first buffer of a larger frame. The buffer grows as bytes arrive: a wrong size alone allocates no more than this
+SCRATCH_BYTES = 256 << 10  # size of one read; frames that fit are cut out of it
+# First buffer of a larger frame. The buffer grows as bytes arrive: a wrong size alone allocates no more than this.
+FIRST_PIECE_BYTES = 4 << 20
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower (measured)
 GATHERS = hasattr(socket.socket, "sendmsg")  # Windows sends one buffer per call
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -62,7 +63,7 @@ class PortableTransport:
         self._dialler = Dialler(helper, post, self._watch_dial, self._unwatch_dial, proxy)
         self._turn = Turn()
         self._events: list[Event] = []  # returned by the next `select`
-        self._scratch = bytearray(SCRATCH)
+        self._scratch = bytearray(SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
 
     # -- the Transport interface
@@ -228,7 +229,7 @@ class PortableTransport:
             return room, got
         got = s.sock.recv_into(self._scratch)
         self._cut(s, self._scratch_view[:got])
-        return SCRATCH, got
+        return SCRATCH_BYTES, got
 
     def _cut(self, s: Socket, data: memoryview) -> None:
         """Cut whole frames out of `data`, and keep the rest as the start of the next frame."""
@@ -265,7 +266,7 @@ class PortableTransport:
 
     def _begin(self, s: Socket, size: int, data: memoryview) -> None:
         """Start a frame of `size` bytes, of which only `data` has arrived."""
-        s.body = bytearray(min(size, max(FIRST_PIECE, len(data))))
+        s.body = bytearray(min(size, max(FIRST_PIECE_BYTES, len(data))))
         s.view = memoryview(s.body)
         s.view[: len(data)] = data
         s.size, s.filled = size, len(data)

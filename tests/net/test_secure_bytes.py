@@ -118,7 +118,7 @@ def test_a_link_that_is_closed_with_unread_bytes_is_not_read_again(driver: Drive
 def test_a_large_frame_is_read_into_its_own_buffer(driver: Driver) -> None:
     """Not through another one: each byte is moved once, by OpenSSL."""
     rooms = []
-    size = portable.FIRST_PIECE // 2
+    size = portable.FIRST_PIECE_BYTES // 2
     with driver.serving(lambda c: (c.recv(1), c.sendall(framed(bytes(size))), c.recv(1))) as port:
         driver.connect(port)
         s = driver.sockets[1]

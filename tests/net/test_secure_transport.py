@@ -26,7 +26,7 @@ pytest.importorskip("trustme")
 from pykafka4.errors import AuthenticationError, ConfigError
 from pykafka4.net import secure
 from pykafka4.net.handoff.wakeup import Inbox
-from pykafka4.net.portable import FIRST_PIECE, PortableTransport
+from pykafka4.net.portable import FIRST_PIECE_BYTES, PortableTransport
 from pykafka4.net.secure import Sessions
 from pykafka4.net.tls import Contexts
 from pykafka4.net.transports import open_contexts, open_transport
@@ -470,7 +470,7 @@ def test_tls_has_its_transport_only_if_the_options_ask_for_it() -> None:
     contexts = open_contexts(config(), "c")
     assert contexts is not None
     for given, name in ((None, None), (contexts, "SecureTransport")):
-        transport = open_transport(FIRST_PIECE, None, inbox.post, given)  # type: ignore[arg-type]
+        transport = open_transport(FIRST_PIECE_BYTES, None, inbox.post, given)  # type: ignore[arg-type]
         assert (type(transport).__name__ == "SecureTransport") is (name is not None)
         transport.shut()
     assert issubclass(type(transport), PortableTransport)

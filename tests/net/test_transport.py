@@ -67,7 +67,7 @@ def test_frames_arrive_whole_however_they_are_cut(kind: str, sizes: list[int], s
 
 
 def test_a_large_frame_grows_as_its_bytes_come(driver: Driver) -> None:
-    body = Random(1).randbytes(portable.FIRST_PIECE * 3 + 17)
+    body = Random(1).randbytes(portable.FIRST_PIECE_BYTES * 3 + 17)
     with driver.serving(lambda c: c.sendall(framed(b"small", body, b"after"))) as port:
         driver.connect(port)
         small, large, after = driver.until(FRAME, 3)
@@ -84,7 +84,7 @@ def test_a_size_alone_takes_no_memory(driver: Driver) -> None:
         try:
             for _ in range(5):
                 driver.step(0.02)
-            assert tracemalloc.get_traced_memory()[1] < 2 * portable.FIRST_PIECE
+            assert tracemalloc.get_traced_memory()[1] < 2 * portable.FIRST_PIECE_BYTES
         finally:
             tracemalloc.stop()
 
@@ -137,7 +137,7 @@ def test_one_connection_that_floods_does_not_starve_another(driver: Driver) -> N
         driver.connect(quiet, link=2)
         driver.transport.write(2, [b"."], False)
         driver.until(FRAME, link=2)
-        most = portable.TURN_BYTES + portable.SCRATCH
+        most = portable.TURN_BYTES + portable.SCRATCH_BYTES
         while len([event for event in driver.events if event.link == 1 and event.kind is FRAME]) < count:
             assert sum(len(event.payload) for event in driver.step() if event.kind is FRAME) <= most
 
@@ -265,7 +265,7 @@ def test_shutting_down_leaves_no_descriptor(kind: str) -> None:
 def test_a_turn_takes_no_more_than_so_many_frames(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four bytes of a peer must not become hundreds of this process without an end."""
     once = 32_768  # bytes that are read at once, as the pump does
-    monkeypatch.setattr(portable, "SCRATCH", once)
+    monkeypatch.setattr(portable, "SCRATCH_BYTES", once)
     it = Driver(kind)
     with it.serving(lambda connection: (connection.recv(1), connection.sendall(framed(b"") * (2 << 20)))) as port:
         it.connect(port)

@@ -128,11 +128,11 @@ def _fetching(call: Call, settled: Settled[str, Committed], *, stable: bool) -> 
 def lags(groups: Iterable[str]) -> Begin:
     """The call for the `GroupPosition` of each group."""
 
-    return _about(groups, lambda call: _Lags(call).ask)
+    return _about(groups, lambda call: _LagCall(call).ask)
 
 
 @attrs.define(eq=False)
-class _Standing:
+class _GroupStanding:
     """A group with description and offsets, which came in the turn `since` of the machine. `ends` are in the order of partitions."""
 
     name: str
@@ -143,7 +143,7 @@ class _Standing:
     ends: dict[TopicPartition, Any] = attrs.Factory(dict)
 
 
-class _Lags:
+class _LagCall:
     """One call for lags: descriptions and committed offsets at the same time, then the ends of the partitions of each group that has both.
 
     Groups share the ends of partitions. The end of a partition is requested for one group; then the offsets of another group come, which
@@ -156,7 +156,7 @@ class _Lags:
         self._descriptions: dict[str, GroupDescription | KafkaError] = {}
         self._committed: dict[str, Committed | KafkaError] = {}
         self._asked: dict[TopicPartition, int] = {}  # partitions whose end is requested, with the turn of the request
-        self._waiting: dict[TopicPartition, list[_Standing]] = {}
+        self._waiting: dict[TopicPartition, list[_GroupStanding]] = {}
         self._errors: dict[TopicPartition, KafkaError] = {}  # errors in place of ends
         self._describe = describing(call, partial(self._found, self._descriptions))
         self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
@@ -179,9 +179,9 @@ class _Lags:
         elif isinstance(offsets, KafkaError):
             self._call.settle(name, offsets)
         else:
-            self._both(_Standing(name, description, offsets, self._call.machine.turn))
+            self._both(_GroupStanding(name, description, offsets, self._call.machine.turn))
 
-    def _both(self, group: _Standing) -> None:
+    def _both(self, group: _GroupStanding) -> None:
         owned = (tp for member in group.description.members for tp in member.partitions)
         group.ends = {tp: self._errors.get(tp) for tp in sorted({*group.committed, *owned})}
         unknown = [tp for tp, error in group.ends.items() if error is None]
@@ -209,7 +209,7 @@ class _Lags:
             group.missing -= 1
             self._complete(group)
 
-    def _complete(self, group: _Standing) -> None:
+    def _complete(self, group: _GroupStanding) -> None:
         if not group.missing:
             owners = {tp: member for member in group.description.members for tp in member.partitions}
             self._call.settle(group.name, GroupPosition(group.description, group.committed, owners, group.ends))

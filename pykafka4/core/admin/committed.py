@@ -18,7 +18,7 @@ from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetFet
 __all__ = ["CommitOffsets", "DeleteOffsets", "FetchOffsets", "FetchOffsetsOfPartitions", "Unstable"]
 
 STABLE_FROM: Final = 7  # the first version of OffsetFetch with `require_stable`
-TOPIC_NAMES: Final = 9  # the last version of OffsetCommit and OffsetFetch with topic names; later ones have topic ids
+LAST_NAME_VERSION: Final = 9  # the last version of OffsetCommit and OffsetFetch with topic names; later ones have topic ids
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 UNSTABLE: Final = BY_NAME["UNSTABLE_OFFSET_COMMIT"].code
 
@@ -40,7 +40,7 @@ class FetchOffsets(Question[str, "Committed | Unstable"]):
     about = "committed offsets of group {}"
     resource = "group"
     many_from = 8
-    max_version = TOPIC_NAMES
+    max_version = LAST_NAME_VERSION
 
     def __init__(self, unstable: Unstable) -> None:
         self._unstable = unstable
@@ -95,7 +95,7 @@ class FetchOffsetsOfPartitions(PartitionQuestion):
     """
 
     api = "OffsetFetch"
-    max_version = TOPIC_NAMES
+    max_version = LAST_NAME_VERSION
 
     def __init__(self, group: str, stable: bool) -> None:
         super().__init__(group)
@@ -135,7 +135,7 @@ class CommitOffsets(PartitionQuestion):
 
     api = "OffsetCommit"
     changes = True
-    max_version = TOPIC_NAMES
+    max_version = LAST_NAME_VERSION
 
     def __init__(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         super().__init__(group)

@@ -27,7 +27,7 @@ __all__ = ["Fetch", "FetchLimits", "UndecodedPartition", "FetchFrom", "decode_al
 
 CLIENT: Final = -1  # the replica id of clients
 OUT_OF_RANGE: Final = BY_NAME["OFFSET_OUT_OF_RANGE"].code
-TOPIC_NAMES: Final = 12  # the last version of Fetch with topic names
+LAST_NAME_VERSION: Final = 12  # the last version of Fetch with topic names
 FRAME_BYTES: Final = 4_096  # bytes of a response beside its partitions
 MANY: Final = 2**31 - 1  # a number of records that is no limit
 PER_PARTITION_BYTES: Final = 256  # bytes of a response beside the records of a partition
@@ -70,7 +70,7 @@ class Fetch(PartitionQuestion):
     """The question about batches of partitions, which are the keys."""
 
     api = "Fetch"
-    max_version = TOPIC_NAMES
+    max_version = LAST_NAME_VERSION
 
     def __init__(self, wanted: Mapping[TopicPartition, FetchFrom], limits: FetchLimits) -> None:
         super().__init__()

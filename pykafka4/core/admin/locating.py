@@ -46,7 +46,7 @@ class Locating:
         self._call.expect(self._counting)
         self._locate([TopicPartition(topic, number) for topic, chosen in selection.items() for number in chosen or ()])
         if self._counting:
-            count = self._call.question(CountPartitions(), self._call.machine.anyone(), self._counted)
+            count = self._call.question(CountPartitions(), self._call.machine.any_broker(), self._counted)
             count(self._counting)
         return self._call.started()
 

@@ -34,7 +34,7 @@ class AdminMachine:
         lanes = network.new_lane(), network.new_lane(), network.new_lane()
         self._context = Context(config, random, lanes, self._outbox, network.why_unreachable)
         self.coordinators = CoordinatorChoice(self._context, network, cluster, FindCoordinators(), self._placed)
-        self.of_transactions = CoordinatorChoice(self._context, network, cluster, FindTransactionCoordinators(), self._placed)
+        self.transaction_coordinators = CoordinatorChoice(self._context, network, cluster, FindTransactionCoordinators(), self._placed)
         cluster.on_change.append(self._changed)
 
     def begin(
@@ -94,7 +94,7 @@ class AdminMachine:
         """Run `job` on a helper thread after this turn."""
         self._outbox.start(job)
 
-    def anyone(self) -> AnyBrokerChoice[Any]:
+    def any_broker(self) -> AnyBrokerChoice[Any]:
         """The choice of questions that any broker can answer."""
         return AnyBrokerChoice(self.network)
 
@@ -107,7 +107,7 @@ class AdminMachine:
         """Send the requests that are due."""
         if not self._runs and not self._outbox.jobs:
             self.coordinators.rest()
-            self.of_transactions.rest()
+            self.transaction_coordinators.rest()
             return NOTHING
         due = list(self._runs)
         while due:
@@ -116,7 +116,7 @@ class AdminMachine:
             due = [run for run in self._runs if run.wake_at == -INFINITY]  # outcomes of one question may add keys to another
         self._runs = {run: None for run in self._runs if run.open}
         wake_at = min((run.wake_at for run in self._runs), default=INFINITY)
-        wake_at = min(wake_at, self.coordinators.poll(now), self.of_transactions.poll(now))
+        wake_at = min(wake_at, self.coordinators.poll(now), self.transaction_coordinators.poll(now))
         self.turn += 1
         return self._outbox.effects(wake_at)
 
@@ -148,4 +148,4 @@ class AdminMachine:
         for run in self._runs:
             run.stir()
         self.coordinators.stir()
-        self.of_transactions.stir()
+        self.transaction_coordinators.stir()

@@ -68,7 +68,7 @@ def found_coordinator(group: str) -> Begin:
     """The call for the `GroupCoordinator` of `group`, the only key, or its error."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
-        return machine.begin(now, FindCoordinators(), machine.anyone(), [group], seconds, done)
+        return machine.begin(now, FindCoordinators(), machine.any_broker(), [group], seconds, done)
 
     return begin
 
@@ -145,7 +145,7 @@ def sent(message: Any, target: object, where: str, max_version: int | None) -> B
 
 def _choice(machine: AdminMachine, target: object) -> BrokerChoice[Any]:
     if target == ANY:
-        return machine.anyone()
+        return machine.any_broker()
     if target == CONTROLLER:
         return ControllerChoice(machine.cluster)
     if isinstance(target, int):

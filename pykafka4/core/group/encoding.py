@@ -30,10 +30,10 @@ __all__ = [
 
 log = get_log("pykafka4.group")
 
-VERSION_SIZE: Final = 2  # bytes of the version, before the names of topics
+VERSION_BYTES: Final = 2  # bytes of the version, before the names of topics
 WITHOUT_OWNED, WITH_OWNED = b"\0\0", b"\0\1"  # the first two versions of a subscription: the second added the owned partitions
 NO_NAMES: Final = bytes(4)  # an empty array of topic names
-PROTOCOL_DATA: Final = 3  # version of subscription and assignment bytes; older clients read the fields that they know (as in Java)
+PROTOCOL_DATA_VERSION: Final = 3  # version of subscription and assignment bytes; older clients read the fields that they know (as in Java)
 
 
 def subscription_bytes(
@@ -51,7 +51,7 @@ def subscription_bytes(
     message = ConsumerProtocolSubscription(
         topics=sorted(topics), user_data=user_data, owned_partitions=parts, generation_id=generation, rack_id=rack
     )
-    return encode_data(message, PROTOCOL_DATA)
+    return encode_data(message, PROTOCOL_DATA_VERSION)
 
 
 def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str, topics: frozenset[str] | None = None) -> GroupMember:
@@ -83,7 +83,7 @@ def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
         if not metadata.startswith(WITH_OWNED):
             raise
         # kafka-go writes version 1 before the fields of version 0
-        return decode_data(ConsumerProtocolSubscription, WITHOUT_OWNED + metadata[VERSION_SIZE:])
+        return decode_data(ConsumerProtocolSubscription, WITHOUT_OWNED + metadata[VERSION_BYTES:])
 
 
 def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:
@@ -95,8 +95,8 @@ def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple
     found: list[GroupMember] = []
     names, topics = b"", frozenset[str]()
     for row in rows:
-        if names and row.metadata.startswith(names, VERSION_SIZE):
-            rest = row.metadata[:VERSION_SIZE] + NO_NAMES + row.metadata[VERSION_SIZE + len(names) :]
+        if names and row.metadata.startswith(names, VERSION_BYTES):
+            rest = row.metadata[:VERSION_BYTES] + NO_NAMES + row.metadata[VERSION_BYTES + len(names) :]
             found.append(group_member(row.member_id, row.group_instance_id, rest, where, topics))
             continue
         member = group_member(row.member_id, row.group_instance_id, row.metadata, where)
@@ -107,10 +107,10 @@ def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple
 
 def _names_in(subscription: bytes) -> bytes:
     """The encoded topic names in a subscription that can be decoded."""
-    end = VERSION_SIZE + len(NO_NAMES)
-    for _ in range(int.from_bytes(subscription[VERSION_SIZE:end], "big")):
+    end = VERSION_BYTES + len(NO_NAMES)
+    for _ in range(int.from_bytes(subscription[VERSION_BYTES:end], "big")):
         end += 2 + int.from_bytes(subscription[end : end + 2], "big")
-    return subscription[VERSION_SIZE:end]
+    return subscription[VERSION_BYTES:end]
 
 
 def _is_valid(member_id: str, topic: str, where: str) -> bool:
@@ -129,7 +129,7 @@ def assignment_bytes(tps: Iterable[TopicPartition]) -> bytes:
     for tp in tps:
         topics.setdefault(tp.topic, []).append(tp.partition)
     parts = [ConsumerProtocolAssignment.Topic(topic=topic, partitions=numbers) for topic, numbers in topics.items()]
-    return encode_data(ConsumerProtocolAssignment(assigned_partitions=parts), PROTOCOL_DATA)
+    return encode_data(ConsumerProtocolAssignment(assigned_partitions=parts), PROTOCOL_DATA_VERSION)
 
 
 def assigned_partitions(assignment: bytes) -> list[TopicPartition]:

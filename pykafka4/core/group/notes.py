@@ -24,8 +24,8 @@ __all__ = ["NO_NOTE", "WITHOUT_NOTES", "Note", "Rewind", "carries_note", "note_b
 
 MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the very last is its version
 WITHOUT_NOTES: Final = "sticky"  # the assignor whose user data must end where its schema ends
-SIZE: Final = 4  # bytes for the length of the note, before the mark
-TAIL: Final = SIZE + len(MARK)
+LENGTH_BYTES: Final = 4  # bytes for the length of the note, before the mark
+TAIL_BYTES: Final = LENGTH_BYTES + len(MARK)
 MOST_PARTITION: Final = 2**31 - 1
 MOST_OFFSET: Final = 2**63 - 1
 
@@ -59,15 +59,15 @@ NO_NOTE: Final = Note()
 def note_bytes(note: Note) -> bytes:
     """The encoded note, to be appended to the user data of a subscription, or to an assignment."""
     text = b"" if note == NO_NOTE else json.dumps(_as_json(note), separators=(",", ":")).encode()
-    return text + len(text).to_bytes(SIZE, "big") + MARK
+    return text + len(text).to_bytes(LENGTH_BYTES, "big") + MARK
 
 
 def read_note(data: bytes) -> Note | None:
     """The note in a subscription or assignment; None if its sender does not know notes. Raises DecodeError."""
-    end = data.rfind(MARK) - SIZE
+    end = data.rfind(MARK) - LENGTH_BYTES
     if end < 0:
         return None
-    size = int.from_bytes(data[end : end + SIZE], "big")
+    size = int.from_bytes(data[end : end + LENGTH_BYTES], "big")
     if not size:
         return NO_NOTE
     try:
@@ -88,8 +88,8 @@ def without_note(user_data: bytes | None) -> bytes | None:
     """The user data without the note, as the assignor returned it."""
     if not user_data or not user_data.endswith(MARK):
         return user_data
-    size = int.from_bytes(user_data[-TAIL : -len(MARK)], "big")
-    return user_data[: max(len(user_data) - TAIL - size, 0)] or None
+    size = int.from_bytes(user_data[-TAIL_BYTES : -len(MARK)], "big")
+    return user_data[: max(len(user_data) - TAIL_BYTES - size, 0)] or None
 
 
 def _as_json(note: Note) -> dict[str, Any]:

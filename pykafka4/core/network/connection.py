@@ -44,14 +44,15 @@ if TYPE_CHECKING:
 __all__ = ["SOFTWARE_NAME", "SOFTWARE_VERSION", "Answer", "Connection", "ConnectionState", "usable"]
 
 SOFTWARE_NAME, SOFTWARE_VERSION = "pykafka4", "0.1.0"
-FIRST_ASKED = 4  # version of the first ApiVersions request; a broker that does not support it answers UNSUPPORTED_VERSION
+FIRST_ASKED_VERSION = 4  # version of the first ApiVersions request; a broker that does not support it answers UNSUPPORTED_VERSION
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 LONGEST_MUTE_S = 300.0  # seconds; brokers throttle for a shorter time, and a corrupt response must not stop a connection for days
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
-AGAIN_AFTER: Final = 0.85  # of an authentication's lifetime: after it, the broker closes a connection that has not authenticated again
-FOR_CREDENTIALS: Final = 0.75  # of the time left for the setup: the rest is for the broker
+# Of an authentication's lifetime: after it, the broker closes a connection that has not authenticated again.
+REAUTHENTICATION_SHARE: Final = 0.85
+CREDENTIALS_SHARE: Final = 0.75  # of the time left for the setup: the rest is for the broker
 # Shortest time from one authentication to the next, in seconds. Kafka refuses a second one within this time, and a peer with a shorter
 # lifetime must not keep this client busy.
 SOONEST_S: Final = 1.0
@@ -192,7 +193,7 @@ class Connection:
         self._flying: deque[Flight] = deque()  # handed out; the responses come in this order
         self._silent: deque[Flight] = deque()  # handed out; no response will come
         self._own: list[Buffer] = []  # bytes of the handshake, to be written before requests
-        self._asked_version = FIRST_ASKED
+        self._asked_version = FIRST_ASKED_VERSION
         self._correlation = 0
 
     # -- for the network
@@ -240,7 +241,7 @@ class Connection:
     def connected(self, now: float) -> None:
         """Send ApiVersions, as the socket is open now."""
         self.state = TABLE.move(self.state, S.NEGOTIATING)
-        self._negotiate(now, FIRST_ASKED)
+        self._negotiate(now, FIRST_ASKED_VERSION)
 
     def receive(self, now: float, frame: Buffer) -> None:
         """Take a whole frame that has arrived, without its size."""
@@ -429,7 +430,7 @@ class Connection:
         self._authenticate_at = INFINITY
         if self.state is S.READY:
             self._restart_setup(now)
-        self._credentials_deadline = now + FOR_CREDENTIALS * (self._setup_deadline - now)
+        self._credentials_deadline = now + CREDENTIALS_SHARE * (self._setup_deadline - now)
         self.jobs.append(self._authentication.begin)
         self._set_alarm()
 
@@ -463,7 +464,7 @@ class Connection:
     def _end_authentication(self, now: float) -> None:
         assert self._authentication is not None
         lifetime, self._authentication = self._authentication.lifetime, None
-        self._authenticate_at = now + max(lifetime * AGAIN_AFTER, SOONEST_S) if lifetime > 0 else INFINITY
+        self._authenticate_at = now + max(lifetime * REAUTHENTICATION_SHARE, SOONEST_S) if lifetime > 0 else INFINITY
         self.authenticated_until = now + max(lifetime, 2 * SOONEST_S) if lifetime > 0 else INFINITY
         if self.state is S.AUTHENTICATING:
             self._be_ready(now)

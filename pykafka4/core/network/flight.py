@@ -7,15 +7,15 @@ from pykafka4.core import Request
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.wire.protocol.frame import FrameTooLarge
 
-__all__ = ["FIRST_TO_MUTE", "Flight", "of_others"]
+__all__ = ["MUTES_FROM", "Flight", "of_others"]
 
 # The part of its time-out after which a response is nearly late, and does not restart the time of the requests behind it. A leader that is
 # cut off from the other brokers takes requests as before, and waits for its replicas in vain for 80 % of each time-out, one request after
 # the other: with restarts, five batches in flight would wait for minutes until the client asks for the new leader.
-NEARLY_LATE = 0.75
+NEARLY_LATE_SHARE = 0.75
 
 # Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
-FIRST_TO_MUTE = {
+MUTES_FROM = {
     "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "AlterReplicaLogDirs": 1, "ApiVersions": 2, "CreateAcls": 1,
     "CreateDelegationToken": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
     "DeleteTopics": 2, "DescribeAcls": 1, "DescribeConfigs": 2, "DescribeDelegationToken": 1, "DescribeGroups": 2, "DescribeLogDirs": 1,
@@ -39,11 +39,11 @@ class Flight:
     @property
     def is_muting(self) -> bool:
         """Whether a broker that throttles has sent the response at once, and expects the client to wait (KIP-219)."""
-        return self.version >= FIRST_TO_MUTE.get(type(self.request.message).__name__.removesuffix("Request"), 0)
+        return self.version >= MUTES_FROM.get(type(self.request.message).__name__.removesuffix("Request"), 0)
 
     def was_nearly_late(self, now: float) -> bool:
         """Whether a response at `now` took most of the request's time-out."""
-        return self.deadline - now < (1 - NEARLY_LATE) * self.patience
+        return self.deadline - now < (1 - NEARLY_LATE_SHARE) * self.patience
 
     def restart_time(self, now: float) -> None:
         """Restart the time for the response: the broker has answered an earlier request, and only now begins with this one."""

@@ -30,7 +30,7 @@ log = get_log("pykafka4.telemetry")
 GET_SUBSCRIPTIONS: Final = 71  # the API key as a number: the message is imported only when a broker offers it
 RETRY_S: Final = 300.0  # from a request for subscriptions without a useful response to the next; Java's default
 LEAST_S: Final = 0.1  # the shortest interval between pushes, whatever a broker says
-NOBODY: Final = UUID(int=0)  # the id with which a client asks the broker to assign one
+NO_INSTANCE: Final = UUID(int=0)  # the id with which a client asks the broker to assign one
 
 
 class TelemetryState(Enum):
@@ -126,7 +126,7 @@ class Telemetry:
         self.state = S.WAITING
         self.subscription: MetricsSubscription | None = None  # None: a broker has to be asked
         self._config, self._network, self._figures = config, network, figures
-        self._instance = NOBODY
+        self._instance = NO_INSTANCE
         self._first = random.uniform(0.5, 1.5)  # intervals until the first push
         self._due = -INFINITY
         self._node: int | None = None

@@ -412,7 +412,7 @@ def test_commits_of_one_group_have_an_outcome_for_each_partition(harness: Harnes
 
 
 def test_the_number_of_partitions_is_that_of_the_topic(harness: Harness) -> None:
-    outcomes = harness.ask(CountPartitions(), harness.machine.anyone(), ["t", "none"])
+    outcomes = harness.ask(CountPartitions(), harness.machine.any_broker(), ["t", "none"])
     harness.run(MISSING_S + 1.0)
     assert outcomes[0]["t"] == 2
     assert "topic none: UNKNOWN_TOPIC_OR_PARTITION" in str(outcomes[0]["none"])

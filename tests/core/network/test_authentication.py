@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core import INFINITY
-from pykafka4.core.network.connection import FOR_CREDENTIALS, ConnectionState
+from pykafka4.core.network.connection import CREDENTIALS_SHARE, ConnectionState
 from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token
 from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError
 from pykafka4.records import Written
@@ -362,7 +362,7 @@ def test_a_reason_that_says_more_is_kept_when_the_connection_is_lost() -> None:
 @pytest.mark.parametrize(
     ("stage", "limit", "words"),
     [
-        (Broker.negotiated, SETUP * FOR_CREDENTIALS, "the application's callable for the credentials has not returned"),
+        (Broker.negotiated, SETUP * CREDENTIALS_SHARE, "the application's callable for the credentials has not returned"),
         (Broker.talking, SETUP, "no response to SaslHandshake"),
         (Broker.proving, SETUP, "no response to SaslAuthenticate"),
         (lambda broker: broker.proving().answer(accepted(challenge=b"slow")), SETUP, "the keys have not been derived"),

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.client.status import SLICE
+from pykafka4.client.status import SLICE_ROWS
 from pykafka4.core.metadata.recovery import Offline
 from pykafka4.core.producer.outcomes import ledger as ledger_module
 from pykafka4.core.producer.outcomes.ledger import WaitingBatches, take_census
@@ -334,7 +334,7 @@ def test_a_look_at_many_partitions_leaves_the_loop_nothing_for_the_garbage_colle
 def test_status_of_many_partitions_takes_little_time_in_all_and_less_at_once(busy: Plant) -> None:
     queues, standings = list(busy.sender.queues.values()), busy.sender.standings
     now, census = busy.world.now, take_census(busy.acc)
-    assert cost(lambda: standings.look(queues[:SLICE], now)) < 5.0
+    assert cost(lambda: standings.look(queues[:SLICE_ROWS], now)) < 5.0
     found = standings.look(queues, now)
     assert len(show(now, found, census)) == BUSY
     assert cost(lambda: show(now, found, census)) < 50.0

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from integration.kafka.jars import kafka_clients_jar
-from pykafka4.core.network.flight import FIRST_TO_MUTE
+from pykafka4.core.network.flight import MUTES_FROM
 from pykafka4.wire.protocol.fields import NO_UUID, Kind, Versions, array, default_of, spec_of
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 from pykafka4.wire.protocol.schema import REQUESTS, Data, Message
@@ -166,4 +166,4 @@ def test_the_client_throttles_from_the_versions_on_that_kafka_names() -> None:
             match = named.search(archive.read(f"common/message/{cls.response.__name__}.json").decode())
             if match is not None:
                 found[cls.__name__.removesuffix("Request")] = int(match[1])
-    assert found == FIRST_TO_MUTE
+    assert found == MUTES_FROM

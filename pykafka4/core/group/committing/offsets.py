@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LATE_S", "MOST_WAITING", "UNKNOWN_S", "Commit", "Lookup", "Offsets", "names_of"]
 
-BY_NAME_ONLY: Final = 9  # OffsetCommit and OffsetFetch identify topics by id from v10 on
-ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of the versions 1 to 7
+LAST_NAME_VERSION: Final = 9  # OffsetCommit and OffsetFetch identify topics by id from v10 on
+# OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of the versions 1 to 7.
+LAST_ONE_GROUP_VERSION: Final = 7
 # `require_stable` needs v7. Without it, a coordinator that has just taken over may return older offsets than its predecessor acknowledged,
 # and a look-up would not wait for the offsets of open transactions.
 STABLE_FROM: Final = 7
@@ -136,7 +137,7 @@ class Offsets:
         # which heartbeats and other commits use.
         self._timeout = config.request_timeout_ms / 1000
         backoff, refused = Backoff.retry(config, random), lambda now, error: self._finish(self._sent[0], error)
-        self._call = Call(coordinator, backoff, self._timeout, self._commit_message, self._commit_answered, refused, BY_NAME_ONLY)
+        self._call = Call(coordinator, backoff, self._timeout, self._commit_message, self._commit_answered, refused, LAST_NAME_VERSION)
         # A call refers to its look-up, the look-up not to its call: so a finished look-up is freed without a garbage collection.
         self._lookups: dict[Lookup, Call] = {}
         self._ended = False
@@ -217,7 +218,9 @@ class Offsets:
         if self._ended:
             done(0.0, _unanswered(lookup))
         else:
-            self._lookups[lookup] = Call(self._coordinator, backoff, self._timeout, message, answered, refused, ONE_GROUP, _fit_lookup)
+            self._lookups[lookup] = Call(
+                self._coordinator, backoff, self._timeout, message, answered, refused, LAST_ONE_GROUP_VERSION, _fit_lookup
+            )
 
     def poll(self, now: float) -> float:
         """Send the next commit and the look-ups, fail overdue ones; returns when to be polled again."""
@@ -311,7 +314,7 @@ class Offsets:
                     committed_metadata=place.metadata,
                 )
             )
-        self._call.max_version = None if topics.keys() <= commit.ids.keys() else BY_NAME_ONLY
+        self._call.max_version = None if topics.keys() <= commit.ids.keys() else LAST_NAME_VERSION
         return OffsetCommitRequest(
             group_id=identity.group_id,
             generation_id_or_member_epoch=identity.generation,
@@ -412,10 +415,10 @@ class Offsets:
         call = self._lookups[lookup]
         lookup.of_member = member is not None
         if member is None:
-            lookup.ids, call.max_version = {}, ONE_GROUP
+            lookup.ids, call.max_version = {}, LAST_ONE_GROUP_VERSION
             return message
         lookup.ids = _ids_of(lookup.tps, member)
-        call.max_version = None if topics.keys() <= lookup.ids.keys() else BY_NAME_ONLY
+        call.max_version = None if topics.keys() <= lookup.ids.keys() else LAST_NAME_VERSION
         rows = [
             group.Topic(name=name, topic_id=lookup.ids.get(name, NO_UUID), partition_indexes=numbers) for name, numbers in topics.items()
         ]
@@ -522,7 +525,7 @@ def _errors_of(answer: OffsetCommitResponse, ids: Mapping[str, UUID]) -> list[tu
 def _fit_lookup(message: OffsetFetchRequest, version: int) -> None:
     """Remove the fields of the layout that `version` does not have."""
     message.require_stable = version >= STABLE_FROM
-    if version > ONE_GROUP:
+    if version > LAST_ONE_GROUP_VERSION:
         message.group_id, message.topics = "", []
     else:
         message.groups = []

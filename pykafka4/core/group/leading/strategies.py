@@ -22,12 +22,12 @@ log = get_log("pykafka4.group")
 USER_DATA_SHARE: Final = 0.5  # part of the session time-out, within which an assignor has to return user data
 
 UserData: TypeAlias = Mapping[str, bytes | None]  # by the assignor's name, in order of preference
-_OURS: Final = frozenset(map(type, ASSIGNORS.values()))
+_BUILTIN_TYPES: Final = frozenset(map(type, ASSIGNORS.values()))
 
 
 def is_builtin(assignor: Assignor) -> bool:
     """Whether `assignor` is one of this package, which may run on the loop."""
-    return type(assignor) in _OURS
+    return type(assignor) in _BUILTIN_TYPES
 
 
 class AssignorCalls:
