@@ -13,7 +13,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["ANY", "CONTROLLER", "Target", "coordinator", "leader"]
 
-MOST_NODE: Final = 2**31 - 1
+MAX_NODE: Final = 2**31 - 1
 
 
 @attrs.frozen
@@ -53,4 +53,4 @@ def as_target(target: object) -> Target:
         )
     if target < 0:
         raise ConfigError(f"the target {target} is the number of no broker; pass ANY for any broker")
-    return Target(f"broker {target}", check_count(target, "the target", MOST_NODE))
+    return Target(f"broker {target}", check_count(target, "the target", MAX_NODE))

@@ -31,7 +31,7 @@ log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
 MAX_FILE_BYTES: Final = 16 << 20  # bytes of a file of certificates; the authorities of a system take a quarter of a MiB
-LONGEST_PASSWORD: Final = 1024  # bytes; OpenSSL takes no longer one
+MAX_PASSWORD_BYTES: Final = 1024  # bytes; OpenSSL takes no longer one
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
 IDENTIFY: Final = "the broker demands a certificate that it trusts: set ssl_certfile and ssl_keyfile"
@@ -264,8 +264,8 @@ def _password(config: SecurityConfig) -> str:
         given = _asked(given)
     if not isinstance(given, str):
         raise ConfigError(f"ssl_password returned {type(given).__name__}: it must return a str")
-    if len(given.encode(errors="replace")) > LONGEST_PASSWORD:
-        raise ConfigError(f"ssl_password has more than {LONGEST_PASSWORD:,} bytes, which OpenSSL does not take")
+    if len(given.encode(errors="replace")) > MAX_PASSWORD_BYTES:
+        raise ConfigError(f"ssl_password has more than {MAX_PASSWORD_BYTES:,} bytes, which OpenSSL does not take")
     return given
 
 

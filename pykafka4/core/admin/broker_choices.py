@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 from pykafka4.core import ANY, Reply
-from pykafka4.core.admin.question_run import BrokerChoice, Context, Question, QuestionRun, Refusal
+from pykafka4.core.admin.question_run import BrokerChoice, Question, QuestionRun, Refusal, RunContext
 from pykafka4.core.admin.values import GroupCoordinator
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.coordinators import GROUP, TRANSACTIONAL_ID
@@ -23,12 +23,12 @@ from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 
 __all__ = [
     "AnyBrokerChoice",
-    "NumberedBrokerChoice",
     "CoordinatorChoice",
     "FindCoordinators",
     "FindTransactionCoordinators",
-    "LeaderChoice",
     "GroupCoordinatorChoice",
+    "LeaderChoice",
+    "NumberedBrokerChoice",
 ]
 
 K = TypeVar("K", bound=Hashable)
@@ -115,7 +115,9 @@ class CoordinatorChoice(BrokerChoice[str]):
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
-    def __init__(self, context: Context, network: Network, cluster: Cluster, find: FindCoordinators, found: Callable[[str], None]) -> None:
+    def __init__(
+        self, context: RunContext, network: Network, cluster: Cluster, find: FindCoordinators, found: Callable[[str], None]
+    ) -> None:
         """`found(key)` is called when the look-up of `key` has ended, with a coordinator or an error."""
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}

@@ -23,7 +23,7 @@ from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk, Record
 from pykafka4.wire.records.layout import INT64_MAX
 
-__all__ = ["Fetch", "FetchLimits", "UndecodedPartition", "FetchFrom", "decode_all"]
+__all__ = ["Fetch", "FetchFrom", "FetchLimits", "UndecodedPartition", "decode_all"]
 
 CLIENT: Final = -1  # the replica id of clients
 OUT_OF_RANGE: Final = BY_NAME["OFFSET_OUT_OF_RANGE"].code

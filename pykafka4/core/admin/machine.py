@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pykafka4.core import INFINITY, NOTHING, Effects, Job
 from pykafka4.core.admin.broker_choices import AnyBrokerChoice, CoordinatorChoice, FindCoordinators, FindTransactionCoordinators
-from pykafka4.core.admin.question_run import BrokerChoice, Context, Question, QuestionRun
+from pykafka4.core.admin.question_run import BrokerChoice, Question, QuestionRun, RunContext
 from pykafka4.core.metadata.cluster import Cluster, MetadataChange
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
@@ -32,7 +32,7 @@ class AdminMachine:
         self._runs: dict[QuestionRun, None] = {}  # type: ignore[type-arg]  # questions of all kinds that are under way
         self._held: dict[BrokerChoice[Any], None] = {}
         lanes = network.new_lane(), network.new_lane(), network.new_lane()
-        self._context = Context(config, random, lanes, self._outbox, network.why_unreachable)
+        self._context = RunContext(config, random, lanes, self._outbox, network.why_unreachable)
         self.coordinators = CoordinatorChoice(self._context, network, cluster, FindCoordinators(), self._placed)
         self.transaction_coordinators = CoordinatorChoice(self._context, network, cluster, FindTransactionCoordinators(), self._placed)
         cluster.on_change.append(self._changed)

@@ -37,7 +37,9 @@ ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation 
 CLIENT: Final = -1  # the replica id of clients
 MOST_PARTITIONS: Final = 1_000  # partitions in a request
 COORDINATION: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
-OF_GROUP: Final = {BY_NAME[name].code for name in ("GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", *COORDINATION)}
+GROUP_ERRORS: Final = {
+    BY_NAME[name].code for name in ("GROUP_AUTHORIZATION_FAILED", "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", *COORDINATION)
+}
 NONE_YET: Final = BY_NAME["OFFSET_NOT_AVAILABLE"].code
 
 
@@ -67,7 +69,7 @@ class PartitionQuestion(Question[TopicPartition, Any]):
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
         """The error, with the right that may be missing. An error of the group is the same for all partitions."""
-        what = f"group {self._group}" if self._group and refusal.code in OF_GROUP else self.what(key)
+        what = f"group {self._group}" if self._group and refusal.code in GROUP_ERRORS else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api, topic=key.topic, group=self._group)
 
 

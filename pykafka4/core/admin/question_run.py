@@ -33,7 +33,7 @@ from pykafka4.errors.codes import Refresh, error_code
 from pykafka4.options.config import ClientConfig
 from pykafka4.records import Written
 
-__all__ = ["NEXT_REQUEST", "DOUBT", "Context", "Lane", "BrokerChoice", "Question", "Refusal", "QuestionRun"]
+__all__ = ["DOUBT", "NEXT_REQUEST", "BrokerChoice", "Lane", "Question", "QuestionRun", "Refusal", "RunContext"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -159,7 +159,7 @@ class BrokerChoice(ABC, Generic[K]):
 
 
 @attrs.frozen(eq=False)
-class Context:
+class RunContext:
     """The parts that all question runs of one machine share. `lanes` are the machine's connections to each broker, by `Lane`."""
 
     config: ClientConfig
@@ -202,7 +202,7 @@ class QuestionRun(Generic[K, V]):
 
     def __init__(
         self,
-        context: Context,
+        context: RunContext,
         question: Question[K, V],
         choice: BrokerChoice[K],
         settled: Callable[[K, V | KafkaError], None],

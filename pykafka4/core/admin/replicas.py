@@ -34,9 +34,9 @@ __all__ = [
     "Election",
     "ListReassignments",
     "LogDir",
-    "ReplicaBrokerChoice",
     "Reassignment",
     "Replica",
+    "ReplicaBrokerChoice",
     "ReplicaSize",
 ]
 

@@ -26,9 +26,9 @@ __all__ = [
     "GroupCoordinator",
     "GroupDescription",
     "GroupListing",
+    "GroupPosition",
     "ListedOffset",
     "OffsetSpec",
-    "GroupPosition",
 ]
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"  # types of groups; brokers have one more: streams

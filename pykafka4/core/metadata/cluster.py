@@ -37,7 +37,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 
-__all__ = ["MISSING", "MetadataChange", "Cluster", "Waiter"]
+__all__ = ["MISSING", "Cluster", "MetadataChange", "Waiter"]
 
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name

@@ -23,7 +23,7 @@ from pykafka4.logs import get_log
 from pykafka4.options.config import ClientConfig
 from pykafka4.wire.records.compression import compress
 
-__all__ = ["PushedFigures", "MetricsSubscription", "Telemetry", "TelemetryState"]
+__all__ = ["MetricsSubscription", "PushedFigures", "Telemetry", "TelemetryState"]
 
 log = get_log("pykafka4.telemetry")
 

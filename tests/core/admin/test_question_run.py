@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.question_run import LOOK_S, BrokerChoice, Context, Question, QuestionRun, Refusal
+from pykafka4.core.admin.question_run import LOOK_S, BrokerChoice, Question, QuestionRun, Refusal, RunContext
 from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME
@@ -60,7 +60,7 @@ class Bench:
         self.settled: dict[int, Any] = {}
         self.question, self.choice = OneAtATime(), Counted()
         config = ClientConfig.parse({"bootstrap_servers": "b:1", "retry_backoff_ms": 100})
-        context = Context(config, Random(1), (0, 0, 0), outbox, lambda: "")
+        context = RunContext(config, Random(1), (0, 0, 0), outbox, lambda: "")
         self.run = QuestionRun(context, self.question, self.choice, self.settled.__setitem__, 1000.0, 1000.0)
         self.run.add(range(MANY))
 

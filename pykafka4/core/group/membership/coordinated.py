@@ -27,7 +27,7 @@ from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, UnsupportedVersion
 from pykafka4.options.config import ClientConfig
 
-__all__ = ["CoordinatedMember", "HeartbeatInFlight", "HeartbeatMember", "ConsumerGroupMember"]
+__all__ = ["ConsumerGroupMember", "CoordinatedMember", "HeartbeatInFlight", "HeartbeatMember"]
 
 S = MemberState
 

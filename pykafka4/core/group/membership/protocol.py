@@ -20,7 +20,7 @@ from pykafka4.core.subscription import MemberIdentity
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
-__all__ = ["NOWHERE", "Assignee", "MemberCommits", "GroupProtocol", "State", "Subscription"]
+__all__ = ["NOWHERE", "Assignee", "GroupProtocol", "MemberCommits", "State", "Subscription"]
 
 NOWHERE: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
