@@ -1,4 +1,4 @@
-"""Gives ports to clusters. Invariant: a port belongs to one cluster until the cluster is gone, also while its broker is down.
+"""Gives ports to clusters. Invariant: a port belongs to one cluster until the cluster is gone, even while its broker is down.
 
 The ports lie below the kernel's range for outgoing connections. In that range: a client connects again and again to the port of a dead
 broker, the kernel gives the client this very port for its own end, the client is connected to itself, and the broker cannot start.

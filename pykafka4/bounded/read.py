@@ -1,6 +1,6 @@
 """Reads topics from one place of their logs to another, on the thread that iterates.
 
-Invariant: the connections of a read are released when all records were returned, or when nobody refers to its handle any more.
+Invariant: a read releases its connections after its last record, on `close`, or when nobody refers to its handle any more.
 """
 
 from __future__ import annotations

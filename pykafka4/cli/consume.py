@@ -97,7 +97,7 @@ class Writing:
 
 
 def _cut(found: Records, records: Records, left: int) -> tuple[Records, Records]:
-    """The first `left` records of `found`, and the part of `records` behind them, which the group has to read again."""
+    """The first `left` records of `found`, and the part of `records` after them, which the group has to read again."""
     last = found[left - 1]
     at = next(number for number, record in enumerate(records) if record is last)
     return found[:left], records[at + 1 :]

@@ -156,7 +156,7 @@ class Client(ServesStatus):
 
         `times` maps partitions to EARLIEST, LATEST, MAX_TIMESTAMP (Kafka 3.0), EARLIEST_LOCAL (3.4) or LATEST_TIERED (3.9), or to a time:
         milliseconds since 1970, or an aware datetime. The offset for a time is the first record with this timestamp or a later one. With
-        read_committed, LATEST is the last stable offset, and records behind it do not count.
+        read_committed, LATEST is the last stable offset, and records after it do not count.
 
         `timeout` in seconds (default 60). Each partition has its offset (None: there is no such record) or its own `error`, which is
         UnsupportedVersion if its leader is too old for a name. Sources: KIP-79, KIP-734, KIP-405, KIP-1005.

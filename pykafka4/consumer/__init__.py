@@ -229,7 +229,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms, without losing the partitions.
 
         It ends with the next poll, or the next record of a `for` loop. A later call replaces an earlier one, but never shortens
-        max_poll_interval_ms. At most a day. May be called from any thread, also while another one is in a call.
+        max_poll_interval_ms. At most a day. May be called from any thread, even while another one is in a call.
         If the group rebalances meanwhile, the other members wait for max_poll_interval_ms only; then the partitions are lost.
 
         Raises ConfigError without a subscription; GroupError if the lease is over, so that another member may have the partitions, or if

@@ -230,7 +230,7 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """An unclean leader election truncated the log to `offset`; the log lost the records behind it that were read."""
+    """An unclean leader election truncated the log to `offset`; the log lost the records after it that were read."""
 
     claim: Claim
     offset: int

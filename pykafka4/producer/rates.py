@@ -95,7 +95,7 @@ class RateLimits:
     ) -> None:
         """`patience()` returns the seconds for which a `send` on this thread may wait; `pause(seconds)` waits, or raises.
 
-        `lock` guards the windows. It has to be reentrant, since a destructor may call `send` anywhere, also while its thread holds the
+        `lock` guards the windows. It has to be reentrant, since a destructor may call `send` anywhere, even while its thread holds the
         lock.
         """
         self._find = Matcher({limit.pattern: limit for limit in limits})

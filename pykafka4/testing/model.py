@@ -189,7 +189,7 @@ class ModelCluster(Cluster):
     def freeze(self, node: int, seconds: float) -> None:
         """Freeze a broker, as SIGSTOP does: connections stay open, and no request is executed.
 
-        Afterwards the broker executes all requests that have arrived, also from connections that were lost meanwhile.
+        Afterwards the broker executes all requests that have arrived, even from connections that were lost meanwhile.
         """
         broker = self.brokers[node]
         broker.frozen_until = max(broker.frozen_until, self.timeline.now + seconds)

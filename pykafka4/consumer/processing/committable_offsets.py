@@ -65,7 +65,7 @@ class RunSession(Protocol):
         """
 
     def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Read on from these places, where reading stands elsewhere; records behind them in the hands of the run do not count any more."""
+        """Read on from these places, where reading stands elsewhere; records after them in the hands of the run do not count any more."""
 
 
 class CommittableOffsets:
@@ -74,12 +74,12 @@ class CommittableOffsets:
     def __init__(self, reads: RunSession, unfinished: Callable[[], Mapping[TopicPartition, Place]]) -> None:
         """`unfinished()` returns the place of the first unfinished record in hand of each partition."""
         self._reads, self._unfinished = reads, unfinished
-        self._ended: set[TopicPartition] = set()  # partitions that go to another member, also while the application's listener runs
+        self._ended: set[TopicPartition] = set()  # partitions that go to another member, even while the application's listener runs
 
     def places(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The committable offset of each partition. Any thread may call it."""
         # `taken` before `first`: records that come into hand in between lie behind `taken`. In the other order, `first` would lack a record
-        # that comes into hand and is unfinished, `taken` would be the place behind it, and the commit would pass it.
+        # that comes into hand and is unfinished, `taken` would be the place after it, and the commit would pass it.
         taken = self._reads.taken_places()
         first = self._unfinished()
         least = {tp: min(place, first.get(tp, place), key=_offset) for tp, place in taken.items() if tp not in self._ended}

@@ -26,7 +26,7 @@ __all__ = ["Dispatcher"]
 
 log = get_log("pykafka4.processing")
 
-LEAST_SECONDS: Final = 1.0  # for the last commit, also of a `close` without time: without an answer, finished records are read again
+LEAST_SECONDS: Final = 1.0  # for the last commit, even of a `close` without time: without an answer, finished records are read again
 
 
 class Dispatcher(Allotment):

@@ -422,7 +422,7 @@ def checked_delivery(sent: Delivery) -> Delivery:
 
 
 def deliveries(returned: object) -> list[Delivery]:
-    """The deliveries, returned by a handler, that a record waits for. Raises TypeError for generators and awaitables, also in a list."""
+    """The deliveries, returned by a handler, that a record waits for. Raises TypeError for generators and awaitables, even in a list."""
     several: Collection[object] = returned if isinstance(returned, (list, tuple)) else (returned,)
     sent = [item for item in several if isinstance(item, Delivery)]
     if len(sent) < len(several):

@@ -164,7 +164,7 @@ class Cursors:
         return all(self.has_reached_end(claim) for claim in self.claims.values())
 
     def has_reached_end(self, claim: Claim) -> bool:
-        """Whether `claim` has an end, and reading stands at the end, or behind it at an offset that the log has."""
+        """Whether `claim` has an end, and reading stands at the end, or past it at an offset that the log has."""
         if claim.until == UNBOUNDED:
             return False
         place = self.handed.place(claim)

@@ -76,7 +76,7 @@ class FetchBuffer:
             self._queue.pop(claim, None)
 
     def let_go(self, claim: Claim, item: Any) -> None:
-        """Count the bytes of an item that was read or dropped, also of an item that arrived for an ended claim."""
+        """Count the bytes of an item that was read or dropped, even of an item that arrived for an ended claim."""
         if item.__class__ is Chunk:
             claim.consumed += item.size
             self.consumed += item.size

@@ -326,7 +326,7 @@ class Reader(Arrivals):
 
     @step
     def purge(self, claims: Iterable[Claim]) -> None:
-        """Drop buffered data of `claims`, also from the rest of a loop's list; the iterator continues over the others."""
+        """Drop buffered data of `claims`, even from the rest of a loop's list; the iterator continues over the others."""
         gone = tuple(claims)
         self._buffer.drop(gone)
         self._shorten(gone)
@@ -378,7 +378,7 @@ class Reader(Arrivals):
 
     @step
     def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
-        """Read again from these places, where reading stands elsewhere: returned records behind them are not finished."""
+        """Read again from these places, where reading stands elsewhere: returned records after them are not finished."""
         positions = self._positions([self.claims[tp] for tp in places if tp in self.claims])
         back = {claim: places[claim.tp] for claim, position in positions.items() if position not in (None, places[claim.tp][0])}
         self._seek([(claim, claim.successor(*place), place[0]) for claim, place in back.items()], {c: positions[c] for c in back})

@@ -147,7 +147,7 @@ class _LagCall:
     """One call for lags: descriptions and committed offsets at the same time, then the ends of the partitions of each group that has both.
 
     Groups share the ends of partitions. The end of a partition is requested for one group; then the offsets of another group come, which
-    may have been committed after that end was read, and lie behind it. So for groups whose offsets came after the request, the end is
+    may have been committed after that end was read, and lie past it. So for groups whose offsets came after the request, the end is
     requested again, once for all of them.
     """
 

@@ -13,7 +13,7 @@ __all__ = ["BrokerAdded", "BrokerRemoved", "NOBODY", "EventSink", "LossReason", 
 
 
 class EventSink(Protocol):
-    """The receiver of all events, also of events that do not concern the metadata."""
+    """The receiver of all events, even of events that do not concern the metadata."""
 
     def emit(self, event: object) -> None:
         """Pass `event` on to `Client.events`. Called on the loop thread; must not block."""

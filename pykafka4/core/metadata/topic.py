@@ -48,7 +48,7 @@ class Topic:
     topic_id: UUID | None = None
     former_ids: frozenset[UUID] = frozenset()
     leaders: list[Leader | None] = attrs.Factory(list)
-    epochs: list[int] = attrs.Factory(list)  # the highest leader epoch of each partition so far, also of leaderless partitions
+    epochs: list[int] = attrs.Factory(list)  # the highest leader epoch of each partition so far, even of leaderless partitions
     replicas: tuple[Sequence[int], ...] = ()  # brokers with a replica of each partition; empty while no broker has a rack
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None

@@ -132,7 +132,7 @@ class RequestsForAny:
         """`answers` receives the outcomes of requests that fail."""
         self._chooser, self._network, self._answers = chooser, network, answers
         self._requests: deque[Request] = deque()
-        self._wanted = False  # whether a connection is wanted, also without a request
+        self._wanted = False  # whether a connection is wanted, even without a request
         self._attempted_at = -INFINITY  # the start of the last attempt to connect
 
     @property

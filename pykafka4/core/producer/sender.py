@@ -225,7 +225,7 @@ class Sender:
         return self.ledger.failures_seen - before
 
     def _fail_batches(self, queue: PartitionQueue, reason: KafkaError) -> None:
-        """Fail all batches of `queue`, also those in flight."""
+        """Fail all batches of `queue`, including those in flight."""
         for batch in list(queue.batches):
             queue.abandon(batch)
             self._outcomes.fail(queue, batch, short_name(reason), reason)

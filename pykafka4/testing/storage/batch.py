@@ -15,7 +15,7 @@ __all__ = ["Appended", "Header", "RecordError", "StoredBatch", "batch_refusal", 
 
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta, both timestamps, producer id, its epoch, sequence, count
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-CRC_AT: Final = 17  # position of the checksum, which covers all bytes behind it
+CRC_AT: Final = 17  # position of the checksum, which covers all bytes after it
 BODY_AT: Final = 21
 SIZE_AT_LEAST: Final = 17  # bytes up to the magic, which every batch has
 LENGTH_AT_LEAST: Final = 14  # the length field of the smallest message of magic 0

@@ -90,7 +90,7 @@ class Parking(Account):
         self.accepted += 1
 
     def _unpark(self, t: Topic) -> Item:
-        """Remove the oldest parked record of `t`, also from the count of parked records."""
+        """Remove the oldest parked record of `t` and from the count of parked records."""
         p = t.parked.popleft()
         t.parked_first += 1
         t.parked_bytes -= p.size

@@ -143,7 +143,7 @@ class Offsets:
         self._ended = False
         self.finished = Counter[str]()  # number of commits by outcome: "" for stored commits, otherwise the name of the error
         self.stored: dict[TopicPartition, int] = {}  # confirmed offsets that no late commit can overwrite
-        self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # confirmed offsets, also those that a late commit may overwrite
+        self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # confirmed offsets, even those that a late commit may overwrite
         # Partitions of a commit without a response: until this time the coordinator may still execute it, and overwrite a later commit.
         self._late: dict[TopicPartition, float] = {}
 

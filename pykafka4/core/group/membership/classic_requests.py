@@ -1,6 +1,6 @@
 """Makes the requests of a classic member, and limits the wait for their responses.
 
-Invariant: every request of a static member has its instance id, except LeaveGroup, which a static member never sends.
+Invariant: JoinGroup, SyncGroup and Heartbeat have the instance id of a static member, which never sends LeaveGroup.
 
 The limits are longer than a coordinator holds a response back: a member that gave up a JoinGroup or SyncGroup earlier would join again, and
 begin the next rebalance before the other members have finished this one.
