@@ -1,4 +1,4 @@
-"""Runs the loop of a client: sockets, threads and time. Invariant: no other package uses these three, and this package decides nothing
+"""Runs the loop of a client: sockets, threads and time. Invariant: `core` and `wire` use none of these, and this package decides nothing
 that belongs to Kafka's protocol.
 
 Modules; each line imports only from lines below it:

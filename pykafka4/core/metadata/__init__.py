@@ -1,4 +1,5 @@
-"""Keeps the client's copy of the cluster's metadata up to date. Invariant: an older response never replaces newer metadata.
+"""Keeps the client's copy of the cluster's metadata up to date. Invariant: an older response replaces newer metadata
+only after responses have had nothing newer for `topic.CONTRADICTED` seconds.
 
 Modules; each line imports only from lines below it:
     changes         the topics that changed since a machine last looked

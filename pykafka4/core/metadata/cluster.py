@@ -1,6 +1,6 @@
 """Requests the metadata of brokers and topics in use, and applies the responses.
 
-Invariant: metadata never goes back: an older leader epoch, a missing topic or an empty response does not replace the known metadata.
+Invariant: an older leader epoch, a single report of a missing topic, or an empty response does not replace the known metadata.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
 a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time.

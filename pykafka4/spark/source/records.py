@@ -1,4 +1,5 @@
-"""Reads the offset range of a task as Arrow batches. Invariant: each record of the range is in one batch, or the task fails.
+"""Reads the offset range of a task as Arrow batches. Invariant: each record of the range is in one batch, or the task fails,
+or the log names the lost offsets (failOnDataLoss=false).
 
 A range is read when the position of the read has reached its end, not when a last record was read: compaction, aborted transactions and
 control batches leave offsets without records. Only workers import this module: the driver plans without a consumer and without pyarrow.
