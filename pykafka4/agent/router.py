@@ -102,7 +102,7 @@ class Router:
     # -- Sender
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """See Sender. Messages from the disk of a topic that was denied ask again, each: they were kept through an outage."""
+        """See Sender. Messages from the disk of a topic that was unknown ask again, each: they were kept through an outage."""
         try:
             return self._send_one(message, self._latest())
         except Exception as error:

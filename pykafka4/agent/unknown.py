@@ -41,7 +41,7 @@ class UnknownTopics(ProducerHooks):
             self._until[outcome.topic] = self._clock() + PAUSE_S
 
     def denies(self, topic: str) -> bool:
-        """Whether a message of `topic` is to be discarded. If not, and the topic was denied, this message asks again."""
+        """Whether a message of `topic` is to be discarded. If not, and the topic was unknown, this message asks again."""
         until = self._until.get(topic)
         if until is None:
             return False

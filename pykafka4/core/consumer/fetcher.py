@@ -176,7 +176,7 @@ class Fetcher:
         }
 
     def _set_paused(self, claim: Claim, *, paused: bool) -> None:
-        """Also if a seek has replaced the claim: it was interrupted, or a signal handler made it during the call that pauses or resumes."""
+        """Even if a seek has replaced the claim, interrupted or made by a signal handler during the call that pauses or resumes."""
         position = self.positions.of_assignment(claim)
         if position is not None:
             position.paused = paused

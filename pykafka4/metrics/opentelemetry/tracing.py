@@ -64,7 +64,7 @@ class _Failure(threading.local):
 
 
 class Tracing(ProducerHooks, ConsumerHooks):
-    """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, those of `pykafka4.aio`, and `ShareConsumer`.
+    """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, the handles of `pykafka4.aio`, and `ShareConsumer`.
 
     One object may serve any number of clients. For any thread.
     """
