@@ -12,7 +12,7 @@ from pykafka4.agent.settings.values import TopicsSettings
 from pykafka4.errors import BufferFull
 from pykafka4.misuse import LONGEST_TOPIC
 from pykafka4.options.policies import rates_of
-from pykafka4.producer.rates import Admission, RateLimits
+from pykafka4.producer.rates import RateLimits, TopicRateLimit
 
 __all__ = ["ArrivalLimits", "rate_limits"]
 
@@ -28,7 +28,7 @@ class ArrivalLimits:
     def __init__(self, limits: Mapping[str, tuple[int, float] | None], clock: Callable[[], float] = time.monotonic) -> None:
         """`limits` as the producer's option `rate_limits`; `clock` is monotonic, in seconds."""
         self._rates = RateLimits(rates_of(limits), lambda: 0.0, clock, nullcontext(), self._never_wait)
-        self._admissions: OrderedDict[str, Admission | None] = OrderedDict()
+        self._admissions: OrderedDict[str, TopicRateLimit | None] = OrderedDict()
 
     @classmethod
     def of(cls, topics: TopicsSettings) -> Self | None:
@@ -45,7 +45,7 @@ class ArrivalLimits:
             admission = self._meet(topic)
         return admission is None or not isinstance(admission(), BufferFull)
 
-    def _meet(self, topic: str) -> Admission | None:
+    def _meet(self, topic: str) -> TopicRateLimit | None:
         if len(topic) > LONGEST_TOPIC:  # its messages are refused later, and the name may take 128 KiB
             return None
         if len(self._admissions) >= MOST_TOPICS:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 
 from pykafka4.admin import AdminClient as ThreadAdmin
 from pykafka4.admin.session import CallScope
-from pykafka4.aio.tasks import Home
+from pykafka4.aio.tasks import EventLoopBinding
 from pykafka4.client.client import Client
 from pykafka4.client.handle import Handle
 from pykafka4.errors.frames import guarded
@@ -54,7 +54,7 @@ class AdminClient(Handle):
     def __init__(self, client: Client | None = None, **options: Unpack[ClientOptions]) -> None:
         """Raises ConfigError for an invalid option. Connecting happens in the background. Needs no running event loop."""
         self._admin = ThreadAdmin(client, **options)
-        self._home = Home("aio.AdminClient")
+        self._binding = EventLoopBinding("aio.AdminClient")
 
     @classmethod
     @guarded
@@ -149,11 +149,11 @@ class AdminClient(Handle):
     async def close(self, timeout: float | None = None) -> None:
         """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed."""
         if not self._admin._session.runtime.loop.forked:  # the event loop of a forked child is another one
-            self._home.enter()
-            await self._home.aside(lambda: self._admin.close(timeout), self._client_id)
+            self._binding.enter()
+            await self._binding.run_on_thread(lambda: self._admin.close(timeout), self._client_id)
 
     async def __aenter__(self) -> Self:
-        self._home.enter()
+        self._binding.enter()
         self._admin._session.check()
         return self
 
@@ -170,7 +170,7 @@ class AdminClient(Handle):
     async def _run(self, call: Callable[[], T]) -> T:
         """Run `call` on a thread, until it ends or its task is cancelled."""
         self._admin._session.check()  # first: the event loop of a forked child is another one, and `enter` would report that instead
-        self._home.enter()
+        self._binding.enter()
         scope = CallScope()
 
         def run() -> T:
@@ -178,6 +178,6 @@ class AdminClient(Handle):
             return call()
 
         try:
-            return await self._home.aside(run, self._client_id, "pykafka4-admin")
+            return await self._binding.run_on_thread(run, self._client_id, "pykafka4-admin")
         finally:
             scope.end()

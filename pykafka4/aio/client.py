@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
-from pykafka4.aio.tasks import Home
+from pykafka4.aio.tasks import EventLoopBinding
 from pykafka4.client.answers import LOOP_ANSWER_S, Answers
 from pykafka4.client.client import Client as ThreadClient
 from pykafka4.client.runtime import Runtime
@@ -59,7 +59,7 @@ class Client(ServesStatus):
             raise ConfigError(f"{next(iter(options), 'callback_executor')}: set by the shared Client; pass it there")
         self._owns = client is None
         self._client = client if client is not None else ThreadClient(callback_executor=callback_executor, **options)
-        self._home = Home("aio.Client")
+        self._binding = EventLoopBinding("aio.Client")
 
     @property
     def _sources(self) -> tuple[Source, ...]:
@@ -132,11 +132,11 @@ class Client(ServesStatus):
         """Close the client, its producers and its consumers, unless the client is shared. See pykafka4.Client.close."""
         limit = check_timeout(timeout)
         if self._owns and not self._client._runtime.loop.forked:
-            self._home.enter()
-            await self._home.aside(lambda: self._client.close(limit), self._client.config.client_id)
+            self._binding.enter()
+            await self._binding.run_on_thread(lambda: self._client.close(limit), self._client.config.client_id)
 
     async def __aenter__(self) -> Self:
-        self._home.enter()
+        self._binding.enter()
         self._client._runtime.check()
         return self
 
@@ -149,13 +149,13 @@ class Client(ServesStatus):
     @property
     def _calls(self) -> Any:
         if not self._client._runtime.loop.forked:  # in a forked child, the call itself raises the error of the fork
-            self._home.enter()
+            self._binding.enter()
         return self._client._runtime.calls
 
     async def _result(self, answers: Answers[T]) -> T:
         try:
             # The machine ends the call after `seconds`; LOOP_ANSWER_S is for a loop that does not respond.
-            await self._home.done(answers.promise, system.monotonic() + answers.seconds + LOOP_ANSWER_S)
+            await self._binding.done(answers.promise, system.monotonic() + answers.seconds + LOOP_ANSWER_S)
             return answers.result()
         finally:
             answers.end()  # also after a cancellation: the loop must not go on with a call that nobody awaits

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from pykafka4.aio.tasks import Home
+from pykafka4.aio.tasks import EventLoopBinding
 from pykafka4.producer.attempts import WouldBlock
 from pykafka4.producer.session import ProducerSession
 from pykafka4.wire.records.hot import ArrowRows, Delivery, SentRows
@@ -24,8 +24,8 @@ SLICE: Final = 4096  # rows that are sent before other tasks run
 class RowsTask:
     """The sending of the rows of one `send_arrow` call."""
 
-    def __init__(self, home: Home, session: ProducerSession, rows: ArrowRows) -> None:
-        self._home, self._session, self._rows = home, session, rows
+    def __init__(self, binding: EventLoopBinding, session: ProducerSession, rows: ArrowRows) -> None:
+        self._binding, self._session, self._rows = binding, session, rows
         self._sent = session.acc.send_rows(rows, None, 0)
 
     async def run(self, offer: Callable[[Callable[[], Any]], Awaitable[Any]]) -> SentRows:
@@ -67,4 +67,4 @@ class RowsTask:
     async def _has_row(self) -> bool:
         if self._rows.left:
             return True
-        return await self._home.aside(self._rows.has_row, self._session.config.client_id, READING)
+        return await self._binding.run_on_thread(self._rows.has_row, self._session.config.client_id, READING)

@@ -303,7 +303,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         await self._close(failed=error is not None)
 
     def _visit(self) -> TaskConsumerSession:
-        self._session.home.visit()
+        self._session.binding.check_caller()
         return self._session
 
     def _in_task_transaction(self) -> TransactionalReads:

@@ -21,14 +21,14 @@ from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
 
-__all__ = ["SCOPES", "Holder", "TaskGuard"]
+__all__ = ["SCOPES", "TaskUse", "TaskGuard"]
 
 # The scopes of the listener's methods and closes to which the running code belongs.
 SCOPES: Final[ContextVar[tuple[object, ...]]] = ContextVar("pykafka4_scopes", default=())
 
 
 @attrs.frozen(eq=False)
-class Holder:
+class TaskUse:
     """The task that has a consumer for itself, and the name of its call."""
 
     task: asyncio.Task[Any]
@@ -51,7 +51,7 @@ class TaskGuard(Guard):
 
     def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
         super().__init__(reader, signal, check)
-        self._holder: Holder | None = None
+        self._holder: TaskUse | None = None
         self._closing_scope: object = None
         self.listener_scope: object = None  # the scope of the running method of the listener
         self.detached = False  # a thread closes the consumer without its event loop
@@ -76,12 +76,12 @@ class TaskGuard(Guard):
         return self.listener_scope is not None and self.listener_scope in SCOPES.get()
 
     @contextlib.contextmanager
-    def exclusive(self, what: str, *, within: bool = False) -> Iterator[Holder]:
+    def exclusive(self, what: str, *, within: bool = False) -> Iterator[TaskUse]:
         """A block, with awaits, for one task at a time. `within`: the calling code belongs to the listener of such a block."""
         self.enter(what)
         task = asyncio.current_task()
         assert task is not None
-        mine, other = Holder(task, what), self._holder
+        mine, other = TaskUse(task, what), self._holder
         if within and other is not None:
             yield other
             return
@@ -105,7 +105,7 @@ class TaskGuard(Guard):
             "poll from one task at a time, or use one consumer per task"
         )
 
-    def holds(self, holder: Holder) -> bool:
+    def holds(self, holder: TaskUse) -> bool:
         """Whether `holder` still has the consumer: after the end of its event loop another task may have taken over."""
         return self._holder is holder
 

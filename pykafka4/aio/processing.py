@@ -93,7 +93,7 @@ class TaskWork(HandlerWork):
         except asyncio.CancelledError:
             with self._lock:
                 self._count(task, -1)
-            if not self._stopping:  # otherwise `give_up` has cancelled the handler
+            if not self._stopping:  # otherwise `cancel_handlers` has cancelled the handler
                 self._fail(KafkaError("a handler was cancelled"), task)
         except Exception as error:
             self._failed(ordered, task, error)
@@ -142,7 +142,7 @@ class TaskWork(HandlerWork):
         Returns the seconds for the last commit.
         """
         if isinstance(error, asyncio.CancelledError):
-            self.give_up()
+            self.cancel_handlers()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=self.limits.drain)
             return 0.0
@@ -155,8 +155,8 @@ class TaskWork(HandlerWork):
             raise
         return COMMIT_SECONDS
 
-    def give_up(self) -> None:
-        """See RecordsInHand.give_up."""
+    def cancel_handlers(self) -> None:
+        """See RecordsInHand.cancel_handlers."""
         self.refuse()
         if self.abandoned:
             return

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from pykafka4.aio.columns import READING, RowsTask
-from pykafka4.aio.tasks import Home, TaskLatch
+from pykafka4.aio.tasks import EventLoopBinding, TaskLatch
 from pykafka4.aio.transactions import ReadingTaskConsumer, Transaction, TransactionTasks
 from pykafka4.client.client import Client
 from pykafka4.core.producer.topics.parking import DENIED_S
@@ -27,13 +27,13 @@ from pykafka4.net import system
 from pykafka4.options.config import ProducerConfig
 from pykafka4.options.from_properties import Properties, create
 from pykafka4.options.typed import ProducerOptions
-from pykafka4.producer.attempts import For, WouldBlock
+from pykafka4.producer.attempts import Obstacle, WouldBlock
 from pykafka4.producer.columns import open_rows
 from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.producer.handle import ProducerHandle
 from pykafka4.producer.raw import RawDelivery
 from pykafka4.producer.serializing import More, each_pair, each_record, lasting
-from pykafka4.producer.session import PACE, ProducerSession
+from pykafka4.producer.session import LOOK_PAUSE_S, ProducerSession
 from pykafka4.records import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, ProducerRecord
 from pykafka4.wire.records.common import many_ended
 from pykafka4.wire.records.hot import Delivery, SentRows
@@ -58,7 +58,7 @@ class Producer(ProducerHandle):
 
         The constructor waits only for the start of the client's thread. May be called without a running event loop.
         """
-        self._home = Home(self._name)
+        self._binding = EventLoopBinding(self._name)
         session: ProducerSession | None = None
         try:
             self._session = session = ProducerSession(client, executor=None, options=options)
@@ -67,7 +67,7 @@ class Producer(ProducerHandle):
             if session.config.rate_limits and session.config.on_rate_limit == "delay":
                 raise ConfigError("rate_limits with on_rate_limit='delay': it would block the event loop; use on_rate_limit='drop'")
             session.open()
-            self._transactions = TransactionTasks(self._home, session)
+            self._transactions = TransactionTasks(self._binding, session)
         except BaseException as error:  # also Ctrl-C: no handle is returned, so nobody else could close the session
             if session is not None:
                 session.undo()
@@ -101,9 +101,9 @@ class Producer(ProducerHandle):
         other tasks. `on_delivery(delivery)` runs on the event loop. Cancelling a task that awaits a `Delivery` does not take back the
         record.
         """
-        self._home.enter()
+        self._binding.enter()
         if on_delivery is not None and callable(on_delivery):
-            on_delivery = self._home.call_back(on_delivery)
+            on_delivery = self._binding.call_back(on_delivery)
         more, sending = (lasting(headers), partition, timestamp_ms), self._session.sending  # several attempts may read the headers
         if sending is None:
             return await self._offer(topic, value, key, more, on_delivery)
@@ -138,7 +138,7 @@ class Producer(ProducerHandle):
         See pykafka4.Producer.send_many, and there the attribute `accepted` of the exception if a record is refused. After a cancellation,
         too, the earlier records are sent; the CancelledError has the same attribute where it is caught in the same task.
         """
-        self._home.enter()
+        self._binding.enter()
         out: list[Delivery] = []
         try:
             if not isinstance(topic, str) and values is None and keys is None and not more:
@@ -174,10 +174,12 @@ class Producer(ProducerHandle):
         refused. Other tasks run while another thread reads a batch of `data`, and after some thousand rows. After a cancellation the
         earlier rows are sent; the CancelledError has the attribute `accepted` where it is caught in the same task.
         """
-        self._home.enter()
+        self._binding.enter()
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
-        rows = await self._home.aside(lambda: open_rows(self._session, topic, data, columns), self._session.config.client_id, READING)
-        task = RowsTask(self._home, self._session, rows)
+        rows = await self._binding.run_on_thread(
+            lambda: open_rows(self._session, topic, data, columns), self._session.config.client_id, READING
+        )
+        task = RowsTask(self._binding, self._session, rows)
         return await (task.run(self._attempt) if self._session.sending is None else task.run_each(self.send))
 
     async def send_raw(self, topic: str, batch: RawBatch, partition: int | None = None) -> RawDelivery:
@@ -185,7 +187,7 @@ class Producer(ProducerHandle):
 
         Where the threaded `send_raw` blocks, this one lets other tasks run. A cancellation means that the batch was not accepted.
         """
-        self._home.enter()
+        self._binding.enter()
         raw = self._session.raw
         prepared = raw.prepare(topic, batch, partition)
         return await self._attempt(lambda: raw.accept(*prepared))
@@ -228,15 +230,15 @@ class Producer(ProducerHandle):
 
     async def _wait_for_room(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
         """Wait in the queue for room, and make an attempt in each turn of this task. Raises BufferFull at `deadline`."""
-        session, latch, accepted = self._session, TaskLatch(self._home), list[T]()
+        session, latch, accepted = self._session, TaskLatch(self._binding), list[T]()
         topic, partition, size = awaits.topic, awaits.partition, awaits.size
 
         def try_again() -> bool:
             try:
-                with session.attempts.attempt(For.ROOM):
+                with session.attempts.attempt(Obstacle.ROOM):
                     accepted.append(attempt())
             except WouldBlock as obstacle:
-                if obstacle.awaits is not For.ROOM:
+                if obstacle.awaits is not Obstacle.ROOM:
                     raise  # `_send_later` waits for the other thing, and this task leaves the queue for room
             return bool(accepted)
 
@@ -261,7 +263,7 @@ class Producer(ProducerHandle):
                 engine.cluster.refreshed(now, [topic], promise.set_result)
 
             session.post(refresh)
-            await self._home.done(promise, until)
+            await self._binding.done(promise, until)
             count = session.promise()
 
             def tell(now: float, count: Any = count) -> None:
@@ -270,11 +272,11 @@ class Producer(ProducerHandle):
 
             session.post(tell)
             known = 0
-            if await self._home.done(count, until):
+            if await self._binding.done(count, until):
                 known = count.result(0)
                 until = min(until, session.denied_until(topic, known))
             if awaits.partition < known or system.monotonic() >= until:
-                with session.attempts.attempt(For.PARTITION):
+                with session.attempts.attempt(Obstacle.PARTITION):
                     return attempt()
             await asyncio.sleep(min(session.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
 
@@ -288,19 +290,19 @@ class Producer(ProducerHandle):
         while session.acc.refusal is None and not session.acc.direct(topic):
             if system.monotonic() >= deadline:
                 raise KafkaTimeoutError(late)
-            await asyncio.sleep(PACE)
+            await asyncio.sleep(LOOK_PAUSE_S)
         with session.attempts.attempt():
             return attempt()
 
     async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
         """The partitions of `topic`; none if the producer ends first. Raises KafkaTimeoutError (`late` and the reason); BrokerError."""
-        session, latch = self._session, TaskLatch(self._home)
+        session, latch = self._session, TaskLatch(self._binding)
         found, ask, stop = session.runtime.lookup(topic, create=True)
         found.add_done_callback(lambda _: latch.release())
         session.runtime.loop.call(ask)
         try:
             with session.signal.opening(latch):
-                if not await self._home.until(latch, lambda: found.done() or session.acc.refusal is not None, deadline):
+                if not await self._binding.until(latch, lambda: found.done() or session.acc.refusal is not None, deadline):
                     raise session.runtime.not_found(topic, KafkaTimeoutError(late))
             return found.result(0) if found.done() else []
         finally:
@@ -313,15 +315,15 @@ class Producer(ProducerHandle):
 
         `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left.
         """
-        self._home.enter()
+        self._binding.enter()
         pending, limit = self._session.begin_flush(), self._session.flush_seconds(check_timeout(timeout))
         if not await self._settled(pending, limit):
             raise self._session.late(pending, limit)
 
     async def _settled(self, pending: list[Any], limit: float) -> bool:
-        latch = TaskLatch(self._home)
+        latch = TaskLatch(self._binding)
         with self._session.signal.opening(latch):
-            return await self._home.until(latch, self._session.settled(pending), system.monotonic() + limit)
+            return await self._binding.until(latch, self._session.settled(pending), system.monotonic() + limit)
 
     async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver the queued records, fail the rest, and return the undelivered records.
@@ -331,7 +333,7 @@ class Producer(ProducerHandle):
         the CancelledError has the number of records without an outcome.
         """
         limit, session = check_timeout(timeout), self._session
-        self._home.enter()
+        self._binding.enter()
         if session.undelivered is None and not session.runtime.loop.forked:
             deadline = system.monotonic() + (session.close_seconds if limit is None else limit)
             pending = session.begin_close()
@@ -351,10 +353,10 @@ class Producer(ProducerHandle):
         session = self._session
         if session.runtime.loop.forked:
             return session.close(0)
-        return await self._home.aside(lambda: session.close(0.0), session.config.client_id)
+        return await self._binding.run_on_thread(lambda: session.close(0.0), session.config.client_id)
 
     async def __aenter__(self) -> Self:
-        self._home.enter()
+        self._binding.enter()
         self._begin_block()
         return self
 
@@ -364,7 +366,7 @@ class Producer(ProducerHandle):
     @contextlib.asynccontextmanager
     async def delivery_scope(self, timeout: float | None = None) -> AsyncIterator[Self]:
         """An `async with` block that flushes at its end, and then raises failures since its start. See pykafka4.Producer.delivery_scope."""
-        self._home.enter()
+        self._binding.enter()
         limit, mark = check_timeout(timeout), self._session.machine.ledger.failures_seen
         yield self
         await self.flush(limit)
@@ -372,14 +374,14 @@ class Producer(ProducerHandle):
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """See pykafka4.Producer.partitions_for."""
-        self._home.enter()
+        self._binding.enter()
         session, topic, limit = self._session, check_topic(topic), check_timeout(timeout)
         session.check()
         seconds = session.config.max_block_ms / 1000 if limit is None else limit
         found, ask, stop = session.runtime.lookup(topic, create=True)
         session.runtime.loop.call(ask)
         try:
-            if not await self._home.done(found, system.monotonic() + seconds):
+            if not await self._binding.done(found, system.monotonic() + seconds):
                 raise session.runtime.not_found(topic, KafkaTimeoutError(f"looking up topic {topic}: not done within {seconds:g} s"))
             return found.result(0)
         finally:
@@ -420,7 +422,7 @@ class Producer(ProducerHandle):
 
 
 WAYS = {
-    For.ROOM: Producer._wait_for_room,
-    For.PARTITION: Producer._look_up_partition,
-    For.TOPIC: Producer._look_up_topic,
+    Obstacle.ROOM: Producer._wait_for_room,
+    Obstacle.PARTITION: Producer._look_up_partition,
+    Obstacle.TOPIC: Producer._look_up_topic,
 }

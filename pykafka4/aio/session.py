@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from operator import length_hint
 from typing import Any, Final, TypeVar
 
-from pykafka4.aio.guard import Holder, TaskGuard
-from pykafka4.aio.tasks import Home
+from pykafka4.aio.guard import TaskGuard, TaskUse
+from pykafka4.aio.tasks import EventLoopBinding
 from pykafka4.aio.waits import TaskWaits, run
 from pykafka4.client.client import Client
 from pykafka4.client.steps import Steps
@@ -36,7 +36,7 @@ __all__ = ["TaskConsumerSession"]
 
 T = TypeVar("T")
 
-SLICE_SECONDS: Final = 0.001  # a poll may decode for this long, and tasks that only poll may delay others for this long
+SLICE_S: Final = 0.001  # a poll may decode for this long, and tasks that only poll may delay others for this long
 FIRST_SLICE: Final = 256  # records of the first poll, before the time that records take is known
 LEAST_SLICE: Final = 32  # records; without a minimum, a thread that does not get the processor would make any number look slow
 MOST_TURNS: Final = 10  # turns of the event loop in which asyncio may close the generator of a loop that another task has left
@@ -50,10 +50,10 @@ class TaskConsumerSession(ConsumerSession):
     waits: TaskWaits
 
     def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
-        self.home = Home("aio.Consumer")
+        self.binding = EventLoopBinding("aio.Consumer")
         super().__init__(client, None, options)
         self._now = self.runtime.loop.now
-        self._slices: dict[type[Form[Any]], int] = {}  # by form: the number of records that SLICE_SECONDS decodes
+        self._slices: dict[type[Form[Any]], int] = {}  # by form: the number of records that SLICE_S decodes
         self._turned = -INFINITY  # the last time when other tasks could run
         self._ending: asyncio.Task[None] | None = None  # the task of the close
         # A run whose listener is not called, because this consumer is closed without its event loop.
@@ -63,13 +63,13 @@ class TaskConsumerSession(ConsumerSession):
         return TaskGuard(self.reader, self.signal, self.check)
 
     def _new_waits(self) -> TaskWaits:
-        return TaskWaits(self.home, self.signal, self.guard)
+        return TaskWaits(self.binding, self.signal, self.guard)
 
     def enter(self) -> None:
         """Check that this event loop may use the consumer. Each method that waits calls this."""
         if self.runtime.loop.forked:
-            self.check()  # first: the event loop of a forked child is another one, and `home` would report that instead of the fork
-        self.home.enter()
+            self.check()  # first: the event loop of a forked child is another one, and `binding` would report that instead of the fork
+        self.binding.enter()
         self._end_left_run()
 
     def _end_left_run(self) -> None:
@@ -91,7 +91,7 @@ class TaskConsumerSession(ConsumerSession):
                 f"{form.call} must not be called inside {self.waits.method}: the running poll continues when the listener returns"
             )
         reader = self.reader
-        holder: Holder | None = None
+        holder: TaskUse | None = None
         try:
             with self.guard.exclusive(form.call) as holder:
                 await self._let_others_run(iteration)
@@ -109,11 +109,11 @@ class TaskConsumerSession(ConsumerSession):
             raise
 
     async def _let_others_run(self, iteration: Iteration | None) -> None:
-        """Yield to the event loop if no other task could run for SLICE_SECONDS, or while another task's loop seems to have the consumer.
+        """Yield to the event loop if no other task could run for SLICE_S, or while another task's loop seems to have the consumer.
 
         asyncio closes the generator of a loop that was left only some turns later, and until then the guard would refuse this call.
         """
-        if self._now() - self._turned > SLICE_SECONDS:
+        if self._now() - self._turned > SLICE_S:
             await asyncio.sleep(0)
             self._turned = self._now()
         if self.guard.iterations:
@@ -141,7 +141,7 @@ class TaskConsumerSession(ConsumerSession):
             self.check()
 
     def _take_slice(self, limit: int, form: Form[T]) -> T | None:
-        """Take up to `limit` records, and no more than about SLICE_SECONDS decodes.
+        """Take up to `limit` records, and no more than about SLICE_S decodes.
 
         The number follows the measured time: reduced in proportion after a slow slice, doubled after a full slice in half of the time.
         """
@@ -149,9 +149,9 @@ class TaskConsumerSession(ConsumerSession):
         most, began = min(limit, usual), self._now()
         records = self._take(most, form)
         count, seconds = 0 if records is None else length_hint(records), self._now() - began
-        if seconds > SLICE_SECONDS:
-            self._slices[type(form)] = max(LEAST_SLICE, int(most * SLICE_SECONDS / seconds))
-        elif count == usual and seconds < SLICE_SECONDS / 2:
+        if seconds > SLICE_S:
+            self._slices[type(form)] = max(LEAST_SLICE, int(most * SLICE_S / seconds))
+        elif count == usual and seconds < SLICE_S / 2:
             self._slices[type(form)] = usual * 2
         return records
 
@@ -242,7 +242,7 @@ class TaskConsumerSession(ConsumerSession):
         """See aio.Consumer.commit_async."""
         self.enter()
         if callable(on_done):
-            on_done = self.home.call_back(on_done, "on_done")
+            on_done = self.binding.call_back(on_done, "on_done")
         self.commits.commit_async(offsets, on_done, topic)
 
     # ---------------------------------------------------------------- the end
@@ -252,7 +252,7 @@ class TaskConsumerSession(ConsumerSession):
         """See aio.Consumer.close. A task of its own does the work, so that the cancellation of this call does not end the work half-way."""
         if self.closed or self.runtime.loop.forked:
             return
-        self.home.enter()
+        self.binding.enter()
         self._end_left_run()
         self.guard.check_whole("close")
         ending = self._ending
@@ -273,7 +273,7 @@ class TaskConsumerSession(ConsumerSession):
         self.signal.notify()
         async with contextlib.AsyncExitStack() as ends:  # all steps run, even if one fails: the event loop may cancel this task
             ends.callback(self._ended)
-            ends.push_async_callback(self.home.aside, self.disconnect, self.config.client_id)
+            ends.push_async_callback(self.binding.run_on_thread, self.disconnect, self.config.client_id)
             ends.push_async_callback(self._release_all, in_hand=in_hand)
             if not inside:
                 await run(self.waits.until(self.guard.unused, timeout))

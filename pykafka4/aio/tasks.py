@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Promise
-from pykafka4.producer.deliveries import Tasks, running_loop
+from pykafka4.producer.deliveries import TaskWaker, running_loop
 
-__all__ = ["Home", "TaskLatch"]
+__all__ = ["EventLoopBinding", "TaskLatch"]
 
 T = TypeVar("T")
 INSTEAD = {"on_delivery": "await the Delivery instead", "on_done": "await commit instead"}
@@ -28,8 +28,8 @@ class TaskLatch:
 
     __slots__ = ("_future", "_open", "_tasks")
 
-    def __init__(self, home: Home) -> None:
-        self._tasks, self._open = home.tasks, False
+    def __init__(self, binding: EventLoopBinding) -> None:
+        self._tasks, self._open = binding.tasks, False
         self._future: asyncio.Future[None] | None = None
 
     def locked(self) -> bool:
@@ -70,7 +70,7 @@ class TaskLatch:
         return opened
 
 
-class Home:
+class EventLoopBinding:
     """The event loop to which a handle belongs: the loop of its first use, until that loop is closed."""
 
     __slots__ = ("_loop", "_name", "_what", "tasks")
@@ -78,7 +78,7 @@ class Home:
     def __init__(self, what: str) -> None:
         self._what, self._name = what, what.removeprefix("aio.")
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-        self.tasks: Tasks
+        self.tasks: TaskWaker
 
     def enter(self) -> None:
         """Bind the handle to the running event loop. Each method that waits calls this. Raises RuntimeError on another loop than before."""
@@ -88,9 +88,9 @@ class Home:
             return
         if known is not None and not known.is_closed():
             raise RuntimeError(f"this {self._what} is used on another event loop; create one for each loop, or use pykafka4.{self._name}")
-        self._loop, self.tasks = weakref.ref(loop), Tasks(loop)
+        self._loop, self.tasks = weakref.ref(loop), TaskWaker(loop)
 
-    def visit(self) -> None:
+    def check_caller(self) -> None:
         """Check the thread and loop of a method that does not wait, which may also be called while no event loop runs."""
         try:
             loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class Home:
             return
         raise RuntimeError(f"this {self._what} is used on another event loop or thread; create one for each, or use pykafka4.{self._name}")
 
-    async def aside(self, fn: Callable[[], T], client_id: str, name: str = "pykafka4-close") -> T:
+    async def run_on_thread(self, fn: Callable[[], T], client_id: str, name: str = "pykafka4-close") -> T:
         """Run `fn`, which may take seconds, on a thread of its own; returns its result, or raises its error."""
         ended: Promise[T] = Promise(client_id)
 

@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 import attrs
 
-from pykafka4.aio.tasks import Home
+from pykafka4.aio.tasks import EventLoopBinding
 from pykafka4.aio.waits import run
 from pykafka4.consumer.transactional import TransactionalReads
 from pykafka4.errors import ConfigError, KafkaTimeoutError, TransactionError, shown
 from pykafka4.net import system
-from pykafka4.producer.deliveries import Tasks
+from pykafka4.producer.deliveries import TaskWaker
 from pykafka4.producer.session import ProducerSession
 from pykafka4.producer.transaction_block import TransactionSteps
 from pykafka4.producer.transactions import SEND_OFFSETS, Start, TransactionCalls
@@ -21,25 +21,25 @@ __all__ = ["ReadingTaskConsumer", "Transaction", "TransactionTasks"]
 
 
 @attrs.frozen(eq=False)
-class Busy:
+class RunningCall:
     """The running call of a task, and the event loop of the task."""
 
     what: str
-    tasks: Tasks
+    tasks: TaskWaker
 
 
 class TransactionTasks(TransactionCalls):
     """The calls of one producer's tasks. Each returns a coroutine."""
 
-    def __init__(self, home: Home, session: ProducerSession) -> None:
+    def __init__(self, binding: EventLoopBinding, session: ProducerSession) -> None:
         super().__init__(session, session.config, session.check)
-        self._home = home
-        self._busy: Busy | None = None
+        self._binding = binding
+        self._busy: RunningCall | None = None
 
     async def leave_soon(self, deadline: float) -> None:
         """See TransactionCalls.leave."""
         if self._config.transactional_id is not None and self._owner.runtime.loop.alive:
-            await self._home.done(self.begin_leaving(), deadline)
+            await self._binding.done(self.begin_leaving(), deadline)
 
     def _block_seconds(self, limit: float) -> float:
         return 0.0
@@ -59,7 +59,7 @@ class TransactionTasks(TransactionCalls):
             except KafkaTimeoutError:  # there is no outcome yet
                 if self._unseen is None:
                     raise
-            await self._home.done(self._unseen.promise, system.monotonic() + limit)
+            await self._binding.done(self._unseen.promise, system.monotonic() + limit)
             super()._run(what, start, limit)
         finally:
             if self._busy is mine:  # otherwise the event loop of this task was closed, and a task of another loop is in a call
@@ -67,14 +67,14 @@ class TransactionTasks(TransactionCalls):
                 if not resumes:
                     self.forget(what)
 
-    def _occupy(self, what: str) -> Busy:
-        self._home.enter()
+    def _occupy(self, what: str) -> RunningCall:
+        self._binding.enter()
         busy = self._busy
         if busy is not None and not busy.tasks.over:
             raise TransactionError(f"a task called {what} while another is in {busy.what}: one task begins and ends the transactions")
         if busy is not None:  # the event loop of that call was closed, so the call never goes on, and its own `finally` never runs
             self.forget(SEND_OFFSETS)
-        self._busy = busy = Busy(what, self._home.tasks)
+        self._busy = busy = RunningCall(what, self._binding.tasks)
         return busy
 
 

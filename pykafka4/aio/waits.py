@@ -13,7 +13,7 @@ from types import coroutine
 from typing import Any, TypeVar
 
 from pykafka4.aio.guard import SCOPES, TaskGuard
-from pykafka4.aio.tasks import Home, TaskLatch
+from pykafka4.aio.tasks import EventLoopBinding, TaskLatch
 from pykafka4.client.steps import awaited
 from pykafka4.consumer.waits import Listen, Steps, ThreadWaits
 from pykafka4.core.subscription import Assigned, Ended
@@ -36,9 +36,9 @@ def run(steps: Steps[T]) -> Steps[T]:
 class TaskWaits(ThreadWaits):
     """Waits that suspend the task; waits of a thread, once the consumer is `detached` from its event loop."""
 
-    def __init__(self, home: Home, signal: Signal, guard: TaskGuard) -> None:
-        super().__init__(signal, lambda fn: fn())  # `Home.call_back` has made `fn`, which itself moves to the event loop
-        self._home, self._guard = home, guard
+    def __init__(self, binding: EventLoopBinding, signal: Signal, guard: TaskGuard) -> None:
+        super().__init__(signal, lambda fn: fn())  # `EventLoopBinding.call_back` has made `fn`, which itself moves to the event loop
+        self._binding, self._guard = binding, guard
         self._running: asyncio.Future[Any] | None = None  # the running method of the listener, if it is a coroutine
         self.method = ""  # the name of the method
         self.detached = False
@@ -54,7 +54,7 @@ class TaskWaits(ThreadWaits):
         """See Waits.result."""
         if self.detached:
             return (yield from super().result(promise, timeout))
-        if not (yield from self._home.done(promise, system.monotonic() + timeout).__await__()):
+        if not (yield from self._binding.done(promise, system.monotonic() + timeout).__await__()):
             raise KafkaTimeoutError(f"no result within {timeout:g} s")
         return promise.result(0.0)
 
@@ -65,9 +65,9 @@ class TaskWaits(ThreadWaits):
         return (yield from self._until(predicate, timeout).__await__())
 
     async def _until(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
-        latch = TaskLatch(self._home)
+        latch = TaskLatch(self._binding)
         with self._signal.opening(latch):
-            return await self._home.until(latch, predicate, None if timeout is None else system.monotonic() + timeout)
+            return await self._binding.until(latch, predicate, None if timeout is None else system.monotonic() + timeout)
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """See Waits.listen."""
@@ -96,7 +96,7 @@ class TaskWaits(ThreadWaits):
 
     async def drive(self, steps: Steps[Any]) -> Any:
         """See Waits.drive."""
-        self._home.enter()
+        self._binding.enter()
         return await run(steps)
 
     def rest(self) -> Steps[None]:

@@ -1,7 +1,7 @@
 """Reads topics from one place of their logs to another, as Arrow columns. Invariant: each record is in a batch, or is reported as lost.
 
-`ReadArrow` is the handle. The stream that it exports refers to `Batches` alone, is read on any thread, and outlives the handle:
-`RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So the connections live as long as `Batches`, not as the handle.
+`ReadArrow` is the handle. The stream that it exports refers to `ArrowBatches` alone, is read on any thread, and outlives the handle:
+`RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So the connections live as long as `ArrowBatches`, not as the handle.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def read_arrow(
     except BaseException:
         session.close(0, failed=True)
         raise
-    return ReadArrow(Batches(reading, form, max_rows))
+    return ReadArrow(ArrowBatches(reading, form, max_rows))
 
 
-class Batches:
+class ArrowBatches:
     """The batches of a read. The connections are closed at the end, by `close`, or when nothing refers to this object."""
 
     def __init__(self, reading: BoundedRead, form: ColumnsForm, max_rows: int | None) -> None:
@@ -104,7 +104,7 @@ class ReadArrow:
     A read that is left early is closed when neither this object nor a stream of it is in use. One thread at a time may read.
     """
 
-    def __init__(self, batches: Batches) -> None:
+    def __init__(self, batches: ArrowBatches) -> None:
         self._batches = batches
         self._stream = ColumnsStream(batches.names, batches.next)
 

@@ -10,7 +10,7 @@ from pykafka4.core.telemetry.machine import MetricsSubscription, Telemetry
 
 if TYPE_CHECKING:
     from pykafka4.client.runtime import Runtime
-    from pykafka4.metrics.pushed import Pushed
+    from pykafka4.metrics.pushed import PushedFigures
 
 __all__ = ["MetricsPush", "Pushing"]
 
@@ -30,7 +30,7 @@ class LazyFigures:
 
     def __init__(self, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         self._kind, self._session, self._labels = kind, session, labels
-        self._pushed: Pushed | None = None
+        self._pushed: PushedFigures | None = None
 
     def encode(self, subscription: MetricsSubscription) -> bytes:
         """See `core.telemetry.machine.PushedFigures`."""

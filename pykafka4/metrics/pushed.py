@@ -20,7 +20,7 @@ from pykafka4.metrics.catalogue import BROKER, ERROR, REQUEST
 from pykafka4.metrics.sources import ConsumerSource, Detail, NetworkSource, ProducerSource, ShareSource, Source
 from pykafka4.metrics.values import Histogram, Metric
 
-__all__ = ["CONSUMER", "PREFIX", "PRODUCER", "SHARE", "Pushed", "Row", "figures_of"]
+__all__ = ["CONSUMER", "PREFIX", "PRODUCER", "SHARE", "PushedFigures", "PushedMetric", "figures_of"]
 
 PREFIX: Final = "org.apache.kafka."
 
@@ -38,66 +38,72 @@ class Shape(Enum):
 
 
 @attrs.frozen
-class Row:
-    """A pushed metric, made of the metric `ours` of the catalogue. Only values with the labels `where` count (None: without that label)."""
+class PushedMetric:
+    """A metric to push, made of `source_metric` of the catalogue. Only values with the labels `where` count (None: without that label)."""
 
     name: str
     shape: Shape
-    ours: str
+    source_metric: str
     where: Mapping[str, str | None] = attrs.Factory(dict)
     by_broker: bool = False
 
 
-def _of_network(role: str) -> tuple[Row, ...]:
+def _of_network(role: str) -> tuple[PushedMetric, ...]:
     return (
-        Row(f"{role}.connection.creation.total", Shape.TOTAL, "pykafka4.client.connections.opened"),
-        Row(f"{role}.connection.creation.rate", Shape.RATE, "pykafka4.client.connections.opened"),
-        Row(f"{role}.connection.count", Shape.VALUE, "pykafka4.client.connections"),
-        Row(f"{role}.outgoing.byte.total", Shape.TOTAL, "pykafka4.client.io.sent"),
-        Row(f"{role}.incoming.byte.total", Shape.TOTAL, "pykafka4.client.io.received"),
-        Row(f"{role}.response.total", Shape.COUNT, "pykafka4.client.request.duration"),
-        Row(f"{role}.node.request.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", by_broker=True),
+        PushedMetric(f"{role}.connection.creation.total", Shape.TOTAL, "pykafka4.client.connections.opened"),
+        PushedMetric(f"{role}.connection.creation.rate", Shape.RATE, "pykafka4.client.connections.opened"),
+        PushedMetric(f"{role}.connection.count", Shape.VALUE, "pykafka4.client.connections"),
+        PushedMetric(f"{role}.outgoing.byte.total", Shape.TOTAL, "pykafka4.client.io.sent"),
+        PushedMetric(f"{role}.incoming.byte.total", Shape.TOTAL, "pykafka4.client.io.received"),
+        PushedMetric(f"{role}.response.total", Shape.COUNT, "pykafka4.client.request.duration"),
+        PushedMetric(f"{role}.node.request.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", by_broker=True),
     )
 
 
 PRODUCER: Final = (
     *_of_network("producer"),
-    Row("producer.metadata.age", Shape.VALUE, "pykafka4.client.metadata.age"),
-    Row("producer.requests.in.flight", Shape.VALUE, "pykafka4.client.requests.in_flight"),
-    Row("producer.request.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "Produce"}),
-    Row("producer.record.send.total", Shape.TOTAL, "messaging.client.sent.messages", {ERROR: None}),
-    Row("producer.record.error.total", Shape.TOTAL, "messaging.client.sent.messages", {ERROR: "*"}),
-    Row("producer.batch.size.avg", Shape.SIZE, "pykafka4.producer.batch.size"),
-    Row("producer.buffer.total.bytes", Shape.VALUE, "pykafka4.producer.buffer.limit"),
+    PushedMetric("producer.metadata.age", Shape.VALUE, "pykafka4.client.metadata.age"),
+    PushedMetric("producer.requests.in.flight", Shape.VALUE, "pykafka4.client.requests.in_flight"),
+    PushedMetric("producer.request.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "Produce"}),
+    PushedMetric("producer.record.send.total", Shape.TOTAL, "messaging.client.sent.messages", {ERROR: None}),
+    PushedMetric("producer.record.error.total", Shape.TOTAL, "messaging.client.sent.messages", {ERROR: "*"}),
+    PushedMetric("producer.batch.size.avg", Shape.SIZE, "pykafka4.producer.batch.size"),
+    PushedMetric("producer.buffer.total.bytes", Shape.VALUE, "pykafka4.producer.buffer.limit"),
 )
 CONSUMER: Final = (
     *_of_network("consumer"),
-    Row("consumer.last.poll.seconds.ago", Shape.LARGEST, "pykafka4.consumer.poll.age"),
-    Row("consumer.fetch.manager.fetch.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "Fetch"}),
-    Row("consumer.fetch.manager.fetch.total", Shape.COUNT, "pykafka4.client.request.duration", {REQUEST: "Fetch"}),
-    Row("consumer.fetch.manager.records.consumed.total", Shape.TOTAL, "messaging.client.consumed.messages"),
-    Row("consumer.fetch.manager.bytes.consumed.total", Shape.TOTAL, "pykafka4.consumer.io.fetched"),
-    Row("consumer.fetch.manager.records.lag.max", Shape.LARGEST, "pykafka4.consumer.lag"),
-    Row("consumer.coordinator.commit.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "OffsetCommit"}),
-    Row("consumer.coordinator.commit.total", Shape.TOTAL, "pykafka4.consumer.commits"),
-    Row("consumer.coordinator.assigned.partitions", Shape.VALUE, "pykafka4.consumer.partitions"),
-    Row("consumer.coordinator.rebalance.total", Shape.TOTAL, "pykafka4.consumer.rebalances"),
+    PushedMetric("consumer.last.poll.seconds.ago", Shape.LARGEST, "pykafka4.consumer.poll.age"),
+    PushedMetric("consumer.fetch.manager.fetch.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "Fetch"}),
+    PushedMetric("consumer.fetch.manager.fetch.total", Shape.COUNT, "pykafka4.client.request.duration", {REQUEST: "Fetch"}),
+    PushedMetric("consumer.fetch.manager.records.consumed.total", Shape.TOTAL, "messaging.client.consumed.messages"),
+    PushedMetric("consumer.fetch.manager.bytes.consumed.total", Shape.TOTAL, "pykafka4.consumer.io.fetched"),
+    PushedMetric("consumer.fetch.manager.records.lag.max", Shape.LARGEST, "pykafka4.consumer.lag"),
+    PushedMetric("consumer.coordinator.commit.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "OffsetCommit"}),
+    PushedMetric("consumer.coordinator.commit.total", Shape.TOTAL, "pykafka4.consumer.commits"),
+    PushedMetric("consumer.coordinator.assigned.partitions", Shape.VALUE, "pykafka4.consumer.partitions"),
+    PushedMetric("consumer.coordinator.rebalance.total", Shape.TOTAL, "pykafka4.consumer.rebalances"),
 )
 SHARE: Final = (
     *_of_network("consumer"),
-    Row("consumer.share.fetch.manager.fetch.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "ShareFetch"}),
-    Row("consumer.share.fetch.manager.fetch.total", Shape.COUNT, "pykafka4.client.request.duration", {REQUEST: "ShareFetch"}),
-    Row("consumer.share.fetch.manager.records.consumed.total", Shape.TOTAL, "messaging.client.consumed.messages"),
-    Row("consumer.share.fetch.manager.acknowledgements.send.total", Shape.TOTAL, "pykafka4.share.acknowledged"),
-    Row("consumer.share.fetch.manager.acknowledgements.error.total", Shape.TOTAL, "pykafka4.share.failed"),
+    PushedMetric(
+        "consumer.share.fetch.manager.fetch.latency.avg", Shape.AVERAGE, "pykafka4.client.request.duration", {REQUEST: "ShareFetch"}
+    ),
+    PushedMetric("consumer.share.fetch.manager.fetch.total", Shape.COUNT, "pykafka4.client.request.duration", {REQUEST: "ShareFetch"}),
+    PushedMetric("consumer.share.fetch.manager.records.consumed.total", Shape.TOTAL, "messaging.client.consumed.messages"),
+    PushedMetric("consumer.share.fetch.manager.acknowledgements.send.total", Shape.TOTAL, "pykafka4.share.acknowledged"),
+    PushedMetric("consumer.share.fetch.manager.acknowledgements.error.total", Shape.TOTAL, "pykafka4.share.failed"),
 )
 
 
-class Pushed:
+class PushedFigures:
     """The figures of one producer or consumer. Used on the loop thread."""
 
     def __init__(
-        self, sources: Sequence[Source], rows: Sequence[Row], resource: Callable[[], Mapping[str, str]], clock: Callable[[], int] = time_ns
+        self,
+        sources: Sequence[Source],
+        rows: Sequence[PushedMetric],
+        resource: Callable[[], Mapping[str, str]],
+        clock: Callable[[], int] = time_ns,
     ) -> None:
         """`resource`: labels of all metrics, without the client's id, which the broker knows. `clock`: nanoseconds since 1970."""
         self._sources, self._rows, self._resource, self._clock = sources, rows, resource, clock
@@ -109,7 +115,7 @@ class Pushed:
         now = max(self._clock(), self._last + 1)  # the wall clock may go back, and a rate divides by the difference
         rows = [row for row in self._rows if subscription.wants(PREFIX + row.name)]
         found = self._read() if rows else {}
-        points = [point for row in rows for point in self._points(row, found.get(row.ours, ()), subscription.delta, now)]
+        points = [point for row in rows for point in self._points(row, found.get(row.source_metric, ()), subscription.delta, now)]
         start = self._last if subscription.delta else self._start
         self._last = now
         return encode(points, self._resource(), start, now) if points else b""
@@ -122,7 +128,7 @@ class Pushed:
                 found.setdefault(metric.name, []).append(metric)
         return found
 
-    def _points(self, row: Row, metrics: Sequence[Metric], delta: bool, now: int) -> Iterator[Gauge | Sum]:
+    def _points(self, row: PushedMetric, metrics: Sequence[Metric], delta: bool, now: int) -> Iterator[Gauge | Sum]:
         counted = [metric for metric in metrics if _matches(row, metric)]
         brokers = sorted({metric.labels[BROKER] for metric in counted}) if row.by_broker else [""] if counted else []
         for broker in brokers:
@@ -135,7 +141,7 @@ class Pushed:
             else:
                 yield Gauge(PREFIX + row.name, value, attributes)
 
-    def _value(self, row: Row, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
+    def _value(self, row: PushedMetric, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
         """The value of a row, which also becomes the basis of the next one; None for an average without a value since the last push."""
         if row.shape is Shape.LARGEST:
             return max(map(_total, values))
@@ -155,20 +161,20 @@ class Pushed:
         return (total - summed) / (count - counted) * (1_000 if row.shape is Shape.AVERAGE else 1)
 
 
-KINDS: Final[Mapping[str, tuple[Callable[[Any], Source], tuple[Row, ...]]]] = {
+KINDS: Final[Mapping[str, tuple[Callable[[Any], Source], tuple[PushedMetric, ...]]]] = {
     "PRODUCER": (ProducerSource, PRODUCER),
     "CONSUMER": (ConsumerSource, CONSUMER),
     "SHARE": (ShareSource, SHARE),
 }
 
 
-def figures_of(kind: str, session: Any, resource: Callable[[], Mapping[str, str]]) -> Pushed:
+def figures_of(kind: str, session: Any, resource: Callable[[], Mapping[str, str]]) -> PushedFigures:
     """The figures of a producer or consumer, from `session`, the implementation behind its handle."""
     source, rows = KINDS[kind]
-    return Pushed((source(session), NetworkSource(session.runtime)), rows, resource)
+    return PushedFigures((source(session), NetworkSource(session.runtime)), rows, resource)
 
 
-def _matches(row: Row, metric: Metric) -> bool:
+def _matches(row: PushedMetric, metric: Metric) -> bool:
     return all(name in metric.labels if value == "*" else metric.labels.get(name) == value for name, value in row.where.items())
 
 

@@ -19,7 +19,7 @@ from pykafka4.net import system
 from pykafka4.net.threads import greenlets
 from pykafka4.pages.guarding import FULL, HEADERS, Names
 
-__all__ = ["Answer", "Answers", "PageServer"]
+__all__ = ["Response", "PageContent", "PageServer"]
 
 HOST: Final = "127.0.0.1"
 MOST_CONNECTIONS: Final = 32
@@ -27,7 +27,7 @@ DEADLINE_S: Final = 20.0
 
 
 @attrs.frozen
-class Answer:
+class Response:
     """The response to a request."""
 
     body: bytes
@@ -35,10 +35,10 @@ class Answer:
     status: int = 200
 
 
-class Answers(Protocol):
+class PageContent(Protocol):
     """The content that a server serves."""
 
-    def answer(self, path: str) -> Answer:
+    def answer(self, path: str) -> Response:
         """The response to GET `path`, which may have a query."""
 
 
@@ -50,7 +50,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     block_on_close = False
     request_queue_size = MOST_CONNECTIONS
 
-    def __init__(self, port: int, answers: Answers, monotonic: Callable[[], float]) -> None:
+    def __init__(self, port: int, answers: PageContent, monotonic: Callable[[], float]) -> None:
         """Listen on `port` (0: a free port). Raises OSError."""
         self.answers, self.names = answers, Names()
         self._monotonic = monotonic
@@ -120,7 +120,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore the error: a reader has gone away. `Answers` logs errors of the page itself."""
+        """Ignore the error: a reader has gone away. `PageContent` logs errors of the page itself."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -143,7 +143,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _respond(self, *, with_body: bool) -> None:
         refusal = self.server.names.refusal(self.headers.get_all("Host", []), self.headers.get_all("Origin", []))
-        answer = Answer(f"{refusal}\n".encode(), status=403) if refusal is not None else self.server.answers.answer(self.path)
+        answer = Response(f"{refusal}\n".encode(), status=403) if refusal is not None else self.server.answers.answer(self.path)
         self.send_response(answer.status)
         self.send_header("Content-Type", f"{answer.kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(answer.body)))

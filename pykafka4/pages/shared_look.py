@@ -10,7 +10,8 @@ from typing import Final, Generic, TypeVar
 __all__ = ["SharedLook"]
 
 KEPT_S: Final = 0.5  # the shortest time for which a look is used
-KEPT_SHARE: Final = 10  # a look of 200 ms, as with many thousand partitions, is used for 2 s: the looks of readers cost a tenth of a core
+# A look of 200 ms, as with many thousand partitions, is used for 2 s: the looks of readers cost a tenth of a core.
+KEPT_COST_FACTOR: Final = 10
 PAUSE_S: Final = 1.0  # between two samples
 LONGEST_PAUSE_S: Final = 10.0
 
@@ -30,7 +31,7 @@ class SharedLook(Generic[L]):
     def get(self) -> L:
         """The last look if it is new enough, otherwise a new one."""
         now = self._monotonic()
-        if self._last is not None and now < self.taken_at + min(max(KEPT_S, KEPT_SHARE * self._cost), LONGEST_PAUSE_S):
+        if self._last is not None and now < self.taken_at + min(max(KEPT_S, KEPT_COST_FACTOR * self._cost), LONGEST_PAUSE_S):
             return self._last
         look = self._take(now)
         self._cost = self._monotonic() - now

@@ -17,7 +17,7 @@ from pykafka4.net.living import Living
 from pykafka4.pages import processes
 from pykafka4.pages.files import page_files
 from pykafka4.pages.partition_rows import Query
-from pykafka4.pages.server import HOST, Answer, PageServer
+from pykafka4.pages.server import HOST, PageServer, Response
 from pykafka4.pages.watched import ENDED, Watched
 from pykafka4.pages.watcher import Busy, Watcher
 
@@ -107,33 +107,33 @@ class StatusPage:
 
     # ---------------------------------------------------------------- answers
 
-    def answer(self, path: str) -> Answer:
+    def answer(self, path: str) -> Response:
         """See `server.Answers`."""
         path, _, words = path.partition("?")
         if path in self._files:
-            return Answer(*self._files[path])
+            return Response(*self._files[path])
         make = ANSWERS.get(path)
         if make is None:
-            return Answer(b"404: no such page; / is the page, /status.json has its figures\n", status=404)
+            return Response(b"404: no such page; / is the page, /status.json has its figures\n", status=404)
         try:
             return make(self, words)
         except (Busy, KafkaError) as error:
-            return Answer(f"503: {error}\n".encode(), status=503)
+            return Response(f"503: {error}\n".encode(), status=503)
         except Exception as error:
             self._note_bug(error)
-            return Answer(f"500: {type(error).__name__}; the log pykafka4.pages has the rest\n".encode(), status=500)
+            return Response(f"500: {type(error).__name__}; the log pykafka4.pages has the rest\n".encode(), status=500)
 
-    def _json(self, words: str) -> Answer:
+    def _json(self, words: str) -> Response:
         given = {name: values[-1] for name, values in parse_qs(words).items()}
         most = given.get("most", "")
         found = Query(
             given.get("filter", ""), given.get("sort", ""), given.get("order") != "asc", int(most) if most.isdecimal() else Query().most
         )
-        return Answer(self._watcher.page(found), "application/json")
+        return Response(self._watcher.page(found), "application/json")
 
-    def _health(self, words: str) -> Answer:
+    def _health(self, words: str) -> Response:
         state, reason = self._watcher.state()
-        return Answer(f"503: {state}: {reason}\n".encode(), status=503) if state in SICK else Answer(b"ok\n")
+        return Response(f"503: {state}: {reason}\n".encode(), status=503) if state in SICK else Response(b"ok\n")
 
 
 ANSWERS: Final = {"/status.json": StatusPage._json, "/health": StatusPage._health}

@@ -13,10 +13,10 @@ from enum import Enum
 from pykafka4.errors import BufferFull
 from pykafka4.net import system
 
-__all__ = ["Attempts", "For", "WouldBlock"]
+__all__ = ["Attempts", "Obstacle", "WouldBlock"]
 
 
-class For(Enum):
+class Obstacle(Enum):
     """The things for which a `send` waits."""
 
     ROOM = "room"
@@ -27,7 +27,7 @@ class For(Enum):
 class WouldBlock(BufferFull):
     """Raised where `send` would have to wait; no record was accepted. Applications see it only in a destructor during an attempt."""
 
-    def __init__(self, reason: str, awaits: For, topic: str, partition: int, size: int = 0) -> None:
+    def __init__(self, reason: str, awaits: Obstacle, topic: str, partition: int, size: int = 0) -> None:
         super().__init__(reason)
         self.awaits, self.topic, self.partition, self.size = awaits, topic, partition, size
 
@@ -38,10 +38,10 @@ class Attempts:
     __slots__ = ("_granted",)
 
     def __init__(self) -> None:
-        self._granted: dict[int, For | None] = {}  # by thread: the thing for which its task has waited
+        self._granted: dict[int, Obstacle | None] = {}  # by thread: the thing for which its task has waited
 
     @contextlib.contextmanager
-    def attempt(self, granted: For | None = None) -> Iterator[None]:
+    def attempt(self, granted: Obstacle | None = None) -> Iterator[None]:
         """In this block `send` raises WouldBlock instead of waiting."""
         thread = system.get_ident()
         self._granted[thread] = granted
@@ -51,10 +51,10 @@ class Attempts:
             self._granted.pop(thread, None)
 
     @property
-    def here(self) -> bool:
+    def is_attempt(self) -> bool:
         """Whether the calling thread is in an attempt."""
         return bool(self._granted) and system.get_ident() in self._granted
 
-    def granted(self, awaits: For) -> bool:
+    def has_waited_for(self, awaits: Obstacle) -> bool:
         """Whether the task has waited for `awaits` before this attempt."""
         return self._granted.get(system.get_ident()) is awaits

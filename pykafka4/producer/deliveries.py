@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FORKED", "Deliveries"]
 
-AWAIT_SECONDS: Final = 0.005  # between checks of a delivery whose callback may need the thread that awaits it
-AWAIT_CALLBACK_SECONDS: Final = 0.1  # between looks at any other delivery, as its callback may be delayed; doubles with each look
-AWAIT_LONGEST_SECONDS: Final = 1.0  # the maximum of the doubled interval
+AWAIT_S: Final = 0.005  # between checks of a delivery whose callback may need the thread that awaits it
+AWAIT_CALLBACK_S: Final = 0.1  # between looks at any other delivery, as its callback may be delayed; doubles with each look
+AWAIT_LONGEST_S: Final = 1.0  # the maximum of the doubled interval
 FORKED: Final = "this producer was created in the parent process; create a Producer in this one"
 
 
@@ -42,7 +42,7 @@ class Deliveries(Signal):
         super().__init__()
         self._callbacks, self._engine = callbacks, weakref.ref(engine)
         self._seen: deque[int] = deque()
-        self._tasks: dict[weakref.ref[AbstractEventLoop], Tasks] = {}
+        self._tasks: dict[weakref.ref[AbstractEventLoop], TaskWaker] = {}
         self.forked = False
 
     @property
@@ -102,14 +102,16 @@ class Deliveries(Signal):
         look = sleeper.look()
         often = False
         if _never_blocks(loop):
-            tasks = self._tasks.get(weakref.ref(loop)) or self._tasks.setdefault(weakref.ref(loop, self._tasks.__delitem__), Tasks(loop))
+            tasks = self._tasks.get(weakref.ref(loop)) or self._tasks.setdefault(
+                weakref.ref(loop, self._tasks.__delitem__), TaskWaker(loop)
+            )
             delivery.add_done_callback(Waker(lambda: tasks.wake(look)))
         elif not (often := self._callbacks.on_executor() or self._callbacks.in_callback()):
-            tasks = Tasks(loop)
+            tasks = TaskWaker(loop)
             delivery.add_done_callback(lambda _: tasks.wake(look))
         from asyncio import CancelledError  # imported here: a producer for threads needs no asyncio
 
-        pause = AWAIT_SECONDS if often else AWAIT_CALLBACK_SECONDS
+        pause = AWAIT_S if often else AWAIT_CALLBACK_S
         while not self.wait(delivery.done, 0):
             timer = loop.call_later(pause, sleeper.wake)
             try:
@@ -122,7 +124,7 @@ class Deliveries(Signal):
             finally:
                 timer.cancel()
             sleeper.future = loop.create_future()
-            pause = pause if often else min(2 * pause, AWAIT_LONGEST_SECONDS)
+            pause = pause if often else min(2 * pause, AWAIT_LONGEST_S)
 
 
 class Sleeper:
@@ -150,7 +152,7 @@ class Sleeper:
         return look
 
 
-class Tasks:
+class TaskWaker:
     """Wakes tasks of one asyncio loop, from any thread. Tasks that wait for deliveries of one batch are woken with one call of the loop.
 
     A loop may be closed after a call and before its turn. The queued looks then stay, so this object must not keep the loop alive.

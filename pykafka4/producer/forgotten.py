@@ -15,7 +15,7 @@ __all__ = ["deliver_forgotten"]
 
 log = get_log("pykafka4.producer")
 
-FORGOTTEN_SECONDS: Final = 1.0  # a producer without a handle stays open this long after its last record, for a `send` that has just begun
+FORGOTTEN_S: Final = 1.0  # a producer without a handle stays open this long after its last record, for a `send` that has just begun
 
 
 def deliver_forgotten(session: ProducerSession) -> None:
@@ -29,7 +29,7 @@ def deliver_forgotten(session: ProducerSession) -> None:
 class Forgotten:
     """The machine that closes a producer without a handle, once every accepted record has its outcome, and logs the number of lost ones.
 
-    The producer stays open for FORGOTTEN_SECONDS after the last record: in `Producer(…).send(…)` the handle is collected before `send`
+    The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send`
     begins. A `send` of another thread may wait at that time, for room or for the window of a rate limit; the producer stays open for that
     call, too.
     """
@@ -49,8 +49,8 @@ class Forgotten:
             if acc.accepted != acc.acked + acc.failed:
                 return NOTHING  # no `wake_at`: an outcome arrives in a turn of the loop, which polls this machine again
         self._since = max(self._since, session.busy_until())
-        if now - self._since < FORGOTTEN_SECONDS or session.closers:
-            return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
+        if now - self._since < FORGOTTEN_S or session.closers:
+            return Effects(wake_at=max(now, self._since) + FORGOTTEN_S)
         self._report(acc.failed - self._failed_before)
         session.runtime.engine.remove(self)
         session.close(0)

@@ -15,7 +15,7 @@ from pykafka4.gil.flag import step_aside
 from pykafka4.logs import get_log
 from pykafka4.wire.records.hot import Delivery
 
-__all__ = ["DroppedCalls", "Mark"]
+__all__ = ["DroppedCalls", "FlushMark"]
 
 log = get_log("pykafka4.producer")
 
@@ -23,14 +23,14 @@ MOST_WAITING: Final = 10_000  # waiting callbacks of dropped records: their reco
 
 
 @attrs.define(eq=False)
-class Call:
+class CallbackTurn:
     """A turn of a job: a callback or mark that is taken from the queue, and called."""
 
     over: bool = False
     awaited: bool = False  # a mark waits for the end of this turn
 
 
-class Mark:
+class FlushMark:
     """A flush's place in the queue: stands for all callbacks that waited or ran when it was made.
 
     A flush waits for marks as for batches, so a mark has the attributes of a batch that a flush reads.
@@ -39,14 +39,14 @@ class Mark:
     count, done = 0, True
 
     def __init__(self) -> None:
-        self._ahead: list[Call] | None = None  # the turns on other threads when a job reached this mark; None before that
+        self._ahead: list[CallbackTurn] | None = None  # the turns on other threads when a job reached this mark; None before that
 
     @property
     def settled(self) -> bool:
         """Whether all callbacks before this mark have returned."""
         return self._ahead is not None and all(call.over for call in self._ahead)
 
-    def reached(self, ahead: list[Call]) -> None:
+    def reached(self, ahead: list[CallbackTurn]) -> None:
         """Note that a job has taken this mark, so each callback before it has been taken, too; the turns `ahead` may still run."""
         for call in ahead:
             call.awaited = True
@@ -68,10 +68,10 @@ class DroppedCalls:
     def __init__(self, submit: Callable[[Callable[[], object]], object], progress: Callable[[], object], client_id: str) -> None:
         """`progress` wakes the threads that wait in a flush; it is called after callbacks have run."""
         self._submit, self._progress, self._client_id = submit, progress, client_id
-        self._waiting: deque[tuple[Callable[[Delivery], object], Delivery] | Mark] = deque()
+        self._waiting: deque[tuple[Callable[[Delivery], object], Delivery] | FlushMark] = deque()
         self._scheduled = False
         self._overrun = False  # callbacks have been left out since the queue was last empty
-        self._running: dict[Call, None] = {}  # turns that have not ended
+        self._running: dict[CallbackTurn, None] = {}  # turns that have not ended
 
     def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
         """Call `callback(delivery)` soon. While too many callbacks wait, further ones are left out: the Delivery has its outcome anyway."""
@@ -86,15 +86,15 @@ class DroppedCalls:
                 MOST_WAITING,
             )
 
-    def mark(self) -> list[Mark]:
+    def mark(self) -> list[FlushMark]:
         """A list with a mark behind the callbacks that wait or run now; an empty list without such callbacks."""
         if not self._waiting and not self._running:
             return []
-        mark = Mark()
+        mark = FlushMark()
         self._append(mark)
         return [mark]
 
-    def _append(self, entry: tuple[Callable[[Delivery], object], Delivery] | Mark) -> None:
+    def _append(self, entry: tuple[Callable[[Delivery], object], Delivery] | FlushMark) -> None:
         self._waiting.append(entry)
         if not self._scheduled:  # read after the append: `_run` clears the flag before it looks, so one of both sees the other
             try:
@@ -107,7 +107,7 @@ class DroppedCalls:
     def _run(self) -> None:
         self._scheduled = False
         while self._waiting:
-            call = Call()
+            call = CallbackTurn()
             # Before the callback is taken: a thread that takes the mark behind it has to find this turn, or the flush ends too early.
             self._running[call] = None
             try:
@@ -120,13 +120,13 @@ class DroppedCalls:
         self._overrun = False
         self._progress()
 
-    def _take(self, call: Call) -> None:
+    def _take(self, call: CallbackTurn) -> None:
         """Call the next callback, or note that the next mark is reached."""
         try:
             entry = self._waiting.popleft()
         except IndexError:  # another thread was faster
             return
-        if isinstance(entry, Mark):
+        if isinstance(entry, FlushMark):
             call.awaited = True  # by the mark itself: `_run` has the waiters look again after this turn
             entry.reached([other for other in list(self._running) if other is not call])
             return

@@ -36,7 +36,8 @@ class Window:
     most: int
     interval: float
     _state: tuple[float, int] = attrs.field(default=(-INFINITY, 0), init=False)  # (the time when the window begins, places taken)
-    user: Callable[[], Admission | None] = attrs.field(default=lambda: None, init=False)  # the Admission that takes its places, if alive
+    # The TopicRateLimit that takes its places, if alive.
+    user: Callable[[], TopicRateLimit | None] = attrs.field(default=lambda: None, init=False)
 
     @property
     def begins(self) -> float:
@@ -103,7 +104,7 @@ class RateLimits:
         self.windows: dict[str, Window] = {}
         self._many = MANY
 
-    def admission(self, topic: str, *, drop: bool) -> Admission | None:
+    def admission(self, topic: str, *, drop: bool) -> TopicRateLimit | None:
         """The callable that gives each record of `topic` its place; None for a topic without a limit.
 
         The callable returns a Place, perhaps after a wait. If a record would have to wait, then with `drop` the callable returns the error
@@ -116,7 +117,7 @@ class RateLimits:
             window = self._window(topic, limit.max_messages, limit.interval_ms / 1000)
             found = window.user()
             if found is None:
-                found = Admission(self, window, f"{topic}: over its limit of {limit}", drop)
+                found = TopicRateLimit(self, window, f"{topic}: over its limit of {limit}", drop)
                 window.user = weakref.ref(found)
             return found
 
@@ -158,7 +159,7 @@ class RateLimits:
             window.give_back(begins)
 
 
-class Admission:
+class TopicRateLimit:
     """The rate limit of one topic, as a callable: gives each record its place."""
 
     __slots__ = ("__weakref__", "_drop", "_limits", "_over", "_place", "_window")

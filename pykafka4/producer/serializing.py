@@ -15,7 +15,7 @@ from pykafka4.options.serializers import serializer_finder
 from pykafka4.producer.hooks import HookCalls
 from pykafka4.records import HeadersLike, ProducerRecord
 from pykafka4.serializers import Serializer
-from pykafka4.wire.records.common import many_ended, many_values, note
+from pykafka4.wire.records.common import add_note_once, many_ended, many_values
 from pykafka4.wire.records.hot import Accumulator, Delivery
 
 __all__ = ["More", "Serializing", "each_pair", "each_record", "lasting", "send_records"]
@@ -183,7 +183,9 @@ def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> b
     try:
         data = serializer(topic, value)
     except BaseException as error:
-        note(error, "pykafka4: raised by ", f"{option} for topic {topic!r}, which was given the topic and a {type(value).__name__}")
+        add_note_once(
+            error, "pykafka4: raised by ", f"{option} for topic {topic!r}, which was given the topic and a {type(value).__name__}"
+        )
         raise
     if data is not None and not isinstance(data, (bytes, str, bytearray, memoryview)):
         raise TypeError(f"{topic}: {option} {serializer!r} returned {type(data).__name__}; it must return bytes, str or None")

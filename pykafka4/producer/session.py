@@ -31,10 +31,10 @@ from pykafka4.net.handoff.waiting import Gate
 from pykafka4.net.living import Living
 from pykafka4.options.config import ProducerConfig
 from pykafka4.partitioners import partitioner
-from pykafka4.producer.attempts import Attempts, For, WouldBlock
+from pykafka4.producer.attempts import Attempts, Obstacle, WouldBlock
 from pykafka4.producer.deliveries import FORKED, Deliveries
 from pykafka4.producer.hooks import HookCalls
-from pykafka4.producer.overflow import DroppedCalls, Mark
+from pykafka4.producer.overflow import DroppedCalls, FlushMark
 from pykafka4.producer.rates import RateLimits
 from pykafka4.producer.raw import RawSending
 from pykafka4.producer.serializing import Serializing
@@ -48,10 +48,10 @@ __all__ = ["ProducerSession"]
 
 log = get_log("pykafka4.producer")
 
-EXIT_SECONDS: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the last delivery time-out
+EXIT_S: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the last delivery time-out
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
-PACE: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
-DENIAL_SECONDS: Final = 20.0  # for this long after a refresh did not find a partition, `send` refuses it without another wait
+LOOK_PAUSE_S: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
+DENIAL_S: Final = 20.0  # for this long after a refresh did not find a partition, `send` refuses it without another wait
 # Topics that wait to be looked up, with on_full=raise. Their state is not in buffer_memory, and no wait of `send` bounds their number.
 MOST_UNKNOWN: Final = 4_096
 
@@ -69,8 +69,8 @@ class ProducerSession(Attachment[Sender]):
             require_codec(codec)
         self._given, self._executor = client, executor
         self.closers: set[int] = set()  # threads in `close`
-        self.pending: list[Batch | Delivery | Mark] | None = None  # the unsettled items when the first `close` began
-        self.undecided: list[Batch | Delivery | Mark] = []  # the items of `pending` without an outcome at that time
+        self.pending: list[Batch | Delivery | FlushMark] | None = None  # the unsettled items when the first `close` began
+        self.undecided: list[Batch | Delivery | FlushMark] = []  # the items of `pending` without an outcome at that time
         self.undelivered: list[ProducerRecord] | None = None  # the result of `close`
         self._denied: dict[str, tuple[int, float]] = {}  # by topic: the number of partitions that brokers report, and since when
         self._busy: dict[int, float] = {}  # by thread: the latest end of its `send`'s wait, or the end of its last wait
@@ -78,7 +78,7 @@ class ProducerSession(Attachment[Sender]):
         self.attempts = Attempts()
         self._final: KafkaError | None = None  # the reason for which this producer accepts no record any more
         self._final_at = 0.0
-        self._unannounced: list[Batch | Delivery | Mark] | None = None  # items whose callbacks run before `on_close` of the hooks
+        self._unannounced: list[Batch | Delivery | FlushMark] | None = None  # items whose callbacks run before `on_close` of the hooks
         self.transactions = TransactionCalls(self, self.config, self.check)
 
     def open(self) -> None:
@@ -170,11 +170,11 @@ class ProducerSession(Attachment[Sender]):
         """Wait for an unknown partition: until it exists, brokers have reported it as unknown for DENIED_S, or `deadline` has passed.
 
         The partition may just have been added, and brokers learn of it at different times. The wait refreshes the metadata at most once per
-        `retry_backoff_ms`. Later calls with a missing partition do not wait again (DENIAL_SECONDS). Returns the deadline for further waits.
+        `retry_backoff_ms`. Later calls with a missing partition do not wait again (DENIAL_S). Returns the deadline for further waits.
         """
-        if self.attempts.here and not self.attempts.granted(For.PARTITION):
-            raise WouldBlock(f"{topic}-{partition} has to be looked up", For.PARTITION, topic, partition)
-        if self.attempts.here or self._inside():
+        if self.attempts.is_attempt and not self.attempts.has_waited_for(Obstacle.PARTITION):
+            raise WouldBlock(f"{topic}-{partition} has to be looked up", Obstacle.PARTITION, topic, partition)
+        if self.attempts.is_attempt or self._inside():
             return deadline
         until, pace = self._until(deadline), self.config.retry_backoff_ms / 1000
         loop, cluster = self.runtime.loop, self.runtime.engine.cluster
@@ -194,7 +194,7 @@ class ProducerSession(Attachment[Sender]):
     def denied_until(self, topic: str, count: int) -> float:
         """The time until which a `send` to a missing partition of `topic` waits, while brokers report `count` partitions."""
         now, denied = system.monotonic(), self._denied.get(topic)
-        if denied is None or denied[0] != count or now - denied[1] > DENIAL_SECONDS:
+        if denied is None or denied[0] != count or now - denied[1] > DENIAL_S:
             self._denied[topic] = denied = (count, now)
         return denied[1] + DENIED_S
 
@@ -204,8 +204,8 @@ class ProducerSession(Attachment[Sender]):
         Returns the deadline for further waits. Raises KafkaTimeoutError with the reason; BrokerError if brokers refuse the topic;
         BufferFull inside a callback.
         """
-        if self.attempts.here:
-            raise WouldBlock(f"the partitions of {topic!r} have to be looked up", For.TOPIC, topic, -1)
+        if self.attempts.is_attempt:
+            raise WouldBlock(f"the partitions of {topic!r} have to be looked up", Obstacle.TOPIC, topic, -1)
         if self._inside():
             raise BufferFull(
                 f"the partitions of {topic!r} are not known yet, and a callback must not wait until the partitioner can be called; "
@@ -219,7 +219,7 @@ class ProducerSession(Attachment[Sender]):
             if not self.acc.direct(topic):  # parked records with an explicit partition come first: `send` must not overtake them
                 if left <= 0:
                     raise KafkaTimeoutError(f"{topic!r}: earlier records still wait for their partition; the partitioner cannot be called")
-                self.signal.wait(lambda: self._refused() or self.acc.direct(topic), min(PACE, left))
+                self.signal.wait(lambda: self._refused() or self.acc.direct(topic), min(LOOK_PAUSE_S, left))
         self.check()
         return until
 
@@ -234,10 +234,10 @@ class ProducerSession(Attachment[Sender]):
             raise BufferFull(self._limits(), self.acc.reserved, topic, partition, size)
         where = f"{topic}-{partition}" if partition >= 0 else topic
         limit = f"{self._limits()} ({self.acc.reserved} bytes in use), {where} needs {size} more"
-        if self.attempts.here:
-            if self.attempts.granted(For.ROOM) and self.acc.room(topic, partition, size):
+        if self.attempts.is_attempt:
+            if self.attempts.has_waited_for(Obstacle.ROOM) and self.acc.room(topic, partition, size):
                 return deadline
-            raise WouldBlock(limit, For.ROOM, topic, partition, size)
+            raise WouldBlock(limit, Obstacle.ROOM, topic, partition, size)
         if self._inside():
             raise BufferFull(f"{limit}; a callback must not wait for it: queue the record elsewhere, or send it from another thread")
         until = self._until(deadline)
@@ -320,7 +320,7 @@ class ProducerSession(Attachment[Sender]):
             self._final = self.acc.refusal = error
         self.progress()
 
-    def admit(self, refusal: KafkaError | None) -> None:
+    def set_refusal(self, refusal: KafkaError | None) -> None:
         """Let `send` accept records again, or raise `refusal`. A final refusal stays, whichever thread sets it meanwhile."""
         if self._final is None:
             self.acc.refusal = refusal
@@ -364,7 +364,7 @@ class ProducerSession(Attachment[Sender]):
             while loop.alive:  # the loop is in its last turn, which still changes the counts
                 if system.monotonic() > deadline:
                     raise
-                self.signal.wait(lambda: not loop.alive, PACE)
+                self.signal.wait(lambda: not loop.alive, LOOK_PAUSE_S)
         return look()
 
     def oldest_age(self) -> float:
@@ -404,7 +404,7 @@ class ProducerSession(Attachment[Sender]):
         if not self._wait_settled(pending, limit):
             raise self.late(pending, limit)
 
-    def begin_flush(self) -> list[Batch | Delivery | Mark]:
+    def begin_flush(self) -> list[Batch | Delivery | FlushMark]:
         """Send all records without linger; returns the items to wait for."""
         self.check()
         pending = [*self.acc.unfinished(), *self.dropped_calls.mark()]
@@ -412,10 +412,10 @@ class ProducerSession(Attachment[Sender]):
         return pending
 
     def flush_seconds(self, timeout: float | None) -> float:
-        """The seconds that a flush with this `timeout` waits. None: the delivery time-out for outcomes, and EXIT_SECONDS for callbacks."""
-        return self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
+        """The seconds that a flush with this `timeout` waits. None: the delivery time-out for outcomes, and EXIT_S for callbacks."""
+        return self.config.delivery_timeout_ms / 1000 + EXIT_S if timeout is None else timeout
 
-    def late(self, pending: Sequence[Batch | Delivery | Mark], limit: float) -> KafkaTimeoutError:
+    def late(self, pending: Sequence[Batch | Delivery | FlushMark], limit: float) -> KafkaTimeoutError:
         """The error of a flush that was not done in time."""
         left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _done(item))
         if not left:
@@ -425,17 +425,17 @@ class ProducerSession(Attachment[Sender]):
     def _expedite(self) -> None:
         self.post(lambda _: self.machine.expedite())
 
-    def _wait_settled(self, pending: Sequence[Batch | Delivery | Mark], timeout: float) -> bool:
+    def _wait_settled(self, pending: Sequence[Batch | Delivery | FlushMark], timeout: float) -> bool:
         return self.signal.wait(self.settled(pending), timeout)
 
-    def settled(self, pending: Sequence[Batch | Delivery | Mark]) -> Callable[[], bool]:
+    def settled(self, pending: Sequence[Batch | Delivery | FlushMark]) -> Callable[[], bool]:
         """A predicate, for repeated calls: whether all of `pending` have their outcome, and their callbacks have run.
 
         On a thread of the callback executor the outcome is enough: the callbacks may need this very thread.
         """
         waiting, on_executor = list(pending), self.runtime.callbacks.on_executor
 
-        def over(item: Batch | Delivery | Mark) -> bool:
+        def over(item: Batch | Delivery | FlushMark) -> bool:
             # A call for each look, not one before: an executor may list a thread only after that thread has started to work.
             return item.settled or (_done(item) and on_executor())
 
@@ -449,7 +449,7 @@ class ProducerSession(Attachment[Sender]):
     @property
     def exit_seconds(self) -> float:
         """The seconds by which deliveries may delay an exception that leaves a `with` block."""
-        return min(EXIT_SECONDS, self.close_seconds)
+        return min(EXIT_S, self.close_seconds)
 
     @property
     def close_seconds(self) -> float:
@@ -470,10 +470,10 @@ class ProducerSession(Attachment[Sender]):
             error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
             if count > 1:
                 error.add_note(f"{count} records failed in total")
-            self._tell(mark, now)
+            self.mark_failures_seen(mark, now)
             raise error
 
-    def _tell(self, start: int, end: int) -> None:
+    def mark_failures_seen(self, start: int, end: int) -> None:
         """Note that this thread or task has seen the failures from `start` to `end`."""
         if start >= end:  # no record failed, as in most aborts
             return
@@ -544,7 +544,7 @@ class ProducerSession(Attachment[Sender]):
         else:
             self.runtime.callbacks.post(hooks.on_close)
 
-    def begin_close(self) -> list[Batch | Delivery | Mark]:
+    def begin_close(self) -> list[Batch | Delivery | FlushMark]:
         """Refuse records from here on, and send the others without linger, except in a transaction. Returns the items to wait for."""
         self.refuse(ClosedError("this producer is closed; create a new one"))  # first: no record may be accepted behind the list below
         if self.pending is None:
@@ -555,10 +555,10 @@ class ProducerSession(Attachment[Sender]):
             self._expedite()
         return self.pending
 
-    def _give_up(self, pending: Sequence[Batch | Delivery | Mark]) -> None:
+    def _give_up(self, pending: Sequence[Batch | Delivery | FlushMark]) -> None:
         reason = ClosedError("the producer was closed before the record was acknowledged")
         with contextlib.suppress(KafkaError):  # a loop that crashed or was closed fails its records itself
-            self.runtime.loop.ask(lambda _: self.machine.abandon(reason), LOOP_ANSWER_S, "failing undelivered records", self.machine)
+            self.runtime.loop.ask(lambda _: self.machine.fail_all(reason), LOOP_ANSWER_S, "failing undelivered records", self.machine)
         if not self.signal.wait(lambda: all(_done(item) for item in pending), LOOP_ANSWER_S):
             raise KafkaTimeoutError(
                 "close: the client's loop does not respond and some records have no outcome yet; call close again to wait for the rest"
@@ -574,7 +574,7 @@ class ProducerSession(Attachment[Sender]):
             )
 
 
-def _age(item: Batch | Delivery | Mark) -> tuple[float, float, int]:
+def _age(item: Batch | Delivery | FlushMark) -> tuple[float, float, int]:
     """A key to sort the batches of a partition by age, parked records last: their topic has no batches, or was forgotten since.
 
     Batches that parked records have filled at one time differ in `sent_at`, parts of a split batch only in their sequence numbers.
@@ -598,5 +598,5 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _done(item: Batch | Delivery | Mark) -> bool:
+def _done(item: Batch | Delivery | FlushMark) -> bool:
     return item.done() if isinstance(item, Delivery) else item.done

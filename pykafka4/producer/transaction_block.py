@@ -14,10 +14,10 @@ from pykafka4.errors import KafkaError, KafkaTimeoutError, ProducerFencedError, 
 from pykafka4.producer.transactions import TransactionCalls
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["ReadingConsumer", "Reads", "TransactionBlock", "TransactionSteps"]
+__all__ = ["ReadingConsumer", "ConsumerSide", "TransactionBlock", "TransactionSteps"]
 
 
-class Reads(Protocol):
+class ConsumerSide(Protocol):
     """The consumer whose records a transaction processes: the part that a block uses. `consumer.transactional` implements it."""
 
     def membership(self) -> Any:
@@ -45,14 +45,14 @@ class Reads(Protocol):
 class ReadingConsumer(Protocol):
     """A `Consumer` or `aio.Consumer` whose offsets become part of a transaction."""
 
-    def _in_transaction(self) -> Reads:
+    def _in_transaction(self) -> ConsumerSide:
         """The consumer's side of transactions. Raises ConfigError if its offsets cannot be part of one."""
 
 
 class TransactionSteps:
     """The steps of a block, for threads and tasks: see Producer.transaction."""
 
-    def __init__(self, producer: Any, calls: TransactionCalls, reads: Reads | None, timeout: float | None) -> None:
+    def __init__(self, producer: Any, calls: TransactionCalls, reads: ConsumerSide | None, timeout: float | None) -> None:
         self._producer, self._calls, self._reads, self._timeout = producer, calls, reads, timeout
         self._reading: Any = None
         self._number = 0
@@ -143,7 +143,7 @@ class TransactionSteps:
         except KafkaError as failure:
             error.add_note(f"pykafka4: rewinding the consumer failed; the next transaction with it tries again first: {failure}")
 
-    def _membership(self, reads: Reads) -> Any:
+    def _membership(self, reads: ConsumerSide) -> Any:
         return reads.membership()
 
 

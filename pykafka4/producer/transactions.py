@@ -49,7 +49,7 @@ class Reading(Protocol):
     committed: bool
 
 
-class Owner(Protocol):
+class ProducerSide(Protocol):
     """The producer's session: the part that transactions use."""
 
     machine: Sender
@@ -61,12 +61,12 @@ class Owner(Protocol):
     def promise(self) -> Promise[Any]:
         """See `Attachment.promise`."""
 
-    def _tell(self, start: int, end: int) -> None:
+    def mark_failures_seen(self, start: int, end: int) -> None:
         """Note that this thread or task knows of the failures from `start` to `end`, counted as in `Ledger.failures_seen`."""
 
 
 @attrs.define(eq=False)
-class Operation:
+class UnseenCall:
     """A call whose outcome the application has not seen yet."""
 
     what: str
@@ -94,11 +94,11 @@ class Operation:
 class TransactionCalls:
     """The calls of one producer that begin, end and prepare transactions."""
 
-    def __init__(self, owner: Owner, config: ProducerConfig, check: Callable[[], None]) -> None:
+    def __init__(self, owner: ProducerSide, config: ProducerConfig, check: Callable[[], None]) -> None:
         """`check` raises the error that has ended the producer, if any."""
         self._owner, self._config, self._check = owner, config, check
         self._caller: dict[str, Caller] = {}  # empty, or one entry: the thread in a call
-        self._unseen: Operation | None = None  # the operation whose outcome no call has returned or raised yet
+        self._unseen: UnseenCall | None = None  # the operation whose outcome no call has returned or raised yet
         self.number = 0  # the number of the last transaction that has begun
         self.reading: Reading | None = None  # the consumer's records in the open transaction, if its block has a consumer
         self._given_up: list[tuple[int, int]] = []  # ranges of failures of the last abort, until its caller knows of them
@@ -211,7 +211,7 @@ class TransactionCalls:
         limit = self._config.max_block_ms / 1000 if timeout is None else timeout
         mine = (system.current_thread(), what)
         outer: Caller | None = None  # the call that a signal handler has interrupted
-        operation: Operation | None = None
+        operation: UnseenCall | None = None
         try:
             try:
                 outer = self._enter(mine)
@@ -226,7 +226,7 @@ class TransactionCalls:
         finally:  # again, in case of Ctrl-C in the first `_leave`: an entry that stays would lock all other threads out
             self._leave(mine, outer)
         for given_up in self._given_up:  # the caller has given these records up: the producer's `with` block must not raise them
-            self._owner._tell(*given_up)
+            self._owner.mark_failures_seen(*given_up)
         self._given_up = []
         self._saw(operation)  # last: if Ctrl-C ends this call before, the application has not seen the outcome, and calls again
 
@@ -253,7 +253,7 @@ class TransactionCalls:
             else:
                 self._caller["caller"] = outer
 
-    def _saw(self, operation: Operation) -> None:
+    def _saw(self, operation: UnseenCall) -> None:
         """Note that the application sees the outcome of `operation`."""
         if self._unseen is operation:
             self._unseen = None
@@ -269,7 +269,7 @@ class TransactionCalls:
             found += frame.f_code is TransactionCalls._run.__code__ and frame.f_locals.get("self") is self
         return found > 1
 
-    def _operation(self, what: str, resumes: bool) -> Operation:
+    def _operation(self, what: str, resumes: bool) -> UnseenCall:
         unseen = self._unseen
         if unseen is not None and unseen.posted and unseen.what != what:
             raise TransactionError(
@@ -277,7 +277,7 @@ class TransactionCalls:
                 f"call {unseen.what} again"
             )
         if unseen is None or unseen.what != what:
-            unseen = Operation(what, self._owner.promise())
+            unseen = UnseenCall(what, self._owner.promise())
             self._unseen = unseen if resumes else None
         return unseen
 
@@ -285,7 +285,7 @@ class TransactionCalls:
         """The seconds for which a call with this limit blocks the thread. `aio.transactions` overrides it: a task must not block."""
         return limit
 
-    def _wait(self, operation: Operation, start: Start, limit: float) -> None:
+    def _wait(self, operation: UnseenCall, start: Start, limit: float) -> None:
         transactions = self._owner.machine.transactions
         assert transactions is not None
         dying = not operation.posted and self._owner.runtime.loop.on_loop()  # a destructor on the loop's own thread, which must not wait

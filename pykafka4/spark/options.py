@@ -73,7 +73,7 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "transactionalIdPrefix": WRITES,
 }
 # Options that the JVM connector does not have, so no job that is moved from there has them at a place where they are ignored.
-OURS: Final = {
+ONLY_HERE: Final = {
     *("columns", "isolationLevel", "filterPushdown", "commitOffsetsToGroup"),
     *("delivery", "idempotencyKey", "batchId", "transactionalIdPrefix"),
 }
@@ -84,7 +84,8 @@ WITHOUT_EFFECT: Final = {
     "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
     "fetchoffset.retryintervalms": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
 }
-SPARKS_OWN: Final = {"checkpointlocation", "queryname", "outputmode", "path"}  # Spark's own options, which it passes to sources and sinks
+# Spark's own options, which it passes to sources and sinks.
+SPARK_OPTIONS: Final = {"checkpointlocation", "queryname", "outputmode", "path"}
 NAMES: Final = {name.lower(): name for name in OPTIONS}
 FLAGS: Final = {"true": True, "false": False}
 DURATION: Final = re.compile(r"(\d{1,15})\s*(ms|s|m|min|h|d)?")
@@ -197,7 +198,7 @@ def wrong(name: str, text: str, why: str) -> ConfigError:
 
 def _has_effect(use: Use, name: str) -> bool:
     """Whether the option is for `use`. Logs an option that the JVM connector would ignore; raises ConfigError for other misplaced ones."""
-    if name in SPARKS_OWN:
+    if name in SPARK_OPTIONS:
         return False
     if name in WITHOUT_EFFECT:
         log.info("option %s %s: %s", name, NO_EFFECT, WITHOUT_EFFECT[name])
@@ -208,7 +209,7 @@ def _has_effect(use: Use, name: str) -> bool:
     if use in OPTIONS[option]:
         return True
     places = " and ".join(each.value for each in Use if each in OPTIONS[option])
-    if option in OURS or (use is Use.STREAM_READ and option in REFUSED_IN_STREAMS):
+    if option in ONLY_HERE or (use is Use.STREAM_READ and option in REFUSED_IN_STREAMS):
         raise ConfigError(f"option {option} is for {places}, not for {use.value}: leave it out")
     log.warning("option %s %s: it is for %s, not for %s", option, NO_EFFECT, places, use.value)
     return False

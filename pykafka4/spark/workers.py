@@ -32,7 +32,7 @@ GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves n
 # The linger of a task's producer. Rows of Python come so slowly that 5 ms leave batches a quarter full; the end of the task sends the rest.
 LINGER_MS = 100.0
 LIMIT = 8  # idle producers that are kept, and clients: each has a thread and connections
-CHECK_SECONDS = 1.0  # for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
+CHECK_S = 1.0  # for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
 
 
 @attrs.define(eq=False)
@@ -150,7 +150,7 @@ def _can_be_hashed(config: ProducerConfig) -> bool:
 def is_usable(producer: Producer) -> bool:
     """Whether the producer can still deliver: it is neither closed, fenced nor crashed."""
     try:
-        producer.flush(CHECK_SECONDS)
+        producer.flush(CHECK_S)
     except KafkaError:
         return False
     return True

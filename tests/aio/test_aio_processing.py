@@ -90,7 +90,7 @@ def test_a_cancelled_send_of_a_dead_letter_delays_no_revocation() -> None:
 
         made = work(handle, DeadLetters("dead", Full(), "g"))  # type: ignore[arg-type]
         await sending.wait()
-        made.give_up()
+        made.cancel_handlers()
         assert await made.end([TopicPartition("t", 0)], timeout=5.0)
 
     sending = asyncio.Event()

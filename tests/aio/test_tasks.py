@@ -6,17 +6,17 @@ import asyncio
 from contextvars import ContextVar
 from typing import Any
 
-from pykafka4.aio.tasks import Home, TaskLatch
+from pykafka4.aio.tasks import EventLoopBinding, TaskLatch
 from pykafka4.net import system
-from pykafka4.producer.deliveries import Tasks
+from pykafka4.producer.deliveries import TaskWaker
 from tests.aio.tasking import eventually, run
 
 
 def test_a_wake_up_that_comes_late_does_not_end_the_next_sleep() -> None:
     async def main() -> None:
-        home = Home("test")
-        home.enter()
-        latch = TaskLatch(home)
+        binding = EventLoopBinding("test")
+        binding.enter()
+        latch = TaskLatch(binding)
         latch.release()
         assert await latch.sleep(None)  # it was open, so the call that wakes is still to come
         asyncio.get_running_loop().call_later(0.01, latch.release)
@@ -39,7 +39,7 @@ def told() -> list[BaseException]:
 
 def test_a_wake_up_that_raises_does_not_stop_the_others() -> None:
     async def main() -> None:
-        tasks, called, errors = Tasks(asyncio.get_running_loop()), list[int](), told()
+        tasks, called, errors = TaskWaker(asyncio.get_running_loop()), list[int](), told()
         tasks.wake(raise_cancelled)
         tasks.wake(lambda: called.append(1))  # the same call of the loop does both
         await eventually(lambda: called == [1])
@@ -52,11 +52,11 @@ def test_a_wake_up_that_raises_does_not_stop_the_others() -> None:
 
 def test_a_callback_that_raises_cancelled_error_is_reported() -> None:
     async def main() -> None:
-        home, called, errors = Home("aio.Producer"), list[int](), told()
-        home.enter()
-        home.call_back(raise_cancelled)(0)
-        home.call_back(called.append)(1)
-        home.tasks.wake(lambda: called.append(2))
+        binding, called, errors = EventLoopBinding("aio.Producer"), list[int](), told()
+        binding.enter()
+        binding.call_back(raise_cancelled)(0)
+        binding.call_back(called.append)(1)
+        binding.tasks.wake(lambda: called.append(2))
         await asyncio.sleep(0)
         assert called == [1, 2]
         assert [type(error) for error in errors] == [asyncio.CancelledError]
@@ -68,10 +68,10 @@ def test_a_callback_has_the_context_in_which_it_was_passed() -> None:
     who, called = ContextVar("who", default=""), list[str]()
 
     async def main() -> None:
-        home = Home("aio.Consumer")
-        home.enter()
+        binding = EventLoopBinding("aio.Consumer")
+        binding.enter()
         who.set("caller")
-        callback = home.call_back(lambda number: called.append(f"{who.get()} {number}"))
+        callback = binding.call_back(lambda number: called.append(f"{who.get()} {number}"))
         who.set("later")
         for number in range(2):
             thread = system.Thread(target=callback, args=(number,))

@@ -13,7 +13,7 @@ from pykafka4.core.telemetry import otlp
 from pykafka4.core.telemetry.machine import MetricsSubscription
 from pykafka4.metrics import pushed
 from pykafka4.metrics.catalogue import DEFINITIONS
-from pykafka4.metrics.pushed import CONSUMER, PREFIX, PRODUCER, SHARE, Pushed, Row
+from pykafka4.metrics.pushed import CONSUMER, PREFIX, PRODUCER, SHARE, PushedFigures, PushedMetric
 from pykafka4.metrics.sources import Detail
 from pykafka4.metrics.values import Kind, Metric
 
@@ -38,9 +38,9 @@ class Source:
 class Pushes:
     """What was encoded."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *rows: Row) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *rows: PushedMetric) -> None:
         self.source, self.now = Source(), 10**9
-        self.figures = Pushed([self.source], rows, lambda: {"group_id": "g"}, lambda: self.now)
+        self.figures = PushedFigures([self.source], rows, lambda: {"group_id": "g"}, lambda: self.now)
         self.start = 0
         monkeypatch.setattr(pushed, "encode", self._encode)
 
@@ -61,8 +61,8 @@ def durations(count: int, total: float) -> Histogram:
 
 
 @pytest.mark.parametrize("row", [*PRODUCER, *CONSUMER, *SHARE], ids=lambda row: row.name)
-def test_each_row_reads_a_metric_of_the_catalogue_with_its_labels(row: Row) -> None:
-    defined = DEFINITIONS[row.ours]
+def test_each_row_reads_a_metric_of_the_catalogue_with_its_labels(row: PushedMetric) -> None:
+    defined = DEFINITIONS[row.source_metric]
     assert row.where.keys() <= set(defined.labels)
     assert (defined.kind is Kind.HISTOGRAM) == (row.shape.name in ("COUNT", "AVERAGE", "SIZE"))
     assert (defined.kind is Kind.COUNTER) == (row.shape.name in ("TOTAL", "RATE"))

@@ -332,7 +332,7 @@ def test_a_producer_may_be_forgotten_in_the_statement_that_makes_it(server: Mode
 
 @pytest.mark.filterwarnings("ignore:a Producer was not closed")
 def test_a_send_that_waits_in_another_thread_keeps_a_forgotten_producer_open(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgotten, "FORGOTTEN_SECONDS", 0.02)
+    monkeypatch.setattr(forgotten, "FORGOTTEN_S", 0.02)
     producer = Producer(bootstrap_servers=server.bootstrap_servers, rate_limits={"t": (1, 300)})
     producer.send("t", b"first").result(SECONDS)
     session, results = inspect(producer).session, []

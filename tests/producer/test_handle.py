@@ -173,7 +173,7 @@ def test_an_unread_failure_is_raised_at_the_end_of_the_block(server: ModelServer
 
 
 def test_an_exception_in_the_block_gets_out_soon_although_no_broker_is_there(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.producer.session.EXIT_SECONDS", 0.2)
+    monkeypatch.setattr("pykafka4.producer.session.EXIT_S", 0.2)
     stop_all(server)
     with pytest.raises(ZeroDivisionError) as caught, Producer(bootstrap_servers=server.bootstrap_servers) as producer:
         producer.send("t", b"v")
@@ -244,7 +244,7 @@ def test_a_delivery_is_awaited_while_a_callback_waits_for_that(
 ) -> None:
     producer, got = make(linger_ms=0), list[Any]()
     if where == "in the callback":
-        monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_SECONDS", 3_600.0)
+        monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_S", 3_600.0)
 
     async def again() -> int:
         server.delay("Produce", 0.2)  # the outcome is not there yet when the task begins to wait
@@ -283,7 +283,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 def test_a_delivery_is_awaited_while_a_callback_hangs(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that sets the outcome wakes the task: neither the executor nor a timer."""
-    monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_SECONDS", 3_600.0)
+    monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_S", 3_600.0)
     producer, hangs, release = make(linger_ms=0), threading.Event(), threading.Event()
 
     def hang(_: Any) -> None:
@@ -342,7 +342,7 @@ def test_a_loop_of_the_applications_own_is_called_on_the_callback_executor(serve
 def test_a_loop_of_the_applications_own_in_a_callback_waits_for_no_other_callback(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_SECONDS", 3_600.0)
+    monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_S", 3_600.0)
     producer, got, over = make(linger_ms=0), list[Any](), threading.Event()
 
     async def again() -> int:

@@ -116,7 +116,7 @@ def test_a_mark_waits_for_the_callbacks_that_run_on_other_threads() -> None:
     seen: list[bool] = []
     calls = DroppedCalls(jobs.append, lambda: looks.append(marks[0].settled), "me")
     handle: Any = Handle()
-    marks: list[overflow.Mark] = []
+    marks: list[overflow.FlushMark] = []
 
     def slow(delivery: Any) -> None:
         marks.extend(calls.mark())

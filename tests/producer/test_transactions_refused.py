@@ -395,7 +395,7 @@ def test_records_of_a_transaction_that_was_repeated_are_not_raised_at_the_end(se
 def test_failures_that_were_raised_do_not_hide_others_between_them(server: ModelServer, make: Maker) -> None:
     producer = make(transactional_id=None)
     for start, end in ((0, 1), (5, 6), (2, 3), (3, 4), (2, 3), (8, 8)):
-        inspect(producer).session._tell(start, end)
+        inspect(producer).session.mark_failures_seen(start, end)
     assert _reported.get()[inspect(producer).session._serial] == ((0, 1), (2, 4), (5, 6))
 
 

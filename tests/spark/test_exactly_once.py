@@ -30,7 +30,7 @@ from pykafka4 import (
 )
 from pykafka4.spark import ArrowWriter, foreach_batch, workers
 from pykafka4.spark.sink.batch import KafkaBatchWriter
-from pykafka4.spark.sink.exactly_once import BATCH, QUERY, Skipped, Token, Unit, write_once
+from pykafka4.spark.sink.exactly_once import BATCH, QUERY, CommitToken, Skipped, WriteUnit, write_once
 from pykafka4.spark.sink.options import Delivery, SinkOptions
 from pykafka4.spark.sink.repeats import difference, find_end, note_end
 from pykafka4.spark.sink.task import Written
@@ -71,7 +71,7 @@ def committed(server: ModelServer, topic: str = "t") -> list[str]:
     return sorted((record.value or b"").decode() for record in records)
 
 
-def offsets(server: ModelServer, unit: Unit) -> dict[TopicPartition, OffsetAndMetadata | None]:
+def offsets(server: ModelServer, unit: WriteUnit) -> dict[TopicPartition, OffsetAndMetadata | None]:
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         return {place: one.committed for place, one in client.committed_offsets(unit.name).items()}
 
@@ -90,7 +90,7 @@ def test_rows_and_their_token_are_committed_together(server: ModelServer) -> Non
     in_task(partition=7, batch=3)
     assert written(write_once(job := sink(server), iter([rows("a", "b"), rows(), rows("c")]))) == {"t": 3}
     assert committed(server) == ["a", "b", "c"]
-    ((place, token),) = offsets(server, Unit("pykafka4", "q", "t", 7, 3)).items()
+    ((place, token),) = offsets(server, WriteUnit("pykafka4", "q", "t", 7, 3)).items()
     assert (place, token) == (T0, OffsetAndMetadata(3, -1, f'{{"rows": 3, "run": "{job.run}"}}'))
 
 
@@ -198,7 +198,7 @@ def test_a_micro_batch_before_the_last_one_is_refused(server: ModelServer) -> No
 def test_what_a_killed_attempt_left_open_does_not_hold_readers_back(server: ModelServer) -> None:
     in_task()
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
-        killed = Producer(client, transactional_id=Unit("pykafka4", "q", "t", 0, 0).name)
+        killed = Producer(client, transactional_id=WriteUnit("pykafka4", "q", "t", 0, 0).name)
         killed.init_transactions()
         killed.begin_transaction()
         killed.send("t", b"x", partition=0).result(10)
@@ -216,8 +216,8 @@ def test_a_token_that_is_being_committed_is_waited_for(server: ModelServer) -> N
     with Producer(bootstrap_servers=server.bootstrap_servers, transactional_id="x") as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        group = ConsumerGroupMetadata(Unit("pykafka4", "q", "t", 0, 0).name)
-        producer.send_offsets_to_transaction({T0: Token(0, 2, "run").offset()}, group)
+        group = ConsumerGroupMetadata(WriteUnit("pykafka4", "q", "t", 0, 0).name)
+        producer.send_offsets_to_transaction({T0: CommitToken(0, 2, "run").offset()}, group)
         with pytest.raises(KafkaTimeoutError):
             write_once(job, iter([rows("a", "b")]))
         producer.commit_transaction()
@@ -246,7 +246,7 @@ def test_a_job_with_a_key_that_has_ended_is_known_by_its_key_alone(server: Model
     first = [write_once(job, iter([rows("a", "b")]))]
     assert find_end(job) is None
     note_end(job, [*first, Written({})])
-    assert find_end(sink(server, idempotency_key="monday")) == Token(0, 2, job.run)
+    assert find_end(sink(server, idempotency_key="monday")) == CommitToken(0, 2, job.run)
     assert find_end(sink(server, idempotency_key="tuesday")) is None
     assert find_end(sink(server)) is None
 
@@ -256,7 +256,7 @@ def test_a_job_whose_driver_died_before_its_end_was_noted_has_ended_when_it_is_r
     write_once(sink(server, idempotency_key="monday"), iter([rows("a", "b")]))
     again = sink(server, idempotency_key="monday")
     KafkaBatchWriter(again).commit([write_once(again, iter([rows("a", "b")]))])
-    assert find_end(again) == Token(0, 2, again.run)
+    assert find_end(again) == CommitToken(0, 2, again.run)
 
 
 def test_a_repeated_job_that_differs_has_not_ended(server: ModelServer) -> None:
@@ -350,7 +350,7 @@ def test_rows_without_a_topic_are_an_error_with_a_way_out(server: ModelServer, c
 
 
 def test_a_group_of_others_is_refused(server: ModelServer) -> None:
-    unit = Unit("mine", "q", "t", 0, 0)
+    unit = WriteUnit("mine", "q", "t", 0, 0)
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         client.commit_offsets(unit.name, {T0: 5})
     in_task()

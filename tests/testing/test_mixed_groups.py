@@ -10,7 +10,7 @@ from pykafka4.testing import ModelCluster
 from pykafka4.testing.groups.assigning import Part
 from pykafka4.testing.groups.group import Group, GroupState
 from pykafka4.testing.groups.joining import Joined, JoinRequest, Synced
-from pykafka4.testing.groups.modern import Beat, GroupHeartbeat
+from pykafka4.testing.groups.modern import GroupHeartbeat, GroupHeartbeatResponse
 from pykafka4.wire.protocol.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from pykafka4.wire.protocol.schema import decode_data, encode_data
 
@@ -56,7 +56,7 @@ class World:
         row = ConsumerProtocolAssignment.Topic(topic="t", partitions=list(numbers))
         return encode_data(ConsumerProtocolAssignment(assigned_partitions=[row], user_data=None), 3)
 
-    def beat(self, member: str, epoch: int, owned: frozenset[Part] | None = None) -> Beat:
+    def beat(self, member: str, epoch: int, owned: frozenset[Part] | None = None) -> GroupHeartbeatResponse:
         more: dict[str, Any] = {"rebalance_timeout": REBALANCE, "topics": ("t",), "owned": NOTHING} if epoch == 0 else {"owned": owned}
         return self.group.group_heartbeat(GroupHeartbeat(member, epoch, **more))
 

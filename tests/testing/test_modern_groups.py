@@ -10,7 +10,7 @@ import pytest
 from pykafka4.errors.codes import CODES
 from pykafka4.testing import ModelCluster
 from pykafka4.testing.groups.assigning import REMOTE_ASSIGNORS, Part
-from pykafka4.testing.groups.modern import Beat, GroupHeartbeat, ModernGroup
+from pykafka4.testing.groups.modern import ConsumerProtocolGroup, GroupHeartbeat, GroupHeartbeatResponse
 from pykafka4.wire.protocol.messages_group import ConsumerGroupHeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
 from tests.testing.model_client import ModelClient
 
@@ -23,18 +23,18 @@ class World:
     def __init__(self, partitions: int = 4) -> None:
         self.cluster = ModelCluster()
         self.topic = self.cluster.create_topic("t", partitions)
-        self.group: ModernGroup = self.cluster.group("g").modern
+        self.group: ConsumerProtocolGroup = self.cluster.group("g").modern
 
-    def join(self, member: str, **more: Any) -> Beat:
+    def join(self, member: str, **more: Any) -> GroupHeartbeatResponse:
         return self.beat(member, 0, **{"rebalance_timeout": 60.0, "topics": ("t",), "owned": NOTHING, **more})
 
-    def beat(self, member: str, epoch: int, **more: Any) -> Beat:
+    def beat(self, member: str, epoch: int, **more: Any) -> GroupHeartbeatResponse:
         return self.group.heartbeat(GroupHeartbeat(member, epoch, **more))
 
     def parts(self, *numbers: int) -> frozenset[Part]:
         return frozenset((self.topic.id, number) for number in numbers)
 
-    def stable(self) -> tuple[Beat, Beat]:
+    def stable(self) -> tuple[GroupHeartbeatResponse, GroupHeartbeatResponse]:
         """Members a and b with two partitions each; both have acknowledged."""
         first = self.join("a")
         self.beat("a", first.epoch, owned=first.assignment)

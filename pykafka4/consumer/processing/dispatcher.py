@@ -151,8 +151,8 @@ class Dispatcher(Allotment):
             log.warning("%s: streams still have records in hand after %g s; these are not finished", self.limits.where, seconds)
         return max(LEAST_SECONDS, min(COMMIT_SECONDS, seconds))
 
-    def give_up(self) -> None:
-        """See RecordsInHand.give_up."""
+    def cancel_handlers(self) -> None:
+        """See RecordsInHand.cancel_handlers."""
         self.stop()
 
     # ---------------------------------------------------------------- commits

@@ -95,7 +95,7 @@ class RecordsInHand(Protocol):
     def drain(self, error: BaseException | None) -> Any:
         """Wait for the records in hand at the end of the run, which `error` may have ended. Returns the seconds for the last commit."""
 
-    def give_up(self) -> None:
+    def cancel_handlers(self) -> None:
         """Begin no record from now on, and cancel handlers that can be cancelled."""
 
 
@@ -253,7 +253,7 @@ class RunLoop:
                 yield from self._leave(seconds)
 
     def _leave(self, seconds: float) -> Steps[None]:
-        self._in_hand.give_up()
+        self._in_hand.cancel_handlers()
         try:
             try:
                 self._go_back()
@@ -282,7 +282,7 @@ class RunLoop:
 
     def abandon(self) -> None:
         """End an abandoned run: the consumer is used on another event loop."""
-        self._in_hand.give_up()
+        self._in_hand.cancel_handlers()
         self._go_back()
         offsets = self._uncommitted()
         self.end()  # before the commit: a commit calls `abandon` of a run that is abandoned and has not ended

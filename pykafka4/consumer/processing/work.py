@@ -197,8 +197,8 @@ class HandlerWork:
         with self._lock:
             self._stopping = True
 
-    def give_up(self) -> None:
-        """See RecordsInHand.give_up."""
+    def cancel_handlers(self) -> None:
+        """See RecordsInHand.cancel_handlers."""
         self.refuse()
         self._threads.end()
 

@@ -60,7 +60,7 @@ class Application(Waiters, Protocol):
     def refuse(self, error: KafkaError) -> None:
         """The producer has failed for good: `send` raises `error`."""
 
-    def admit(self, refusal: KafkaError | None) -> None:
+    def set_refusal(self, refusal: KafkaError | None) -> None:
         """From now on `send` raises `refusal`; None: `send` accepts records."""
 
 
@@ -206,7 +206,7 @@ class Sender:
         self._flush = True
         self._parking.hurry()
 
-    def abandon(self, reason: KafkaError) -> None:
+    def fail_all(self, reason: KafkaError) -> None:
         """Fail all records; as MAYBE the records that may be in the log."""
         self._seal_open()
         self._collect(INFINITY)
@@ -217,7 +217,7 @@ class Sender:
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
         """Fail all records that are not in flight, or with `in_flight` all; returns the number of failed records. The producer goes on."""
-        before, _ = self.give_up(now, reason)
+        before, _ = self.fail_unsent(now, reason)
         for queue in self.queues.values():
             if in_flight:
                 self._fail_batches(queue, reason)
@@ -227,17 +227,17 @@ class Sender:
     def _fail_batches(self, queue: PartitionQueue, reason: KafkaError) -> None:
         """Fail all batches of `queue`, including those in flight."""
         for batch in list(queue.batches):
-            queue.abandon(batch)
+            queue.hold_behind(batch)
             self._outcomes.fail(queue, batch, short_name(reason), reason)
 
-    def give_up(self, now: float, reason: KafkaError) -> tuple[int, int]:
+    def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
         """Fail all records that are not in flight, for an abort of their transaction or a purge.
 
         Returns the number of records that had failed before, and after that.
         """
         before = self.ledger.failures_seen
         self._seal_open()
-        self._collect(now)  # `now`, not INFINITY as in `abandon`: topics would count as used in the future, and never be dropped
+        self._collect(now)  # `now`, not INFINITY as in `fail_all`: topics would count as used in the future, and never be dropped
         for topic in self._parking.topics:
             self._parking.fail(topic, reason)
         for queue in self.queues.values():
@@ -433,7 +433,7 @@ class Sender:
             # Refuse first. In the other order: the records fail, another thread's `send` is accepted, then the refusal comes; nothing
             # would ever fail that record.
             self._application.refuse(reason)
-            self.abandon(reason)
+            self.fail_all(reason)
 
     def fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
         """Fail the batches of `queue` that are not in flight."""

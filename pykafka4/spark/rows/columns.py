@@ -47,7 +47,7 @@ def columns(**names: str | None) -> tuple[Column, ...]:
 
 
 @attrs.frozen
-class Places:
+class ColumnPlaces:
     """The places of the columns in rows with certain fields."""
 
     columns: tuple[tuple[str, Callable[[Column, Any], Any], Column, Any], ...]  # (argument, converter, column, index in a row)
@@ -55,7 +55,7 @@ class Places:
     key: tuple[Column, int] | None  # the place of the key in that case
 
     @classmethod
-    def find(cls, wanted: tuple[Column, ...], row: Any, fields: list[str]) -> Places:
+    def find(cls, wanted: tuple[Column, ...], row: Any, fields: list[str]) -> ColumnPlaces:
         """The places of `wanted` in rows like `row`."""
         found = tuple((column.argument, CONVERTERS[column.option], column, place(column, row, fields)) for column in wanted)
         by_option = {column.option: (column, where) for _, _, column, where in found}
@@ -94,7 +94,7 @@ def send_rows(
             found = names(row)
         if found is not fields:  # Spark shares the list of names among about a hundred rows
             if found != fields or type(row) is not kind:
-                places = Places.find(wanted, row, found)
+                places = ColumnPlaces.find(wanted, row, found)
                 value_column, value_at = places.value or (None, None)
                 key_column, key_at = places.key or (None, None)
             fields, kind = found, type(row)

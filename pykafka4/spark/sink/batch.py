@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pykafka4.errors import KafkaError
 from pykafka4.spark.sink.delivery import deliver
-from pykafka4.spark.sink.exactly_once import Token
+from pykafka4.spark.sink.exactly_once import CommitToken
 from pykafka4.spark.sink.options import SinkOptions
 from pykafka4.spark.sink.repeats import Repeated, difference, note_end
 from pykafka4.spark.sink.task import Written
@@ -32,7 +32,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
     """The writer of a batch job. Spark pickles it, calls `write` in each task, and `commit` or `abort` on the driver."""
 
     options: SinkOptions
-    done: Token | None = None  # the token of an earlier job with the same key that has ended: this job writes nothing
+    done: CommitToken | None = None  # the token of an earlier job with the same key that has ended: this job writes nothing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver the rows of a task."""

@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from pykafka4.client.client import Client
     from pykafka4.producer import Producer
 
-__all__ = ["Committed", "Skipped", "Token", "Unit", "find_token", "is_written", "once_client", "write_once"]
+__all__ = ["Committed", "Skipped", "CommitToken", "WriteUnit", "find_token", "is_written", "once_client", "write_once"]
 
 log = logging.getLogger("pykafka4.spark")
 
 TRANSACTION_TIMEOUT_MS: Final = 900_000  # the brokers' default maximum: a transaction is open while Spark computes the rows of the task
-ABORT_SECONDS: Final = 5.0  # for an abort after an error; short, as the next attempt's `init_transactions` aborts the transaction as well
+ABORT_S: Final = 5.0  # for an abort after an error; short, as the next attempt's `init_transactions` aborts the transaction as well
 PREFIX: Final = "pykafka4"
 ANY_TOPIC: Final = "*"  # in the names of units with rows of many topics; no topic can have this name
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets for the tasks of a micro-batch
 
 
 @attrs.frozen
-class Unit:
+class WriteUnit:
     """The rows of one Spark partition in one job or micro-batch, which are written once."""
 
     prefix: str
@@ -72,7 +72,7 @@ class Unit:
 
 
 @attrs.frozen
-class Token:
+class CommitToken:
     """The proof of a commit: an attempt commits it with its rows."""
 
     number: int  # the number of the micro-batch
@@ -84,7 +84,7 @@ class Token:
         return OffsetAndMetadata(self.number, -1, json.dumps({"rows": self.rows, "run": self.run}))
 
     @classmethod
-    def of(cls, committed: OffsetAndMetadata) -> Token:
+    def of(cls, committed: OffsetAndMetadata) -> CommitToken:
         """The token in a committed offset. Raises ConfigError for an offset that something else has committed."""
         try:
             more = json.loads(committed.metadata)
@@ -100,7 +100,7 @@ class Token:
 class Committed(Written):
     """The result of a task that has committed its rows."""
 
-    unit: Unit
+    unit: WriteUnit
     place: TopicPartition  # the partition under which its token is committed
 
 
@@ -108,7 +108,7 @@ class Committed(Written):
 class Skipped(WriterCommitMessage):
     """The result of a task whose rows an earlier attempt had committed."""
 
-    unit: Unit
+    unit: WriteUnit
     place: TopicPartition
     rows: int  # the number that the earlier attempt has committed
     offered: int  # the number in this attempt
@@ -119,7 +119,7 @@ class Skipped(WriterCommitMessage):
         return f"{self.unit}: skipped {self.offered} rows: an earlier attempt has committed this partition{differ}"
 
 
-def unit_of(sink: SinkOptions) -> Unit:
+def unit_of(sink: SinkOptions) -> WriteUnit:
     """The unit that this task writes. Raises ConfigError for a batch job without a key."""
     context = TaskContext.get()
     if context is None:
@@ -133,7 +133,7 @@ def unit_of(sink: SinkOptions) -> Unit:
         )
     number = int(batch or 0) if sink.batch_id is None else sink.batch_id
     prefix = sink.transactional_id_prefix or PREFIX
-    return Unit(prefix, work, sink.topic or ANY_TOPIC, context.partitionId(), number)
+    return WriteUnit(prefix, work, sink.topic or ANY_TOPIC, context.partitionId(), number)
 
 
 @guarded
@@ -154,7 +154,7 @@ def first_topic(batch: pa.RecordBatch) -> str:
     return next(by_topic(batch.slice(0, 1), ()))[0]
 
 
-def _write(sink: SinkOptions, unit: Unit, place: TopicPartition, batches: Iterator[pa.RecordBatch]) -> Written | Skipped:
+def _write(sink: SinkOptions, unit: WriteUnit, place: TopicPartition, batches: Iterator[pa.RecordBatch]) -> Written | Skipped:
     patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
     with transactional(sink.client, unit, patience) as (client, producer):
         token = find_token(client, unit.name, place if sink.topic else None, patience)
@@ -164,14 +164,14 @@ def _write(sink: SinkOptions, unit: Unit, place: TopicPartition, batches: Iterat
             return skipped
         with committing(producer, patience):
             counts = send_batches(producer, sink, batches)
-            offset = Token(unit.number, sum(counts.values()), sink.run).offset()
+            offset = CommitToken(unit.number, sum(counts.values()), sink.run).offset()
             producer.send_offsets_to_transaction({place: offset}, ConsumerGroupMetadata(unit.name), patience)
             wait(producer, patience)
     return Committed(counts, unit, place)
 
 
 @contextlib.contextmanager
-def transactional(options: Mapping[str, Any], unit: Unit, patience: float) -> Iterator[tuple[Client, Producer]]:
+def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) -> Iterator[tuple[Client, Producer]]:
     """The worker's client, and a producer for this unit that has fenced the producers of earlier attempts.
 
     Each attempt has a new producer, and so has the next micro-batch: a kept one would need `init_transactions` all the same.
@@ -198,7 +198,7 @@ def once_client(options: Mapping[str, Any]) -> Client:
     return client_for(divided(options)[0])
 
 
-def find_token(client: Client, group: str, place: TopicPartition | None, patience: float) -> Token | None:
+def find_token(client: Client, group: str, place: TopicPartition | None, patience: float) -> CommitToken | None:
     """The newest token in a group. It is committed under `place`; None: under any topic, as the rows may have had another order then.
 
     `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, and not have made it visible yet.
@@ -208,11 +208,11 @@ def find_token(client: Client, group: str, place: TopicPartition | None, patienc
     for one in found.values():
         if one.error is not None:
             raise one.error
-    tokens = [Token.of(one.committed) for one in found.values() if one.committed is not None]
+    tokens = [CommitToken.of(one.committed) for one in found.values() if one.committed is not None]
     return max(tokens, key=lambda token: token.number, default=None)
 
 
-def is_written(unit: Unit, token: Token) -> bool:
+def is_written(unit: WriteUnit, token: CommitToken) -> bool:
     """Whether `token` proves that this unit is written. Raises ConfigError for the token of a later micro-batch.
 
     Spark begins a micro-batch when the previous one has ended, so a later token belongs to another checkpoint. The micro-batches of that
@@ -251,7 +251,7 @@ def committing(producer: Producer, patience: float) -> Iterator[None]:
 def abort(producer: Producer) -> ProducerFencedError | None:
     """Abort the transaction, if possible; returns the error if another producer has the transactional id now."""
     try:
-        producer.abort_transaction(ABORT_SECONDS)
+        producer.abort_transaction(ABORT_S)
     except ProducerFencedError as fenced:
         return fenced
     except KafkaError:

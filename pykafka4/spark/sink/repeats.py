@@ -15,7 +15,17 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.spark.sink.exactly_once import ANY_TOPIC, PREFIX, Committed, Skipped, Token, Unit, find_token, is_written, once_client
+from pykafka4.spark.sink.exactly_once import (
+    ANY_TOPIC,
+    PREFIX,
+    Committed,
+    CommitToken,
+    Skipped,
+    WriteUnit,
+    find_token,
+    is_written,
+    once_client,
+)
 from pykafka4.spark.sink.options import Delivery, SinkOptions
 
 __all__ = ["Repeated", "difference", "find_end", "note_end"]
@@ -56,21 +66,21 @@ def note_end(sink: SinkOptions, messages: Messages) -> None:
     """Note that a batch job has ended. A micro-batch needs no such note: Spark notes its end, and repeats it with the same partitions."""
     if done := _of_job(sink, messages):
         unit = done[0].unit
-        _store(sink, unit.job, done[0].place, Token(unit.number, sum(each.rows for each in done), sink.run).offset())
+        _store(sink, unit.job, done[0].place, CommitToken(unit.number, sum(each.rows for each in done), sink.run).offset())
 
 
-def find_end(sink: SinkOptions) -> Token | None:
+def find_end(sink: SinkOptions) -> CommitToken | None:
     """The note that this batch job has ended before; None if it has not."""
     unit = _job(sink)
     token = None if unit is None else _find(sink, unit.job, None)
     return token if token is not None and unit is not None and is_written(unit, token) else None
 
 
-def _job(sink: SinkOptions) -> Unit | None:
+def _job(sink: SinkOptions) -> WriteUnit | None:
     """The unit of a batch job with a key; None without a key. Units of `foreach_batch` have other names, with the id of the query."""
     if sink.delivery is not Delivery.EXACTLY_ONCE or sink.idempotency_key is None:
         return None
-    return Unit(sink.transactional_id_prefix or PREFIX, sink.idempotency_key, sink.topic or ANY_TOPIC, 0, sink.batch_id or 0)
+    return WriteUnit(sink.transactional_id_prefix or PREFIX, sink.idempotency_key, sink.topic or ANY_TOPIC, 0, sink.batch_id or 0)
 
 
 def _of_job(sink: SinkOptions, messages: Messages) -> list[Committed | Skipped]:
@@ -80,7 +90,7 @@ def _of_job(sink: SinkOptions, messages: Messages) -> list[Committed | Skipped]:
     return [] if unit is None else [each for each in done if each.unit.job == unit.job]
 
 
-def _find(sink: SinkOptions, group: str, place: TopicPartition | None) -> Token | None:
+def _find(sink: SinkOptions, group: str, place: TopicPartition | None) -> CommitToken | None:
     return find_token(once_client(sink.client), group, place if sink.topic else None, _patience(sink))
 
 

@@ -15,7 +15,7 @@ from pykafka4.spark.source.logs import Logs, Topic
 from pykafka4.spark.source.losses import lose
 from pykafka4.spark.source.options import SourceOptions
 from pykafka4.spark.source.planning import plan
-from pykafka4.spark.source.pruning import Limits
+from pykafka4.spark.source.pruning import ReadLimits
 from pykafka4.spark.source.ranges import OffsetRange
 from pykafka4.spark.source.schema import check_schema
 
@@ -31,7 +31,7 @@ Offsets = Mapping[TopicPartition, int]
 class KafkaBatchReader(DataSourceReader):
     """The reader of `spark.read.format("pykafka4")`. Spark pickles it with its options, and calls `read` in the workers."""
 
-    limits = Limits()
+    limits = ReadLimits()
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_schema(schema)
@@ -57,7 +57,7 @@ class KafkaBatchReader(DataSourceReader):
             yield from read_range(self.options, partition, self.names)
 
 
-def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limits: Limits) -> Spans:
+def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limits: ReadLimits) -> Spans:
     """The offset range of each partition. Ends are looked up last: otherwise new records could put a start behind its end."""
     partitions = sorted(TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
     starts = logs.resolve(options.starting, partitions, options.latest_if_no_such_time)

@@ -17,7 +17,7 @@ from pykafka4.errors import ConfigError, broker_error, listed
 from pykafka4.errors.codes import error_code
 from pykafka4.records import TopicPartition
 from pykafka4.spark.source.options import SourceOptions
-from pykafka4.spark.source.subscription import Place, Subscription
+from pykafka4.spark.source.subscription import ReadEnd, Subscription
 from pykafka4.wire.protocol.fields import NO_UUID
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 
@@ -118,7 +118,7 @@ class Logs:
         late = [tp for tp, offset in found.items() if offset is None]
         return {**_known(found), **self.latest(late)}
 
-    def resolve(self, place: Place, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
+    def resolve(self, place: ReadEnd, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
         """The offset of each partition at `place`. An offset that the option names is not checked.
 
         Raises ConfigError if `place` does not name exactly these partitions; and if a log has no record at a time or later, unless

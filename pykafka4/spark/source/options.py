@@ -11,7 +11,7 @@ from pykafka4.bounds import EARLIEST, LATEST
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ClientConfig, ConsumerConfig
 from pykafka4.spark.options import KAFKA, NO_EFFECT, Given, Use, divided, log, wrong
-from pykafka4.spark.source.subscription import Place, Subscription, parse_place, parse_subscription
+from pykafka4.spark.source.subscription import ReadEnd, Subscription, parse_place, parse_subscription
 
 __all__ = ["SourceOptions"]
 
@@ -41,8 +41,8 @@ class SourceOptions:
     use: Use
     kafka: Mapping[str, Any] = attrs.field(repr=False)  # the options of a consumer and its client
     subscription: Subscription
-    starting: Place
-    ending: Place
+    starting: ReadEnd
+    ending: ReadEnd
     latest_if_no_such_time: bool  # startingOffsetsByTimestampStrategy
     isolation_level: str
     min_partitions: int | None
@@ -110,7 +110,7 @@ class SourceOptions:
             raise ConfigError(f"option minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
 
 
-def _refuse(place: Place, what: int, word: str, why: str) -> None:
+def _refuse(place: ReadEnd, what: int, word: str, why: str) -> None:
     if place.named is None and place.timestamp == what:
         raise ConfigError(f"option {place.option}={word}: {why}")
     if found := next((tp for tp, offset in (place.offsets or {}).items() if offset == what), None):

@@ -8,13 +8,13 @@ import attrs
 
 from pykafka4.records import TopicPartition
 
-__all__ = ["MOST", "Limits"]
+__all__ = ["MOST", "ReadLimits"]
 
 MOST: Final = 2**63 - 1
 
 
 @attrs.frozen
-class Limits:
+class ReadLimits:
     """The limits of a read. None stands for all `topics` or `partitions`; the offsets go from `first` up to, and without, `end`."""
 
     topics: frozenset[str] | None = None

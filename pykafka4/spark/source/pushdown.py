@@ -14,7 +14,7 @@ import attrs
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
 from pykafka4.spark.source.batch import KafkaBatchReader
-from pykafka4.spark.source.pruning import MOST, Limits
+from pykafka4.spark.source.pruning import MOST, ReadLimits
 
 __all__ = ["FilteringReader", "limits_of"]
 
@@ -31,9 +31,9 @@ class FilteringReader(KafkaBatchReader):
         return left
 
 
-def limits_of(filters: Iterable[Filter]) -> tuple[Limits, list[Filter]]:
+def limits_of(filters: Iterable[Filter]) -> tuple[ReadLimits, list[Filter]]:
     """The limits, and the filters that Spark still has to apply."""
-    limits, left = Limits(), []
+    limits, left = ReadLimits(), []
     for each in filters:
         column = ".".join(getattr(each, "attribute", ()))
         narrowed = NARROW[column](limits, each) if column in NARROW else None
@@ -43,12 +43,12 @@ def limits_of(filters: Iterable[Filter]) -> tuple[Limits, list[Filter]]:
     return limits, left
 
 
-def _topics(limits: Limits, filter: Filter) -> Limits | None:
+def _topics(limits: ReadLimits, filter: Filter) -> ReadLimits | None:
     values = _values(filter, str)
     return None if values is None else attrs.evolve(limits, topics=_both(limits.topics, values))
 
 
-def _partitions(limits: Limits, filter: Filter) -> Limits | None:
+def _partitions(limits: ReadLimits, filter: Filter) -> ReadLimits | None:
     values = _values(filter, int)
     return None if values is None else attrs.evolve(limits, partitions=_both(limits.partitions, values))
 
@@ -62,7 +62,7 @@ def _values(filter: Filter, kind: type) -> frozenset[Any] | None:
     return None if values is None else frozenset(value for value in values if isinstance(value, kind))
 
 
-def _offsets(limits: Limits, filter: Filter) -> Limits | None:
+def _offsets(limits: ReadLimits, filter: Filter) -> ReadLimits | None:
     if isinstance(filter, In):
         values = _values(filter, int)
         outer = (min(values), max(values) + 1) if values else (0, 0)
@@ -72,7 +72,7 @@ def _offsets(limits: Limits, filter: Filter) -> Limits | None:
     return _cut(limits, *RANGES[type(filter)](filter.value))  # type: ignore[attr-defined]
 
 
-def _cut(limits: Limits, first: int, end: int) -> Limits:
+def _cut(limits: ReadLimits, first: int, end: int) -> ReadLimits:
     return attrs.evolve(limits, first=max(limits.first, first), end=min(limits.end, end))
 
 
@@ -85,7 +85,7 @@ RANGES: Final[Mapping[type, Callable[[int], tuple[int, int]]]] = {
 }
 
 
-def _since(limits: Limits, filter: Filter) -> Limits | None:
+def _since(limits: ReadLimits, filter: Filter) -> ReadLimits | None:
     if not isinstance(filter, (EqualTo, GreaterThan, GreaterThanOrEqual)) or not isinstance(filter.value, datetime):
         return None
     time = filter.value
@@ -95,7 +95,7 @@ def _since(limits: Limits, filter: Filter) -> Limits | None:
     return attrs.evolve(limits, since_ms=max(limits.since_ms or 0, ms))
 
 
-NARROW: Final[Mapping[str, Callable[[Limits, Filter], Limits | None]]] = {
+NARROW: Final[Mapping[str, Callable[[ReadLimits, Filter], ReadLimits | None]]] = {
     "topic": _topics,
     "partition": _partitions,
     "offset": _offsets,

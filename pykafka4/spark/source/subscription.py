@@ -15,7 +15,7 @@ from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 from pykafka4.spark.options import Given, wrong
 
-__all__ = ["Place", "Subscription", "parse_place", "parse_subscription"]
+__all__ = ["ReadEnd", "Subscription", "parse_place", "parse_subscription"]
 
 WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
@@ -40,7 +40,7 @@ class Subscription:
 
 
 @attrs.frozen
-class Place:
+class ReadEnd:
     """One end of a read: a timestamp for all partitions (EARLIEST, LATEST or milliseconds), or an offset or a time for each."""
 
     option: str
@@ -110,19 +110,19 @@ def _assign(given: Given) -> Subscription:
 PARSERS: Final = {"subscribe": _subscribe, "subscribePattern": _pattern, "assign": _assign}
 
 
-def parse_place(given: Given, end: str, default: int) -> Place:
+def parse_place(given: Given, end: str, default: int) -> ReadEnd:
     """The place of the options `starting…` or `ending…`. One time comes first, then times of partitions, then offsets."""
     timestamp, times, offsets = f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets"
     if (ms := given.count(timestamp, least=0)) is not None:
-        return Place(timestamp, ms)
+        return ReadEnd(timestamp, ms)
     if (data := given.parsed(times, TIMES_FORM)) is not None:
-        return Place(times, times=_by_partition(given, times, data, TIMES_FORM, least=0))
+        return ReadEnd(times, times=_by_partition(given, times, data, TIMES_FORM, least=0))
     if (text := given.text(offsets)) is None:
-        return Place(offsets, default)
+        return ReadEnd(offsets, default)
     if text.lower() in WORDS:
-        return Place(offsets, WORDS[text.lower()])
+        return ReadEnd(offsets, WORDS[text.lower()])
     form = f"earliest, latest, or {OFFSETS_FORM}"
-    return Place(offsets, offsets=_by_partition(given, offsets, given.parsed(offsets, form), form, least=EARLIEST))
+    return ReadEnd(offsets, offsets=_by_partition(given, offsets, given.parsed(offsets, form), form, least=EARLIEST))
 
 
 def _by_partition(given: Given, option: str, data: Any, form: str, least: int) -> dict[TopicPartition, int]:

@@ -19,7 +19,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.spark.source.limits import Holdback, backlog, limited
 from pykafka4.spark.source.offsets import Positions, StreamOffset
 
-__all__ = ["Lookups", "Topics", "Tracker"]
+__all__ = ["TrackerLookups", "Topics", "Tracker"]
 
 Partitions = Collection[TopicPartition]
 LOOKS: Final = 50  # look-ups of topics and ends, until both belong together
@@ -37,7 +37,7 @@ class Topics:
     missing: str = ""
 
 
-class Lookups(Protocol):
+class TrackerLookups(Protocol):
     """The look-ups of a tracker. A look-up waits for brokers up to its own limit, then raises the error of a broker, or a time-out."""
 
     def topics(self) -> Topics:
@@ -77,7 +77,7 @@ class Snapshot:
 class Tracker:
     """Chooses the ends of the micro-batches of one query. `latest` has the ends of the logs from the last look-up."""
 
-    lookups: Lookups
+    lookups: TrackerLookups
     fails_on_loss: bool = True
     max_delay_s: float = 900.0
     planning: Mapping[str, int] = attrs.Factory(dict)

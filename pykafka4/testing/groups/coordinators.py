@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pykafka4.testing.broker import Brokers
 from pykafka4.testing.groups.group import Group
-from pykafka4.testing.groups.modern import ModernGroup
+from pykafka4.testing.groups.modern import ConsumerProtocolGroup
 from pykafka4.testing.placement import Placement
 from pykafka4.testing.storage.partition import Topics
 from pykafka4.testing.timeline import Timeline
@@ -33,7 +33,7 @@ class Coordinators(Placement):
     def group(self, name: str) -> Group:
         """The group; it is created if it does not exist."""
         if name not in self.groups:
-            modern = ModernGroup(self._timeline, self._topics, self.session_timeout)
+            modern = ConsumerProtocolGroup(self._timeline, self._topics, self.session_timeout)
             self.groups[name] = Group(name, self._timeline, self._member_id, self._interrupts_sync, modern)
         return self.groups[name]
 

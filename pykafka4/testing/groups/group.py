@@ -16,7 +16,7 @@ from pykafka4.core import Transitions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing.groups.joining import Joined, JoinRequest, Synced
 from pykafka4.testing.groups.mixed import Mixed
-from pykafka4.testing.groups.modern import JOIN, Beat, GroupHeartbeat, ModernGroup
+from pykafka4.testing.groups.modern import JOIN, ConsumerProtocolGroup, GroupHeartbeat, GroupHeartbeatResponse
 from pykafka4.testing.storage.partition import Topics
 from pykafka4.testing.timeline import NEVER, Moment, Timeline
 
@@ -69,7 +69,9 @@ class Group:
     timeline: Timeline
     new_id: Callable[[str], str]
     interrupts_sync: bool = False  # as before 2.4: heartbeats and commits get REBALANCE_IN_PROGRESS until the leader's assignment arrives
-    modern: ModernGroup = attrs.field(default=attrs.Factory(lambda self: ModernGroup(self.timeline, Topics()), takes_self=True))
+    modern: ConsumerProtocolGroup = attrs.field(
+        default=attrs.Factory(lambda self: ConsumerProtocolGroup(self.timeline, Topics()), takes_self=True)
+    )
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol: str | None = None
@@ -298,14 +300,14 @@ class Group:
 
     # ---- ConsumerGroupHeartbeat
 
-    def group_heartbeat(self, beat: GroupHeartbeat) -> Beat:
+    def group_heartbeat(self, beat: GroupHeartbeat) -> GroupHeartbeatResponse:
         """Let a member join, stay in or leave a group with the consumer protocol. The first join converts a group with classic members."""
         if self.members and beat.epoch == JOIN and (static := self._static(beat.instance_id)) is not None:
-            return Beat("UNRELEASED_INSTANCE_ID", message=f"the instance id is owned by {static.id}")
+            return GroupHeartbeatResponse("UNRELEASED_INSTANCE_ID", message=f"the instance id is owned by {static.id}")
         if beat.epoch != JOIN and not self.exists:
-            return Beat("GROUP_ID_NOT_FOUND", message=f"Group {self.id} not found.")
+            return GroupHeartbeatResponse("GROUP_ID_NOT_FOUND", message=f"Group {self.id} not found.")
         if self.members and not (beat.epoch == JOIN and self.modern.invalid(beat) is None and self.mixed.upgrade()):
-            return Beat("GROUP_ID_NOT_FOUND", message=f"Group {self.id} is not a consumer group.")
+            return GroupHeartbeatResponse("GROUP_ID_NOT_FOUND", message=f"Group {self.id} is not a consumer group.")
         return self.modern.heartbeat(beat)
 
     def hand_over(self) -> None:

@@ -17,7 +17,7 @@ import attrs
 
 from pykafka4.errors import DecodeError
 from pykafka4.testing.groups.joining import Joined, JoinRequest, Synced
-from pykafka4.testing.groups.modern import ModernGroup, ModernMember
+from pykafka4.testing.groups.modern import ConsumerProtocolGroup, ModernMember
 from pykafka4.wire.protocol.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from pykafka4.wire.protocol.schema import decode_data, encode_data
 
@@ -38,7 +38,7 @@ class ClassicMember(Protocol):
 class ClassicGroup(Protocol):
     """The group that is converted."""
 
-    modern: ModernGroup
+    modern: ConsumerProtocolGroup
     generation: int
     protocol_type: str
     new_id: Callable[[str], str]
@@ -64,7 +64,7 @@ class Mixed:
         self._modern.on_removed = self._downgrade
 
     @property
-    def _modern(self) -> ModernGroup:
+    def _modern(self) -> ConsumerProtocolGroup:
         return self.group.modern
 
     # ---- conversions

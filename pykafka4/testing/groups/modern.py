@@ -17,7 +17,7 @@ from pykafka4.testing.groups.joining import JoinRequest
 from pykafka4.testing.storage.partition import Topics
 from pykafka4.testing.timeline import NEVER, Moment, Timeline
 
-__all__ = ["JOIN", "Beat", "GroupHeartbeat", "ModernGroup", "ModernMember"]
+__all__ = ["JOIN", "GroupHeartbeatResponse", "GroupHeartbeat", "ConsumerProtocolGroup", "ModernMember"]
 
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2  # epochs
 
@@ -43,7 +43,7 @@ class GroupHeartbeat:
 
 
 @attrs.frozen
-class Beat:
+class GroupHeartbeatResponse:
     """The response to a heartbeat. `assignment` is None if it has not changed since the last response."""
 
     error: str = "NONE"
@@ -90,7 +90,7 @@ class ModernMember:
 
 
 @attrs.define(eq=False)
-class ModernGroup:
+class ConsumerProtocolGroup:
     """The members of a group that uses the consumer protocol."""
 
     timeline: Timeline
@@ -112,22 +112,22 @@ class ModernGroup:
         done = all(member.settled and member.epoch in (self.epoch, LEAVE_STATIC) for member in self.members.values())
         return "Stable" if done else "Reconciling"
 
-    def heartbeat(self, beat: GroupHeartbeat) -> Beat:
+    def heartbeat(self, beat: GroupHeartbeat) -> GroupHeartbeatResponse:
         """Let a member join, stay, acknowledge its assignment, or leave."""
         if beat.epoch < 0:
             return self._leave(beat)
         member, error, message = self._join(beat) if beat.epoch == JOIN else self._known(beat)
         if member is None:
-            return Beat(error, message=message)
+            return GroupHeartbeatResponse(error, message=message)
         if invalid := self.invalid(beat):
-            return Beat(invalid)
+            return GroupHeartbeatResponse(invalid)
         before = set(member.assigned)
         self._note(member, beat)
         self.compute_target()
         self._reconcile(member, beat.owned)
         self.keep_alive(member)
         changed = beat.is_full or before != member.assigned
-        return Beat("NONE", member.id, member.epoch, frozenset(member.assigned) if changed else None)
+        return GroupHeartbeatResponse("NONE", member.id, member.epoch, frozenset(member.assigned) if changed else None)
 
     def invalid(self, beat: GroupHeartbeat) -> str | None:
         """The error for a heartbeat that no group would accept, or None."""
@@ -302,9 +302,9 @@ class ModernGroup:
         if self.members.get(member.id) is member:
             self.remove(member)
 
-    def _leave(self, beat: GroupHeartbeat) -> Beat:
+    def _leave(self, beat: GroupHeartbeat) -> GroupHeartbeatResponse:
         if error := self.refusal(beat.member_id, beat.instance_id):
-            return Beat(error)
+            return GroupHeartbeatResponse(error)
         member = self.members[beat.member_id]
         if beat.epoch == LEAVE_STATIC:
             member.epoch, member.pending = LEAVE_STATIC, set()
@@ -312,7 +312,7 @@ class ModernGroup:
             self.keep_alive(member)
         else:
             self.remove(member)
-        return Beat("NONE", beat.member_id, beat.epoch)
+        return GroupHeartbeatResponse("NONE", beat.member_id, beat.epoch)
 
     def remove(self, member: ModernMember) -> None:
         """Remove a member that is gone; the group may become a classic one again."""

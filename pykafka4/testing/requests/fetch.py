@@ -15,7 +15,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import When
 from pykafka4.testing.requests.partitions import FETCH_FROM_FOLLOWERS, endpoints, isolation, named, readable
 from pykafka4.testing.requests.session import LATER, Call, code
-from pykafka4.testing.storage.fetch_sessions import Asked, FetchSession
+from pykafka4.testing.storage.fetch_sessions import FetchSession, RequestedPartition
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.purgatory import Delayed
 from pykafka4.testing.storage.transactions import Isolation
@@ -35,7 +35,7 @@ Answer: TypeAlias = FetchResponse.Topic.Partition
 class Wanted:
     """The partitions that a Fetch requests, and its session."""
 
-    asked: list[Asked]
+    asked: list[RequestedPartition]
     session: FetchSession | None = None  # the session to which it belongs
     opens: bool = False  # it begins a session
 
@@ -62,7 +62,7 @@ def want(call: Call) -> tuple[Wanted, str | None]:
     """(the partitions that the Fetch requests, error). Its changes of the session are applied."""
     message: FetchRequest = call.message
     sessions = call.cluster.fetch_sessions[call.broker.node]
-    asked = [Asked(t.topic, t.topic_id, part, name(call, t)) for t in message.topics for part in t.partitions]
+    asked = [RequestedPartition(t.topic, t.topic_id, part, name(call, t)) for t in message.topics for part in t.partitions]
     if call.version < SESSIONS_SINCE:
         return Wanted(asked), None
     if message.session_epoch in (FULL, SESSIONLESS):
@@ -83,12 +83,12 @@ def want(call: Call) -> tuple[Wanted, str | None]:
     return Wanted(list(session.partitions.values()), session), None
 
 
-def name(call: Call, topic: FetchRequest.Topic | Asked) -> str | None:
+def name(call: Call, topic: FetchRequest.Topic | RequestedPartition) -> str | None:
     """The name of the topic, which may be given by id; None if it does not exist."""
     return named(call, topic, topic.topic, BY_ID_SINCE)[0]
 
 
-def enough(call: Call, asked: Iterable[Asked]) -> bool:
+def enough(call: Call, asked: Iterable[RequestedPartition]) -> bool:
     """Whether there is an error, or `min_bytes` of records."""
     message: FetchRequest = call.message
     size = 0
@@ -149,7 +149,7 @@ def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchRespon
     return response
 
 
-def _by_topic(answers: Iterable[tuple[Asked, Answer]]) -> list[FetchResponse.Topic]:
+def _by_topic(answers: Iterable[tuple[RequestedPartition, Answer]]) -> list[FetchResponse.Topic]:
     """The rows of the response. Only neighbours of one topic share a row: the order of the session stays."""
     found = groupby(answers, key=lambda pair: (pair[0].topic, pair[0].topic_id))
     return [FetchResponse.Topic(topic=name, topic_id=number, partitions=[a for _, a in rows]) for (name, number), rows in found]
@@ -163,7 +163,7 @@ class _Budget:
     empty: bool = True
 
 
-def _answer(call: Call, asked: Asked, budget: _Budget) -> Answer:
+def _answer(call: Call, asked: RequestedPartition, budget: _Budget) -> Answer:
     topic, error = name(call, asked), None
     if topic is not None:
         asked.name = topic

@@ -8,7 +8,7 @@ from typing import Any
 from pykafka4.testing.faults.controls import When
 from pykafka4.testing.groups.assigning import DEFAULT, Part, by_topic
 from pykafka4.testing.groups.group import Group, Joined, JoinRequest, Member, Synced
-from pykafka4.testing.groups.modern import Beat, GroupHeartbeat, ModernMember
+from pykafka4.testing.groups.modern import GroupHeartbeat, GroupHeartbeatResponse, ModernMember
 from pykafka4.testing.requests.session import LATER, Call, code
 from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeResponse, DeleteGroupsResponse, ListGroupsResponse
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
@@ -159,7 +159,7 @@ def group_heartbeat(call: Call) -> ConsumerGroupHeartbeatResponse:
     message: ConsumerGroupHeartbeatRequest = call.message
     topics, owned = message.subscribed_topic_names, message.topic_partitions
     if refused := member_refusal(call, topics):
-        return _beaten(call, Beat(refused))
+        return _beaten(call, GroupHeartbeatResponse(refused))
     beat = call.cluster.group(message.group_id).group_heartbeat(
         GroupHeartbeat(
             message.member_id,
@@ -174,10 +174,10 @@ def group_heartbeat(call: Call) -> ConsumerGroupHeartbeatResponse:
         )
     )
     error = error_after(call, beat.error)
-    return _beaten(call, beat if error == beat.error else Beat(error))
+    return _beaten(call, beat if error == beat.error else GroupHeartbeatResponse(error))
 
 
-def _beaten(call: Call, beat: Beat) -> ConsumerGroupHeartbeatResponse:
+def _beaten(call: Call, beat: GroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
     response: ConsumerGroupHeartbeatResponse = beaten(
         ConsumerGroupHeartbeatResponse, beat, beat.member_id, call.cluster.coordinators.heartbeat_interval
     )

@@ -13,10 +13,10 @@ from pykafka4.testing.shares.records import ShareEvent, SharePartition
 from pykafka4.testing.storage.partition import Partition, Topics
 from pykafka4.testing.timeline import Timeline
 
-__all__ = ["ShareSession", "Shares", "Way"]
+__all__ = ["ShareSession", "Shares", "SessionConnection"]
 
 
-class Way(Protocol):
+class SessionConnection(Protocol):
     """The connection of a session."""
 
     open: bool
@@ -28,7 +28,7 @@ class ShareSession:
 
     group: str
     member: str
-    way: Way
+    way: SessionConnection
     epoch: int = 1  # the epoch that the next request must have
     partitions: dict[tuple[UUID, int], None] = attrs.Factory(dict)
     closed: bool = False
@@ -94,7 +94,7 @@ class Shares:
 
     # ---- sessions
 
-    def open(self, node: int, group: str, member: str, way: Way) -> ShareSession:
+    def open(self, node: int, group: str, member: str, way: SessionConnection) -> ShareSession:
         """Open a session, in place of an earlier one of the member. As in Kafka, the replacement alone releases no records."""
         earlier = self.sessions.get((node, group, member))
         session = self.sessions[node, group, member] = ShareSession(group, member, way)

@@ -17,7 +17,7 @@ from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.protocol.fields import MAX_INT32, NO_UUID
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 
-__all__ = ["Asked", "FetchSession", "FetchSessions"]
+__all__ = ["RequestedPartition", "FetchSession", "FetchSessions"]
 
 SLOTS: Final = 1000  # max.incremental.fetch.session.cache.slots
 EVICTED_AFTER: Final = 120.0  # seconds for which a session is kept even if another session needs its place
@@ -26,7 +26,7 @@ Key: TypeAlias = tuple[str | UUID, int]
 
 
 @attrs.define(eq=False)
-class Asked:
+class RequestedPartition:
     """A partition that a client requests, and its offsets in the last response of the session (-1: none)."""
 
     topic: str  # empty if the request names topics by id
@@ -59,10 +59,10 @@ class FetchSession:
     by_id: bool  # requests name topics by id
     created_at: float
     used_at: float
-    partitions: dict[Key, Asked]
+    partitions: dict[Key, RequestedPartition]
     epoch: int = 1  # the epoch that the next request must have
 
-    def update(self, asked: Iterable[Asked], forgotten: Iterable[Key]) -> None:
+    def update(self, asked: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
         """Apply a request: add or replace `asked`, then remove `forgotten`. A partition that is in both is removed."""
         for new in asked:
             known = self.partitions.setdefault(new.key, new)
@@ -71,7 +71,7 @@ class FetchSession:
             self.partitions.pop(key, None)
         self.epoch = self.epoch + 1 if self.epoch < MAX_INT32 else 1
 
-    def select(self, answers: Iterable[tuple[Asked, Answer]]) -> Iterator[tuple[Asked, Answer]]:
+    def select(self, answers: Iterable[tuple[RequestedPartition, Answer]]) -> Iterator[tuple[RequestedPartition, Answer]]:
         """The partitions that the response must contain."""
         for asked, answer in answers:
             if asked.note(answer):
@@ -96,7 +96,7 @@ class FetchSessions:
             session.used_at = self._timeline.now
         return session
 
-    def open(self, partitions: Iterable[tuple[Asked, Answer]], *, by_id: bool) -> int:
+    def open(self, partitions: Iterable[tuple[RequestedPartition, Answer]], *, by_id: bool) -> int:
         """Begin a session whose first response has these partitions; return its id, 0 if there is no room."""
         known = {}
         for asked, answer in partitions:

@@ -28,7 +28,7 @@ __all__ = [
     "many_ended",
     "many_values",
     "not_handed_back",
-    "note",
+    "add_note_once",
     "partitioner_failed",
     "shares_time",
     "wake_tasks",
@@ -149,7 +149,7 @@ def shares_time(values: object, keys: object) -> bool:
     return type(values) in (list, tuple) and (keys is None or type(keys) in (list, tuple))
 
 
-def note(error: BaseException, begin: str, end: str) -> None:
+def add_note_once(error: BaseException, begin: str, end: str) -> None:
     """Add the note `begin` + `end` to `error`, in place of a note with the same beginning.
 
     The same exception object may be raised again and again: without the replacement its notes would pile up.
@@ -184,7 +184,7 @@ def many_ended(error: BaseException, topic: str | None, accepted: list[Any]) -> 
     `topic` is None if the records name their topics.
     """
     count, where = len(accepted), "of ProducerRecords" if topic is None else f"to {topic!r}"
-    note(
+    add_note_once(
         error,
         "pykafka4: send_many ",
         f"{where} ended at record {count}, counted from 0: the {count} before it were accepted, "

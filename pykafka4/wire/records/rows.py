@@ -15,7 +15,7 @@ from pykafka4.errors import ConfigError, KafkaTimeoutError
 from pykafka4.gil.flag import step_aside
 from pykafka4.logs import get_log
 from pykafka4.wire.records.columns import Field
-from pykafka4.wire.records.common import note
+from pykafka4.wire.records.common import add_note_once
 
 __all__ = [
     "ARGUMENTS",
@@ -314,7 +314,7 @@ class RowsCallback:
 
 def rows_ended(error: BaseException, topic: str, row: int, sent: Any) -> None:
     """Note on `error`, which ended a call, the number of the row that was not accepted; store the rows before it as `error.accepted`."""
-    note(
+    add_note_once(
         error,
         "pykafka4: send_arrow ",
         f"to {topic!r} ended at row {row}, counted from 0: the {len(sent)} rows before it were accepted, "

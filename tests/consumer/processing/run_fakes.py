@@ -139,8 +139,8 @@ class Fakes:
         self.write("drain", f"drain after {type(error).__name__}")
         return self.commit_seconds
 
-    def give_up(self) -> None:
-        self.write("give_up", "give up")
+    def cancel_handlers(self) -> None:
+        self.write("cancel_handlers", "cancel handlers")
 
 
 def places(offsets: dict[TopicPartition, OffsetAndMetadata]) -> dict[int, int]:

@@ -26,21 +26,21 @@ def test_a_run_polls_then_drains_goes_back_and_commits() -> None:
     fakes = Fakes(rounds=2)
     at_once(fakes.run.run())
     fakes.run.end()
-    assert fakes.journal == ["poll 50", "look", "poll 50", "look", "drain after NoneType", "give up", *END, "end_run"]
+    assert fakes.journal == ["poll 50", "look", "poll 50", "look", "drain after NoneType", "cancel handlers", *END, "end_run"]
 
 
 def test_an_error_of_a_poll_ends_the_run_in_the_same_way() -> None:
     fakes = Fakes(rounds=2, poll=KafkaError("no"))
     with pytest.raises(KafkaError, match="no"):
         at_once(fakes.run.run())
-    assert fakes.journal == ["poll 50", "drain after KafkaError", "give up", *END]
+    assert fakes.journal == ["poll 50", "drain after KafkaError", "cancel handlers", *END]
 
 
 def test_after_an_interrupted_drain_the_last_commit_does_not_wait() -> None:
     fakes = Fakes(drain=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         at_once(fakes.run.run())
-    assert fakes.journal == ["drain after NoneType", "give up", *END[:2], "commit_async {0: 5}"]
+    assert fakes.journal == ["drain after NoneType", "cancel handlers", *END[:2], "commit_async {0: 5}"]
 
 
 def test_ctrl_c_while_the_run_goes_back_has_it_go_back_again() -> None:
@@ -72,7 +72,7 @@ def test_an_abandoned_run_ends_without_a_wait() -> None:
     at_once(fakes.run.run())
     assert fakes.journal == []
     fakes.run.abandon()
-    assert fakes.journal == ["give up", *END[:2], "end_run", "commit_async {0: 5}"]
+    assert fakes.journal == ["cancel handlers", *END[:2], "end_run", "commit_async {0: 5}"]
 
 
 def test_a_run_whose_event_loop_is_closed_during_the_drain_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,7 +221,7 @@ class SenderHarness:
     def refuse(self, error: KafkaError) -> None:
         self.refusals.append(error)
 
-    def admit(self, refusal: KafkaError | None) -> None:
+    def set_refusal(self, refusal: KafkaError | None) -> None:
         raise AssertionError("there are no transactions")
 
     def progress(self) -> None:

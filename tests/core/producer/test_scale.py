@@ -78,7 +78,7 @@ class Plant:
             engine.cluster,
             engine.recovery,
             Random(1),
-            cast("Any", SimpleNamespace(progress=lambda: None, refuse=lambda error: None, starved=False, admit=lambda refusal: None)),
+            cast("Any", SimpleNamespace(progress=lambda: None, refuse=lambda error: None, starved=False, set_refusal=lambda refusal: None)),
         )
         engine.add(self.sender, "producer")
 

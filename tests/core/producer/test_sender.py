@@ -202,7 +202,7 @@ def test_a_fatal_producer_id_error_ends_the_sender_once() -> None:
     harness = SenderHarness()
     harness.sender.identity.fail(ClosedError("the end"))
     ended: list[KafkaError] = []
-    harness.sender.abandon = ended.append  # type: ignore[method-assign]
+    harness.sender.fail_all = ended.append  # type: ignore[method-assign]
     for _ in range(3):
         harness.poll()
     assert len(ended) == 1
@@ -213,7 +213,7 @@ def test_abandon_tells_written_from_not_written() -> None:
     flying = harness.batch(b"flying", 0)
     harness.network.up.clear()
     waiting = harness.batch(b"waiting", 1)
-    harness.sender.abandon(KafkaTimeoutError("closed"))
+    harness.sender.fail_all(KafkaTimeoutError("closed"))
     assert flying.exception(0).written is Written.MAYBE
     assert waiting.exception(0).written is Written.NO
 
@@ -234,7 +234,7 @@ class Bug(Exception):
         ("parking", "fail"),
         ("queue", "withdraw"),
         ("queue", "remove"),
-        ("queue", "abandon"),
+        ("queue", "hold_behind"),
         ("ledger", "lost"),
         ("ledger", "requeued"),
     ],

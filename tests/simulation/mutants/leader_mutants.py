@@ -62,7 +62,7 @@ def believe_the_old_leader(patch: pytest.MonkeyPatch) -> None:
 
 def overtake_what_timed_out(patch: pytest.MonkeyPatch) -> None:
     """A batch that timed out under way is no reason to wait."""
-    around(patch, PartitionQueue, "abandon", lambda original, self, batch: None)
+    around(patch, PartitionQueue, "hold_behind", lambda original, self, batch: None)
     around(patch, PartitionQueue, "request_ended", lambda original, self, batch: None)
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan, LessThanOrEqual, Not
 
 from pykafka4.records import TopicPartition
-from pykafka4.spark.source.pruning import MOST, Limits
+from pykafka4.spark.source.pruning import MOST, ReadLimits
 from pykafka4.spark.source.pushdown import limits_of
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
@@ -18,16 +18,16 @@ TIME_MS = 1_767_323_045_678
 @pytest.mark.parametrize(
     ("filter", "limits"),
     [
-        (EqualTo(("partition",), 3), Limits(partitions=frozenset({3}))),
-        (In(("partition",), (1, 2, None)), Limits(partitions=frozenset({1, 2}))),
-        (EqualTo(("topic",), "t"), Limits(topics=frozenset({"t"}))),
-        (In(("topic",), ("t", "u")), Limits(topics=frozenset({"t", "u"}))),
-        (EqualTo(("offset",), 7), Limits(first=7, end=8)),
-        (GreaterThan(("offset",), 7), Limits(first=8)),
-        (GreaterThanOrEqual(("offset",), 7), Limits(first=7)),
-        (LessThan(("offset",), 7), Limits(end=7)),
-        (LessThanOrEqual(("offset",), 7), Limits(end=8)),
-        (In(("offset",), (7, 8)), Limits(first=7, end=9)),
+        (EqualTo(("partition",), 3), ReadLimits(partitions=frozenset({3}))),
+        (In(("partition",), (1, 2, None)), ReadLimits(partitions=frozenset({1, 2}))),
+        (EqualTo(("topic",), "t"), ReadLimits(topics=frozenset({"t"}))),
+        (In(("topic",), ("t", "u")), ReadLimits(topics=frozenset({"t", "u"}))),
+        (EqualTo(("offset",), 7), ReadLimits(first=7, end=8)),
+        (GreaterThan(("offset",), 7), ReadLimits(first=8)),
+        (GreaterThanOrEqual(("offset",), 7), ReadLimits(first=7)),
+        (LessThan(("offset",), 7), ReadLimits(end=7)),
+        (LessThanOrEqual(("offset",), 7), ReadLimits(end=8)),
+        (In(("offset",), (7, 8)), ReadLimits(first=7, end=9)),
     ],
 )
 def test_an_exact_filter_is_taken_over(filter, limits) -> None:
@@ -37,7 +37,7 @@ def test_an_exact_filter_is_taken_over(filter, limits) -> None:
 @pytest.mark.parametrize("kind", [EqualTo, GreaterThan, GreaterThanOrEqual])
 def test_a_timestamp_says_where_to_begin_and_spark_applies_it_too(kind) -> None:
     filter = kind(("timestamp",), TIME.astimezone(timezone(timedelta(hours=5))))
-    assert limits_of([filter]) == (Limits(since_ms=TIME_MS), [filter])
+    assert limits_of([filter]) == (ReadLimits(since_ms=TIME_MS), [filter])
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_timestamp_says_where_to_begin_and_spark_applies_it_too(kind) -> None:
     ],
 )
 def test_other_filters_are_left_to_spark(filter) -> None:
-    assert limits_of([filter]) == (Limits(), [filter])
+    assert limits_of([filter]) == (ReadLimits(), [filter])
 
 
 def test_filters_add_up() -> None:
@@ -66,11 +66,11 @@ def test_filters_add_up() -> None:
 
 
 def test_limits() -> None:
-    limits = Limits(topics=frozenset({"t"}), partitions=frozenset({1}), first=5, end=9)
+    limits = ReadLimits(topics=frozenset({"t"}), partitions=frozenset({1}), first=5, end=9)
     assert limits.has(TopicPartition("t", 1))
     assert not limits.has(TopicPartition("t", 0))
     assert not limits.has(TopicPartition("u", 1))
     assert limits.span(0, 100, since=7) == (7, 9)
     assert limits.span(6, 8, since=0) == (6, 8)
-    assert Limits().span(3, 4, since=0) == (3, 4)
-    assert Limits().end == MOST
+    assert ReadLimits().span(3, 4, since=0) == (3, 4)
+    assert ReadLimits().end == MOST

@@ -10,7 +10,7 @@ from pykafka4.bounds import EARLIEST, LATEST
 from pykafka4.errors import ConfigError
 from pykafka4.records import TopicPartition
 from pykafka4.spark.options import Given, Use
-from pykafka4.spark.source.subscription import Place, parse_place, parse_subscription
+from pykafka4.spark.source.subscription import ReadEnd, parse_place, parse_subscription
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -52,11 +52,11 @@ def test_wrong_subscriptions(options: dict[str, str], text: str) -> None:
 
 
 def test_places_of_words_offsets_and_times() -> None:
-    assert parse_place(given(), "starting", EARLIEST) == Place("startingOffsets", EARLIEST)
-    assert parse_place(given(startingOffsets="LATEST"), "starting", EARLIEST) == Place("startingOffsets", LATEST)
+    assert parse_place(given(), "starting", EARLIEST) == ReadEnd("startingOffsets", EARLIEST)
+    assert parse_place(given(startingOffsets="LATEST"), "starting", EARLIEST) == ReadEnd("startingOffsets", LATEST)
     found = parse_place(given(endingOffsets='{"t":{"0":5,"1":-1}}'), "ending", LATEST)
     assert found.offsets == {T0: 5, T1: LATEST}
-    assert parse_place(given(startingTimestamp="17"), "starting", EARLIEST) == Place("startingTimestamp", 17)
+    assert parse_place(given(startingTimestamp="17"), "starting", EARLIEST) == ReadEnd("startingTimestamp", 17)
     found = parse_place(given(startingOffsetsByTimestamp='{"t":{"0":1700000000000}}'), "starting", EARLIEST)
     assert found.times == {T0: 1_700_000_000_000}
     assert found.is_chosen
@@ -95,5 +95,5 @@ def test_offsets_must_name_exactly_the_partitions_of_the_read() -> None:
     with pytest.raises(ConfigError, match=r"option startingOffsets lacks t-1: each partition of the read needs its own \(-2 is earliest"):
         place.check_names([T0, T1])
     with pytest.raises(ConfigError, match="option startingOffsets names t-0, and the read has only t-1"):
-        Place("startingOffsets", offsets={T0: 1, T1: 1}).check_names([T1])
-    Place("startingOffsets", EARLIEST).check_names([T0, T1])
+        ReadEnd("startingOffsets", offsets={T0: 1, T1: 1}).check_names([T1])
+    ReadEnd("startingOffsets", EARLIEST).check_names([T0, T1])

@@ -102,7 +102,7 @@ class Deadlines:
     def _fail(self, queue: PartitionQueue, batches: list[Batch], code: str, reason: Callable[[Batch], KafkaError]) -> None:
         for batch in batches:
             why = reason(batch)
-            queue.abandon(batch)
+            queue.hold_behind(batch)
             self._outcomes.fail(queue, batch, code, why)
         self._ready.place(queue)
 

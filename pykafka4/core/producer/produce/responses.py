@@ -119,7 +119,7 @@ class ProduceAnswers:
             if found is None or batch not in queue.batches[:1] or not batch.written or not self._is_same_topic(flight, queue.tp.topic):
                 continue
             if error_code(found.error_code).produce is ProduceReaction.ACK:
-                queue.abandon(batch)
+                queue.hold_behind(batch)
                 if not batch.in_flight:
                     self._outcomes.ledger.sent_before(batch.count)
                 self._outcomes.acknowledge(queue, batch, found.base_offset, found.log_append_time_ms)

@@ -165,7 +165,7 @@ class PartitionQueue:
         self.end_flight(batch)
         self.broken = self.in_flight > 0 and not batch.done
 
-    def abandon(self, batch: Batch) -> None:
+    def hold_behind(self, batch: Batch) -> None:
         """Send nothing until the request of `batch`, which is about to fail, has ended.
 
         Otherwise: the failed batch is still unread in the socket of the old leader, the next batch goes to a new leader, which writes it,

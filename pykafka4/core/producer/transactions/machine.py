@@ -120,13 +120,13 @@ class TransactionRecords(Protocol):
     def dropped(self) -> int:
         """The number of records so far that a policy dropped instead of queueing them."""
 
-    def admit(self, refusal: KafkaError | None) -> None:
+    def set_refusal(self, refusal: KafkaError | None) -> None:
         """From now on `send` raises `refusal`; None: `send` accepts records."""
 
     def expedite(self) -> None:
         """Make all open batches due now."""
 
-    def give_up(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
+    def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
         """Fail the records that are not in flight; returns the number of failed records before and after. None: no record was left."""
 
     def place(self) -> None:
@@ -203,7 +203,7 @@ class Transactions:
             self._renew(self._records.place)  # in the same epoch, brokers would add a late batch of version 1 to this transaction
         if self.fatal is not None:
             raise self.fatal.again()
-        self._records.admit(None)
+        self._records.set_refusal(None)
 
     def commit(self, now: float, done: Done) -> None:
         """Commit, once every record is acknowledged. `done` gets the error that prevented it; then the transaction must be aborted."""
@@ -295,7 +295,7 @@ class Transactions:
         if self.state is S.READY:
             return INFINITY
         if self.state in (S.ABORTABLE_ERROR, S.ABORTING):
-            given_up = self._records.give_up(now, self._why)
+            given_up = self._records.fail_unsent(now, self._why)
             if given_up is not None and given_up[0] < given_up[1]:
                 self.given_up.append(given_up)
         due = self._offsets.poll(now)
@@ -333,7 +333,7 @@ class Transactions:
         self._done = done
 
     def _close_door(self, why: str) -> None:
-        self._records.admit(TransactionError(f"{self.id}: {why}"))
+        self._records.set_refusal(TransactionError(f"{self.id}: {why}"))
 
     def _resolve(self, error: KafkaError | None) -> None:
         done, self._done = self._done, None
@@ -361,7 +361,7 @@ class Transactions:
         self._why = self._or_committed(caused_by(TransactionAborted(f"{self.id}: the transaction must be aborted: {error}"), error))
         log.warning("%s: %s", self.config.client_id, self._why, transactional_id=self.id)
         self.state = TABLE.move(self.state, S.ABORTABLE_ERROR)
-        self._records.admit(self._why)
+        self._records.set_refusal(self._why)
         self._to_add.clear()
         self._offsets.stop(self._why)
         self._resolve(self._why)

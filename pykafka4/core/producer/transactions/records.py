@@ -20,7 +20,7 @@ __all__ = ["Transacted"]
 class Admission(Protocol):
     """The door for records: it opens and closes `send`."""
 
-    def admit(self, refusal: KafkaError | None) -> None:
+    def set_refusal(self, refusal: KafkaError | None) -> None:
         """From now on `send` raises `refusal`; None: `send` accepts records."""
 
 
@@ -32,7 +32,7 @@ class TransactedSender(Protocol):
     def expedite(self) -> None:
         """Make all open batches due now."""
 
-    def give_up(self, now: float, reason: KafkaError) -> tuple[int, int]:
+    def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
         """Fail all records that are not in flight; returns the number of failed records before and after."""
 
 
@@ -52,9 +52,9 @@ class Transacted:
         self._requests, self._ready = requests, ready
         self._application, self._sender = application, sender
 
-    def admit(self, refusal: KafkaError | None) -> None:
+    def set_refusal(self, refusal: KafkaError | None) -> None:
         """See `machine.Records`."""
-        self._application.admit(refusal)
+        self._application.set_refusal(refusal)
 
     def expedite(self) -> None:
         """See `machine.Records`."""
@@ -75,10 +75,10 @@ class Transacted:
         """See `machine.Records`."""
         return int(self._acc.dropped)
 
-    def give_up(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
+    def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
         """See `machine.Records`. An abort calls this in each turn, and the sender checks all queues: so only for queued records."""
         undecided = self._acc.accepted - self._acc.acked - self._acc.failed
-        return None if undecided == self._ledger.in_flight else self._sender.give_up(now, reason)
+        return None if undecided == self._ledger.in_flight else self._sender.fail_unsent(now, reason)
 
     def place(self) -> None:
         """See `machine.Records`."""

@@ -238,7 +238,7 @@ def test_what_is_given_up_comes_back_without_a_partition() -> None:
     it.network.up.clear()
     deliveries = it.send_all(40)
     it.poll()
-    it.sender.abandon(ClosedError("closed"))
+    it.sender.fail_all(ClosedError("closed"))
     it.poll()
     lost = [record for delivery in deliveries for record in delivery.lost()]
     assert len(lost) == 40

@@ -37,7 +37,7 @@ def test_nothing_follows_a_failed_batch_until_its_request_is_back() -> None:
     first = flying(it)
     it.proven = True
     assert it.may_send(0.0)
-    it.abandon(first)
+    it.hold_behind(first)
     first.done = True
     it.remove(first)
     assert not it.may_send(0.0)

@@ -14,20 +14,20 @@ def test_records_are_given_up_only_while_one_is_not_in_flight() -> None:
     acc, ledger = SimpleNamespace(accepted=9, acked=3, failed=2), SimpleNamespace(in_flight=4)
     reason, asked = KafkaError("aborted"), list[float]()
 
-    def give_up(now: float, why: KafkaError) -> tuple[int, int]:
+    def fail_unsent(now: float, why: KafkaError) -> tuple[int, int]:
         assert why is reason
         asked.append(now)
         return 2, 2
 
-    parts: list[Any] = [acc, ledger, None, None, None, SimpleNamespace(give_up=give_up)]
+    parts: list[Any] = [acc, ledger, None, None, None, SimpleNamespace(fail_unsent=fail_unsent)]
     records = Transacted(*parts)
-    assert records.give_up(1.0, reason) is None
+    assert records.fail_unsent(1.0, reason) is None
     acc.accepted += 1  # by a thread that was late
-    assert records.give_up(2.0, reason) == (2, 2)
+    assert records.fail_unsent(2.0, reason) == (2, 2)
     acc.failed += 1
-    assert records.give_up(3.0, reason) is None
+    assert records.fail_unsent(3.0, reason) is None
     ledger.in_flight -= 1  # it is back in its queue
-    assert records.give_up(4.0, reason) == (2, 2)
+    assert records.fail_unsent(4.0, reason) == (2, 2)
     acc.acked, ledger.in_flight = 7, 0
-    assert records.give_up(5.0, reason) is None
+    assert records.fail_unsent(5.0, reason) is None
     assert asked == [2.0, 4.0]
