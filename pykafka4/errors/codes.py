@@ -7,13 +7,13 @@ Outside of `core` the agent reads this table, too: `agent.account.reasons` gives
 These modules of `core` decide by the name of a code, so a new row or column does not reach them. Each line names the decision:
 
     admin.acls               brokers without an authorizer: hints in messages
+    admin.broker_choices     partitions that do not exist
     admin.calls              changes that are refused because the group has members
     admin.cluster            brokers that are not registered
     admin.committed          groups that do not exist; offsets in open transactions
     admin.fetches            offsets out of range
     admin.groups             groups that do not exist, or are of another protocol
     admin.offsets            offsets in open transactions; an end that a leader does not know yet
-    admin.places             partitions that do not exist
     admin.replicas           elections, moves and replicas that are not needed, or not there
     admin.requests           responses of a broker that is not, or not yet, the right one
     admin.tokens             tokens that are gone; hints in messages
