@@ -1,4 +1,7 @@
-"""Describes producers and transactions. A transaction is aborted past its coordinator only for one producer in one partition."""
+"""Describes producers and transactions, and aborts hanging transactions.
+
+Invariant: an abort that bypasses the coordinator ends the transaction of one producer in one partition.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ class TransactionCalls(AdminCalls):
         pattern: str | None = None,
         timeout: float | None = None,
     ) -> TransactionList:
-        """The transactional ids of all brokers, or only some: in some `states` (Ongoing, Empty, …), of some producers, open for a time.
+        """The transactional ids of all brokers, or only those in some `states` (Ongoing, Empty, …), of some producers, or open for long.
 
         `running_longer_than` is in seconds, `pattern` is a regular expression (RE2) for ids. `errors` of the result has the brokers that
         gave no list. Brokers leave out ids that this user may not DESCRIBE. Kafka 3.0; `running_longer_than` 3.8; `pattern` 4.1. Source:
@@ -109,7 +112,7 @@ class TransactionCalls(AdminCalls):
         return value_or_raise(self._transactions_described([name], self._begin(timeout))[name])
 
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
-        """Write the end of a hanging transaction into one partition, past its coordinator. `producer` is one of `describe_producers`.
+        """Abort a hanging transaction in one partition, without its coordinator. `producer` is a result of `describe_producers`.
 
         Use it only for results of `find_hanging_transactions`. If the coordinator knows the transaction, the producer goes on, and only a
         part of its records is committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader refuses:
@@ -126,11 +129,11 @@ class TransactionCalls(AdminCalls):
     def find_hanging_transactions(
         self, topics: Collection[str], *, older_than: float = MAX_TRANSACTION_S, timeout: float | None = None
     ) -> list[HangingTransaction]:
-        """Transactions open in partitions of `topics`, without a record for `older_than` seconds, that no coordinator knows there.
+        """Open transactions without a record for `older_than` seconds, in partitions of `topics` that no coordinator lists for them.
 
-        `older_than` is the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger transaction may still
-        end by itself. Raises PartialFailure if a partition or broker did not answer: a transaction that its coordinator knows could be
-        taken for a hanging one. Source: KIP-664.
+        `older_than` has to be at least the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger
+        transaction may still end by itself. Raises PartialFailure if a partition or broker did not answer: without the answer, a
+        transaction that its coordinator knows could be taken for a hanging one. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")
@@ -205,6 +208,6 @@ def _require_all(what: str, errors: Mapping[Any, KafkaError]) -> None:
 
 
 def _is_known(one: HangingTransaction, known: Mapping[str, TransactionDescription | KafkaError]) -> bool:
-    """Whether the coordinator will end the transaction: its state of the transaction has the partition."""
+    """Whether the coordinator lists the partition in its state of the transaction: then it will end the transaction there."""
     description = known.get(one.transactional_id or "")
     return isinstance(description, TransactionDescription) and one.partition in description.partitions

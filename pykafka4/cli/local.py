@@ -62,7 +62,7 @@ def _command_line(pid: int) -> str:
 
 @attrs.frozen
 class LocalBroker:
-    """One broker of the local cluster, which is its own controller."""
+    """One broker of the local cluster, which is also one of its controllers."""
 
     id: int
     port: int
@@ -275,7 +275,7 @@ Examples:
   pykafka4 cluster down
 """
 )
-@click.option("--brokers", metavar="N", type=click.IntRange(1, 9), default=1, show_default=True, help="Brokers, each its own controller.")
+@click.option("--brokers", metavar="N", type=click.IntRange(1, 9), default=1, show_default=True, help="Brokers, each also a controller.")
 @click.option(
     "--port",
     metavar="N",

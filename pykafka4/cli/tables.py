@@ -57,7 +57,7 @@ class Table:
         room = limit - len(GAP) * (len(found) - 1)
         if sum(min(width, LEAST) if index in texts else width for index, width in enumerate(found)) > room:
             return found
-        while sum(found) > room:  # column by column of the terminal, from the widest text each time
+        while sum(found) > room:  # take one column of the terminal at a time, from the text that is the widest now
             found[max(texts, key=found.__getitem__)] -= 1
         return found
 

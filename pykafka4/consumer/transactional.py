@@ -178,7 +178,7 @@ class TransactionalReads:
         self._announced = False
 
     def _nothing_new(self) -> bool:
-        """Whether the application has got no records that belong into a transaction that begins now."""
+        """Whether the application has got no records that belong in a transaction that begins now."""
         last = self._reading
         try:
             return not self._reader.delivered.in_hand or (last is not None and self._is_where(last))

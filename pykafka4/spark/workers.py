@@ -1,7 +1,7 @@
-"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: one task at a time has a producer, and returns it to
-the pool only if all records were delivered; all tasks share the clients, and leave no work in them.
+"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: a producer serves one task at a time, which returns
+it to the pool only if all records were delivered; all tasks share the clients, and leave no work in them.
 
-A separate module, because Spark ships functions by value: each task would create a producer that is in a notebook's globals again, while a
+A separate module, because Spark ships functions by value: a producer in a notebook's globals would be created again for each task, while a
 producer in an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`) and is
 reaped after about a minute without work, so no work may be left here when a task has returned.
 """
@@ -31,7 +31,7 @@ __all__ = ["Pool", "check_travelling", "client_for", "close", "discard", "pool",
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
 # The linger of a task's producer. Rows of Python come so slowly that 5 ms leave batches a quarter full; the end of the task sends the rest.
 LINGER_MS = 100.0
-LIMIT = 8  # idle producers that are kept, and clients: each has a thread and connections
+LIMIT = 8  # the most idle producers, and the most clients, in a pool: each has a thread and connections
 CHECK_S = 1.0  # for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
 
 
@@ -87,7 +87,7 @@ class Pool:
         return None
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
-        """Take a producer back. Closes the producer that it replaces (after two tasks in threads), and the oldest of too many."""
+        """Take a producer back. Closes an idle one with the same configuration (two tasks ran in threads), and the oldest above `LIMIT`."""
         if not _can_be_hashed(config):
             discard(producer)
             return

@@ -1,6 +1,6 @@
 """Consumer groups under seeded schedules of faults: what they are handed and what they commit, compared with the logs all the time.
 
-A tenth as many schedules as of producers, for each takes ten times as long; `make sim` runs as many of both. A seed that fails belongs into
+A tenth as many schedules as of producers, for each takes ten times as long; `make sim` runs as many of both. A seed that fails belongs in
 `consumer_seeds.txt`.
 """
 

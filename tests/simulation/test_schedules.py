@@ -1,6 +1,6 @@
 """The producer under seeded schedules of faults: every promise of `invariants`, all the time.
 
-A seed that fails is told with its promise. Its bug, put back as a mutant, belongs into `producer_mutants.py`, the seed into `seeds.txt`:
+A seed that fails is told with its promise. Its bug, put back as a mutant, belongs in `producer_mutants.py`, the seed in `seeds.txt`:
 `python -c 'from simulation import Simulation; Simulation.replay(SEED)'` prints its trace.
 """
 

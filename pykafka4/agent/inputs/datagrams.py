@@ -13,7 +13,7 @@ from pykafka4.agent.inputs.reading import DatagramReader
 __all__ = ["DatagramInput"]
 
 log = logging.getLogger(__name__)
-TURN = 1024  # the cost of a turn in datagrams, after which other events of the loop have theirs
+TURN = 1024  # the cost of a turn, in datagrams; then the loop serves its other events
 LEAST_COST = 16  # the cost of a call of the reader, in datagrams
 COUNTS_AS_ONE = 1024  # bytes that cost as much as a datagram: large datagrams make a turn end after 1 MiB
 RETRY_S = 1.0  # the pause after a failed read, as when the kernel had no memory

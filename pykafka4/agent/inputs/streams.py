@@ -1,7 +1,7 @@
 """Accepts connections of a UNIX stream or TCP socket, and reads them in turns. Invariant: with any number of connections a turn is short.
 
-Each input has its own selector, which is one reader of the agent's loop. As readers of the loop itself all ready connections would be
-read before any other event.
+Each input has its own selector, which is one reader of the agent's loop. If the connections were readers of the loop themselves, the loop
+would read all ready connections before any other event.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pykafka4.agent.message import Source
 __all__ = ["StreamInput"]
 
 log = logging.getLogger(__name__)
-TURN = 2048  # the cost of a turn in messages, after which other events of the loop have theirs
+TURN = 2048  # the cost of a turn, in messages; then the loop serves its other events
 ACCEPT_COST = 16
 RETRY_S = 1.0  # after a system call failed for want of file descriptors or memory
 OVERDUE_S = 0.5  # between two looks for connections that have held room too long
@@ -100,7 +100,7 @@ class StreamInput:
 
     @staticmethod
     def _shut(sock: socket.socket) -> None:
-        """Shut a UNIX stream for reading: its client gets EPIPE, and the bytes before can still be read."""
+        """Shut a UNIX stream for reading: its client gets EPIPE, and the bytes that were sent before can still be read."""
         try:
             sock.shutdown(socket.SHUT_RD)
         except OSError:
@@ -173,7 +173,7 @@ class StreamInput:
         return ACCEPT_COST
 
     def _pause_accepting(self, why: str) -> None:
-        """Stop accepting for RETRY_S, or until a connection ends: the listener stays ready, so the loop would never sleep."""
+        """Stop accepting for RETRY_S, or until a connection ends. Otherwise the loop would never sleep: the listener stays ready."""
         self._accepting = False
         self._selector.unregister(self._listener)
         self._entrance.counts.accept_pauses += 1

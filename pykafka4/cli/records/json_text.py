@@ -41,7 +41,7 @@ class Row:
 
 
 def json_form(records: list[Record[Any, Any]]) -> bytes:
-    """Make one object a line: topic, partition, offset, timestamp (milliseconds since 1970), key, headers, value."""
+    """Make one line of JSON for each record: topic, partition, offset, timestamp (ms since 1970), key, headers, value."""
     return "".join(map(_line, records)).encode()
 
 

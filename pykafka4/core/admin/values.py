@@ -89,7 +89,7 @@ class GroupPosition:
 
 
 class OffsetSpec(Enum):
-    """A special offset, for `list_offsets`. The value is the timestamp by which Kafka requests it. Sources: KIP-79, KIP-734, KIP-405."""
+    """A special offset, for `list_offsets`. ListOffsets has the value in place of a timestamp. Sources: KIP-79, KIP-734, KIP-405."""
 
     LATEST = -1  # the offset of the next record; with read_committed the last stable offset
     EARLIEST = -2  # the first offset of the log, remote storage included

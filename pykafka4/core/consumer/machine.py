@@ -49,7 +49,7 @@ class PollingSide(Intake, Application, Protocol):
     """The part of a consumer on the thread that polls, as the loop uses it."""
 
     def progress(self) -> dict[TopicPartition, Place]:
-        """The finished place of each partition."""
+        """The place after the finished records of each partition."""
 
     def tell_refused(self, error: KafkaError) -> None:
         """Have `poll` raise `error`, with which a broker refuses this client."""
@@ -90,8 +90,8 @@ class ConsumerMachine:
         config = self._config
         if config.group_id is None:
             return WithoutGroup(self._cluster, member)
-        # Imported here: a consumer without a group declares no message of members and of commits, and one with a group declares
-        # them on the thread that makes it, not on the loop.
+        # Imported here: a consumer without a group need not declare the messages of members and commits. A consumer with a group
+        # declares them on the thread that creates the consumer, not on the loop.
         from pykafka4.core.group.membership.classic import ClassicProtocol
         from pykafka4.core.group.membership.consumer_protocol import ConsumerProtocol
 
@@ -177,8 +177,8 @@ class ConsumerMachine:
     def _auto_commit(self, now: float) -> float:
         """Commit the offsets of records that the application has finished since the last time.
 
-        Only the application's thread writes `progress`, so the loop reads it without a lock. Partitions that end are left out: the thread
-        that polls commits them last, with all that it has finished (`commit_last`), and lost ones are not committed at all.
+        Only the application's thread writes `progress`, so the loop reads it without a lock. Revoked and lost partitions are left out: the
+        thread that polls commits the revoked ones last, with all finished records (`commit_last`); lost ones are not committed.
         """
         if now < self._next_auto:
             return self._next_auto

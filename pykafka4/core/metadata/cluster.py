@@ -7,7 +7,7 @@ a response with a replaced topic id is older, too. Older metadata is accepted on
 Then a topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one.
 
 Rule: a topic is requested at once after its first error (`refresh`), then with its back-off (`_pace`), which only a change without trouble,
-or a long silence, resets: machines report errors as often as they like.
+or a long time without a request, resets: machines report errors as often as they like.
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ class Cluster(KnownMetadata):
             self.crash(error)
 
     def _expire(self, now: float) -> None:
-        """Request all metadata again after `metadata_max_age_ms`, and again the topics that a slow broker has not returned yet."""
+        """Request all metadata again after `metadata_max_age_ms`, and topics again if a slow broker has not returned them yet."""
         if now >= self._expires:
             self._set_expiry(now)
             self.refresh(now)
@@ -473,7 +473,10 @@ class Cluster(KnownMetadata):
             self._tell(MetadataChange(self.version, refused, False))
 
     def _pace(self, now: float, name: str, changed: bool) -> None:
-        """Set the time of the next request for `name`: at once after a change, otherwise after a back-off."""
+        """Set the earliest time of the next request for `name`, and queue the request if the topic has trouble.
+
+        The time is now after a change that leaves no trouble, otherwise the end of a back-off.
+        """
         known = self._topics[name]
         if changed and not known.troubled:
             known.backoff.reset()

@@ -4,8 +4,8 @@ request has the next epoch; each acknowledgement has one outcome.
 A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only of
 partitions that are in the session at that moment. Records of other partitions (on hold, no longer assigned) stay locked, and all records
 stay locked if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these
-leases fail without being sent. So the source releases records that may still be locked by name: in `close`, or in its next session with the
-broker. Without a next session these records stay locked until their locks end.
+leases fail without being sent. So the source releases by name the records that may still be locked: in `close`, or in its next session with
+the broker. Without a next session these records stay locked until their locks end.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class ShareSource:
         """Send the next request if one is due; return the time of the next poll."""
         if self._closed:
             return INFINITY
-        self._fail_lost()  # before the test for a request in flight: a broker that does not respond must not delay certain errors
+        self._fail_lost()  # before the test for a request in flight: a silent broker must not delay errors that are certain already
         if self.in_flight:
             return INFINITY
         if self._closing is not None:
@@ -191,7 +191,7 @@ class ShareSource:
         return INFINITY
 
     def _fail_lost(self) -> None:
-        """Fail acknowledgements under leases that have ended, and acknowledgements of earlier deliveries than the last."""
+        """Fail acknowledgements under leases that have ended, and acknowledgements of records that a later response has acquired again."""
         if not any(each.acquired.lease.ended or each.acquired.again for each in self.queue):
             return
         queue, self.queue = self.queue, []
@@ -319,8 +319,8 @@ class ShareSource:
         acknowledgements of the request."""
         sent, self._sent = self._sent, []
         over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
-        # Acknowledgements that the broker may have stored fail before `lease.locked` is read, which removes their offsets: otherwise the
-        # next session would release these records by name, and a broker that has stored one of them would refuse the whole partition.
+        # Acknowledgements that the broker may have stored fail first, because then `lease.locked` omits their offsets. Otherwise the next
+        # session would release these records by name, and a broker that has stored one of them would refuse the whole partition.
         # Acknowledgements of a refused session are certainly not stored: they fail afterwards, so their records are released.
         if not over:
             self._fail(sent, lambda _: error)
@@ -337,7 +337,7 @@ class ShareSource:
             lease.ended = reason
 
     def _try(self, fetched: Iterable[TopicPartition]) -> None:
-        """Note which held partitions the next request names: those in `fetched` and those with acknowledgements in it."""
+        """Note which partitions on hold the next request names: those in `fetched` and those with acknowledgements in it."""
         if self._holds:
             tried = {*fetched, *(each.acquired.tp for each in self._sent)}
             for tp, hold in self._holds.items():
@@ -387,7 +387,7 @@ class ShareSource:
             self._moved(now, lease.tp, error, part, endpoints)
             error = lock_lost(lease.tp, each.types, f"broker {self.node} no longer leads the partition ({row.name})")
         elif row.retriable and lease.ended is None and now < max(each.acquired.locked_until(offset) for offset in each.types):
-            self.queue.append(each)  # a broker that cannot store it now may do so later: the record is still locked for this member
+            self.queue.append(each)  # the broker may be able to store them later: at least one of the records is still locked
             self._hold(now, lease.tp, error)
             return
         each.fail(error)
@@ -468,7 +468,7 @@ class ShareSource:
         if topic_id != self.targets.get(tp, topic_id) or (lease is not None and lease.topic_id != topic_id):
             return []
         locked = [offset for offset in offsets if now < acquired.locked_until(offset) and (lease is None or not lease.has(offset))]
-        copy = Acquired(SessionLease(tp, topic_id, self.node), (), b"", acquired.until)  # a new lease: those under an ended one fail unsent
+        copy = Acquired(SessionLease(tp, topic_id, self.node), (), b"", acquired.until)  # not the ended lease: its releases fail unsent
         return [release(copy, locked)] if locked else []
 
     # ---------------------------------------------------------------- the end
@@ -483,7 +483,7 @@ class ShareSource:
         if self._left and self._release_left(now, ()):
             return
         self._sent = self._locked_outside(now)
-        if self._sent:  # alone: if the broker finds one of these locks over, it refuses all acknowledgements of the partition
+        if self._sent:  # in a request of their own: if one of these locks has ended, the broker refuses the whole partition
             self._send_acknowledgements(now, self._epoch, ShareRequest.ACKNOWLEDGE)
             return
         self._sent, self.queue = self.queue, []
