@@ -48,7 +48,7 @@ SIMULATED_IN := tests/simulation tests/agent/test_an_hour_without_brokers.py
 ON_BROKERS_IN := tests/integration tests/spark tests/agent/cluster tests/conformance tests/docs/test_pages.py tests/packaging/test_packaging.py tests/test_examples.py tests/test_examples_of_groups.py
 
 test: kafka ## unit tests and a share of the simulation, beside them the main job on a real cluster, at last over TLS and SASL; a quarter of an hour on two cores
-	$(LANES) unit+some-schedules main-job+main-job-secured
+	$(LANES) unit main-job+main-job-secured+some-schedules
 
 test-ci: kafka ## `test`, with all tests on the real cluster instead of the main job, by two clusters at a time: half an hour on two cores
 	$(LANES) unit+some-schedules integration+secured
