@@ -20,5 +20,7 @@ def call_of(cluster: Cluster, *arguments: str) -> list[str]:
 
 
 def tools_bootstrap(cluster: Cluster) -> str:
-    """The listeners that demand no login, for Kafka's tools and other clients without the cluster's certificates."""
+    """The bootstrap servers for Kafka's tools and other clients without the cluster's certificates: listeners that demand no login."""
+    if cluster.security is None:
+        return cluster.bootstrap
     return ",".join(f"{host}:{port}" for host, port in map(cluster.admin_address, cluster.nodes))
