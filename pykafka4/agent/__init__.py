@@ -1,4 +1,4 @@
-"""The agent: a daemon that takes messages of local programs and sends them to Kafka.
+"""Runs the agent, a daemon that takes messages of local programs and sends them to Kafka.
 
 Invariant: each accepted message is acknowledged, waits, or is counted as discarded, with the reason.
 

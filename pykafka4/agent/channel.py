@@ -1,4 +1,4 @@
-"""A client's socket to the agent: hands whole messages over, connects again when the agent was restarted.
+"""Sends whole messages through a client's socket to the agent, and connects again after the agent was restarted.
 
 Invariants: no call waits longer than the time that it is given, and a stream never has a part of a message without the rest of it: the rest
 goes out before the next message, or the connection ends.

@@ -1,4 +1,4 @@
-"""Client: sends messages to the agent of this machine. Invariant: `send` never waits for Kafka, and a missing agent raises no error."""
+"""Sends messages to the agent of this machine. Invariant: `send` never waits for Kafka, and a missing agent raises no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line `pykafka4 send`: hands messages to the agent of this machine. It has the options of Dory's `to_dory`, and some more."""
+"""Implements `pykafka4 send`, which sends messages to the agent of this machine. Has the options of Dory's `to_dory`, and more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account of the agent: accepted = acknowledged + queued + spooled + discarded, in total and for each topic.
+"""Counts the agent's messages. Invariant, in total and for each topic: accepted = acknowledged + queued + spooled + discarded.
 
 Modules; each line imports only from lines below it:
     books        Books: all figures of a running agent, for the pages and for its end

@@ -1,4 +1,4 @@
-"""The agent's process: command line, start, signals, reload, end.
+"""Runs the agent's process: command line, start, signals, reload, end.
 
 Modules; each line imports only from lines below it:
     main        the command line: `pykafka4 agent`

@@ -1,4 +1,4 @@
-"""The spool: messages on disk that the cluster could not take, in a FIFO of segment files for each topic.
+"""Keeps messages on disk that the cluster could not take, in a FIFO of segment files for each topic.
 
 Invariant: a written message leaves the disk only after this message and all older ones of its topic are acknowledged or discarded for good.
 
