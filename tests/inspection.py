@@ -6,6 +6,7 @@ that a part which moves is followed here and nowhere else.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import attrs
@@ -17,7 +18,7 @@ from pykafka4.errors import KafkaError
 from pykafka4.net.loop import Loop
 from pykafka4.wire.records import checksum, compression
 
-__all__ = ["Inside", "forget_codecs", "idle_threads", "inspect", "pool_threads", "promises_of", "remembered", "thread_of"]
+__all__ = ["Inside", "forget_codecs", "idle_threads", "inspect", "loop_threads", "pool_threads", "promises_of", "remembered", "thread_of"]
 
 
 @attrs.frozen
@@ -119,6 +120,11 @@ def remembered(runtime: Runtime) -> dict[str, Any]:
         }
 
     return runtime.loop.ask(look, 60.0)
+
+
+def loop_threads() -> set[threading.Thread]:
+    """The threads of all clients' loops in this process."""
+    return {thread for thread in threading.enumerate() if thread.name == "pykafka4-loop"}
 
 
 def pool_threads(pool: Any) -> int:

@@ -52,8 +52,7 @@ EXIT_S: Final = 5.0  # for deliveries, while an exception leaves a `with` block;
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 LOOK_PAUSE_S: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
 DENIAL_S: Final = 20.0  # for this long after a refresh did not find a partition, `send` refuses it without another wait
-# Topics that wait to be looked up, with on_full=raise. Their state is not in buffer_memory, and no wait of `send` bounds their number.
-MOST_UNKNOWN: Final = 4_096
+MOST_UNKNOWN: Final = 4_096  # topics that wait to be looked up, with on_full=raise: neither buffer_memory nor a wait of `send` bounds them
 
 T = TypeVar("T")
 
@@ -126,13 +125,12 @@ class ProducerSession(Attachment[Sender]):
 
     def undo(self) -> None:
         """Clean up after an interrupt in `open`, or in the rest of the handle's constructor."""
+        self.undelivered = []
         runtime = getattr(self, "runtime", None)
         if runtime is None or self._given is None:  # a private client ends with its last reference, or here
-            self.undelivered = []
             if runtime is not None:
                 runtime.close(0)
             return
-        self.undelivered = []
         runtime.loop.call(self.withdraw)  # the loop makes calls in order, so after `_start`, which adds the machine
         runtime.detach(self)
 

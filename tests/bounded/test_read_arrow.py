@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from pykafka4.bounded.read_arrow import ReadArrow
 from pykafka4.errors import BrokerError
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import damage, fill, numbers, topic
+from tests.inspection import loop_threads
 from tests.net.net_helpers import until
 
 Reads = Callable[..., ReadArrow]
@@ -33,10 +33,6 @@ def reads(server: ModelServer) -> Reads:
         return read_arrow(topics, bootstrap_servers=server.bootstrap_servers, **{"timeout": 20, "fetch_max_wait_ms": 50, **options})
 
     return make
-
-
-def sessions() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "pykafka4-loop"]
 
 
 def test_a_table_has_the_records_of_read(server: ModelServer, reads: Reads) -> None:
@@ -64,10 +60,10 @@ def test_a_table_has_the_records_of_read(server: ModelServer, reads: Reads) -> N
 )
 def test_every_reader_of_arrow_streams_reads_to_the_end(server: ModelServer, reads: Reads, count: Callable[[Any], int]) -> None:
     topic(server, 40, 25)
-    before = len(sessions())
+    before = len(loop_threads())
     assert count(reads(max_rows=10)) == 65
     gc.collect()
-    until(lambda: len(sessions()) == before, "the end of the read closes its client")
+    until(lambda: len(loop_threads()) == before, "the end of the read closes its client")
 
 
 def test_bounds_partitions_and_columns(server: ModelServer, reads: Reads) -> None:
@@ -143,13 +139,13 @@ def test_a_closed_read_ends_with_an_error(server: ModelServer, reads: Reads) -> 
 
 def test_a_stream_that_is_left_closes_the_client(server: ModelServer, reads: Reads) -> None:
     topic(server, 50)
-    before = len(sessions())
+    before = len(loop_threads())
     reader = pa.RecordBatchReader.from_stream(reads(max_rows=20))
     assert reader.read_next_batch().num_rows == 20
-    assert len(sessions()) == before + 1, "the stream outlives its handle"
+    assert len(loop_threads()) == before + 1, "the stream outlives its handle"
     del reader
     gc.collect()
-    until(lambda: len(sessions()) == before)
+    until(lambda: len(loop_threads()) == before)
 
 
 def test_ctrl_c_ends_the_stream(server: ModelServer, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import pickle
-import threading
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -18,6 +17,7 @@ from pykafka4 import ConfigError, Consumer, DeserializationError, Producer, aio
 from pykafka4 import read as bounded_read
 from pykafka4.testing import ModelServer
 from tests.consumer.consuming import LONG, Maker, fill, numbers, poll_until, read
+from tests.inspection import loop_threads
 
 POISON = [b"0", b"x", b"2", b"y", b"4"]  # of which JSON does not have two
 
@@ -307,13 +307,9 @@ def test_a_reaction_without_a_deserializer_is_refused() -> None:
         Consumer(bootstrap_servers="localhost:1", on_poison="skip")
 
 
-def loops() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == "pykafka4-loop"}
-
-
 def test_a_dead_letter_topic_that_cannot_exist_is_refused(server: ModelServer) -> None:
-    before = loops()
+    before = loop_threads()
     with pytest.raises(ConfigError, match="topic"):
         Consumer(bootstrap_servers=server.bootstrap_servers, value_deserializer="json", on_poison="dead-letter:a/b")
     gc.collect()  # a private client ends with its last reference
-    until(lambda: not loops() - before, LONG, "the client of the refused consumer has ended")
+    until(lambda: not loop_threads() - before, LONG, "the client of the refused consumer has ended")
