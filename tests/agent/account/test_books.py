@@ -181,6 +181,7 @@ def test_the_account_balances_while_threads_send_and_brokers_refuse(server: Mode
     stop.set()
     for thread in threads:
         thread.join()
+    agent.producer.flush(SECONDS)  # the buffer may still be full
     while server.unmet():
         sent[0] += 1
         agent.producer.send(rng.choice(topics[:4]), b"v").exception(SECONDS)
