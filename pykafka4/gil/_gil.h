@@ -1,4 +1,4 @@
-/* Atomic flags, waits and clocks of the system, for `_gil.pyx`. Invariant: no function here needs the GIL. */
+/* Provides atomic flags, waits and clocks of the system for `_gil.pyx`. Invariant: no function here needs the GIL. */
 #pragma once
 #include <stdint.h>
 
@@ -82,7 +82,7 @@ static void taken_tell(void) {
 
 /* ---- for portable loops */
 
-/* Wait until `fd` is readable, at most `seconds`, rounded up to milliseconds; a signal may end the wait early. */
+/* Wait until `fd` is readable, at most `seconds`, rounded up to milliseconds, and at most an hour; a signal may end the wait early. */
 static void wait_readable(int fd, double seconds) {
     struct pollfd one = {fd, POLLIN, 0};
     double ms = seconds * 1000;
@@ -96,7 +96,7 @@ static void wait_readable(int fd, double seconds) {
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The layout that the system call expects. `struct timespec` has another one where time_t is longer than a register (musl, Debian 13). */
+/* The layout that the system call expects. `struct timespec` differs where time_t is longer than a register (musl, Debian 13). */
 #ifdef SYS_futex
 struct futex_limit { long seconds, nanoseconds; };
 #else

@@ -1,6 +1,6 @@
 """Declares the flag for the other compiled modules."""
 
-cdef int wanted                 # number of threads that wait for the GIL, or will wait in a moment; other modules only read it
+cdef int wanted                 # number of threads that have asked for the GIL and not lowered the flag yet; other modules only read it
 
 cdef int give_way() except -1
 cdef int step_aside() except -1

@@ -4,15 +4,16 @@
 A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers the flag (`got`); a loop lowers it at the end of its turn.
 Threads of the application that see the flag raised release the GIL in between (`give_way`), until the flag is lowered.
 
-Every hand-over costs a thread that computes two thread switches. So 400 µs in which no thread raises the flag (`pause`) follow each
-hand-over, and afterwards a loop does more work at once. Up to four hand-overs may come in a row, as a batch needs as many: to send it, to
-read the response, and to run its callbacks; the time for all of them follows then. No thread pauses for one that has begun to wait in a
-`Lock` meanwhile: a waiting thread does not compute, and the thread for which it waits would only be late.
+Every hand-over costs a thread that computes two thread switches. So for 400 µs after each hand-over, the compiled pump and threads that
+wake up in a `Lock` do not raise the flag (`pause`), and afterwards a loop does more work at once. Up to four hand-overs may come in a row,
+because a batch needs several: to send it, to read the response, and to run its callbacks; the 400 µs of each of them then follow together.
+No thread pauses for a thread that has meanwhile begun to wait in a `Lock`: a waiting thread does not compute, and the thread for which it
+waits would only be late.
 
 If other threads compute, too, one of them may take the GIL instead, for 5 ms, and then the next one. A thread that gave way notices this,
-because it has the GIL back late. If this happens twice in a row, no thread gives way for 100 ms: threads that give way would hand their
-share of the processor to threads that never do. A single time may have another reason: the system took the processor from the thread that
-asked.
+because it has the GIL back late. If this happens twice in a row, no thread of the application gives way for 100 ms: threads that give way
+would hand their share of the processor to threads that never do. A single late return may have another reason: the system took the
+processor from the thread that asked.
 """
 
 cimport cython
@@ -42,7 +43,7 @@ cdef enum:
     BURST = 4                      # hand-overs that may come in a row
     IN_VAIN_US = 3000              # a thread that has the GIL back later than this gave way in vain: other threads had the GIL
     SLICE_S = 1                    # longest part of a wait in a lock
-    UNHEARD_US = 100000            # for so long no thread gives way, after two times in vain
+    UNHEARD_US = 100000            # time for which `give_way` does nothing after two times in vain
 
 cdef int wanted = 0
 cdef int64_t paced_until = 0    # the end of the time for a thread that gave way; PACE_US more for each hand-over
@@ -55,7 +56,10 @@ taken_init()
 
 
 cdef int give_way() except -1:
-    """Release the GIL until a thread that asked for it has taken it. For threads of the application."""
+    """Release the GIL until the flag is lowered, for a millisecond at most. For threads of the application.
+
+    Does nothing for UNHEARD_US after two times in vain.
+    """
     global paced_until, given_by, unheard_until, in_vain
     cdef int64_t began = monotonic_us()
     if began < unheard_until:
@@ -74,7 +78,10 @@ cdef int give_way() except -1:
 
 
 cdef int step_aside() except -1:
-    """Give way as `give_way` does, then ask for the GIL again. For threads of the client, which do not compute for the application."""
+    """Release the GIL until the flag is lowered, for a millisecond at most, then ask for the GIL again.
+
+    For threads of the client, which do not compute for the application.
+    """
     with nogil:
         taken_wait(&wanted)
         ask()
@@ -142,7 +149,7 @@ def done() -> None:
 
 @cython.final
 cdef class Lock:
-    """A lock like `threading.Lock`, in which a thread that has waited asks for the GIL when it wakes up. Linux only."""
+    """A lock like `threading.Lock`. A thread that has waited in it asks for the GIL once it has the lock. Linux only."""
 
     cdef int held, sleepers
 

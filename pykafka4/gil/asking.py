@@ -1,5 +1,5 @@
-"""Waits on locks and selectors, and ends each wait with a request for the GIL. Without the compiled flag, these are the waits of the
-standard library.
+"""Waits on locks and selectors, and ends each wait with a request for the GIL. Without the compiled flag, and for a `Lock` on systems
+other than Linux, these are the waits of the standard library.
 
 `Lock` is for any thread of the client or the application, `Turn` for a portable loop. The compiled pump asks for the GIL by itself.
 """

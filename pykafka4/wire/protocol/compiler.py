@@ -435,7 +435,10 @@ class _Decode:
         return None
 
     def numbers(self, var: str, kind: Kind, *, nullable: bool) -> None:
-        """Emit the reading of an array of numbers. A short array that was read before is found by its bytes, with its length, unchecked."""
+        """Emit the reading of an array of numbers.
+
+        A short array that was read before is found by its bytes, including its length, without further checks.
+        """
         self.flush()
         src, known = self.src, f"known_{kind.fmt}"
         read = src.constant("read", NUMBERS[kind.fmt, self.flexible])

@@ -1,6 +1,6 @@
 """Encodes and decodes frames: four bytes of size, a header, a message. Invariant: a size is accepted only up to a limit.
 
-A peer that speaks another protocol sends bytes that are no valid size; the error names that protocol if its first bytes are known.
+A peer that speaks another protocol sends bytes that are not a valid size; the error names that protocol if its first bytes are known.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RequestHeader:
 
 
 def encode_request(message: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """Encode a whole request, with size and header; `records` fields stay separate buffers. Raises the errors of `encode`."""
+    """Encode a complete request, with size and header; `records` fields stay separate buffers. Raises the errors of `encode`."""
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     tags = b"\0" if version in message.flexible else b""
@@ -84,7 +84,7 @@ def encode_request(message: Request[Any], version: int, correlation_id: int, cli
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer]:
-    """Encode a whole response, as a broker sends it."""
+    """Encode a complete response, as a broker sends it."""
     tags = b"\0" if _response_has_tags(type(message), version) else b""
     return _framed(SIZE.pack(correlation_id) + tags, encode(message, version))
 
@@ -249,13 +249,14 @@ _RESTS: tuple[tuple[bytes, str], ...] = (
 
 
 def explain_bad_frame(first_bytes: bytes) -> str | None:
-    """The protocol that the peer seems to speak, if the first bytes of a response are not the size of a Kafka frame; None if unknown."""
+    """A sentence on the protocol that the peer seems to speak, if the first bytes of a response are not a valid size; None if unknown."""
     return next((reason for mark, at, reason in _OTHERS if first_bytes[at : at + len(mark)] == mark), None)
 
 
 def explain_bad_rest(rest: bytes) -> str | None:
-    """The protocol of the peer, guessed from the bytes after the first five, if TLS has read these. Less certain than `explain_bad_frame`:
-    servers choose their words.
+    """A sentence on the protocol of the peer, guessed from the bytes after the first five, if TLS has read these; None if unknown.
+
+    Less certain than `explain_bad_frame`: servers choose their words.
     """
     name = next((name for pattern, name in _RESTS if re.search(pattern, rest)), None)
     return None if name is None else f"the peer speaks {name}, not Kafka; is the port right?"

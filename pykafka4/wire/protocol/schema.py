@@ -2,7 +2,7 @@
 
 `request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, as messages share its
 default). Messages are created, filled and sent, or decoded and read: a decoded message is never changed, because arrays of numbers and
-whole responses may be shared. Errors name `Class.field`, in both directions.
+whole responses may be shared. An error in a field names `Class.field`, in both directions.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], ty
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """The bytes of `message`: small parts joined, each `records` field unchanged as a separate buffer.
+    """The bytes of `message`: small parts joined, each non-empty `records` field unchanged, as a separate buffer.
 
     Raises ConfigError for a value that does not fit, UnsupportedVersion for a field that is set but not in `version` (unless Kafka
     declares it ignorable); both name `Class.field`.
@@ -199,7 +199,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
     function = encoder(cls, version)
     try:
         return function(message)
-    # Values are not checked before: a second look at every field would cost each message time, and nearly all are valid.
+    # Values are not checked beforehand: a second pass over all fields would cost each message time, and nearly all values are valid.
     except (_struct.error, AttributeError, TypeError, ValueError, OverflowError) as error:
         reason = next(_misfits(message, version, cls.__name__), None)
         if reason is None:
