@@ -3,12 +3,12 @@
 Invariant: code that runs per record exists twice, compiled and in plain Python, with the same bytes, outcomes and exception types.
 
 Modules; each line imports only from lines below it:
-    raw_batch         RawBatch: a whole batch as a value, and the changes that a batch needs before brokers take it
+    raw_batch         RawBatch: a whole batch as a value, and the changes it needs before an application or a broker takes it
     hot               the choice between the two cores; all other code imports from this module
     compiled/         the compiled core
     reference         the plain core, used if nothing is compiled; its parts:
-    _plain_decode     from fetched bytes to records
     _plain_columns    from fetched bytes to columns
+    _plain_decode     from fetched bytes to records
     _plain_raw_batch  whole batches for sending, and parts of batches
     _plain_rows       rows of Arrow data for sending
     _plain_arrow      the Arrow C interface, by ctypes

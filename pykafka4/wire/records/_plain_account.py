@@ -25,7 +25,7 @@ MAX_INT: Final = 2**31 - 1
 
 
 class Section:
-    """The lock of the plain core, for `with section():`. The lock must be an RLock; a thread that already holds it is rejected.
+    """The lock of the plain core, for `with section():`. With an RLock, a thread that already holds it is rejected.
 
     A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. If that call went on, it
     would see half a change; if it waited, it would deadlock. (In the compiled core changes are atomic.)
@@ -93,7 +93,7 @@ class Account:
         self.refusal: KafkaError | None = None
         self.transactional = False  # batches get the transactional bit; set before the first one is finished
         self.can_send = False
-        self.defers = False  # the loop compresses the batches that `designate` fills elsewhere: such a batch is sealed and not `ready`
+        self.defers = False  # the loop or a helper compresses the batches that `designate` fills: these are sealed and not `ready`
         self.watch: Callable[[Batch], object] | None = None  # called with a batch of parked records that is about to fail
         self.waiters = 0
         self.full_partitions: frozenset[tuple[str, int]] | None = None  # the partitions that threads wait for; None if one waits for memory
@@ -132,7 +132,7 @@ class Account:
             topic.sticky_bytes += batch._used
 
     def _unlist(self, batch: Batch) -> None:
-        """Remove `batch` from the list of lingering batches: its linger is over, or it takes no more records."""
+        """Remove `batch` from the list of lingering batches: its linger has ended, or it takes no more records."""
         if batch in self._opened:
             del self._opened[batch]
             if batch._home.policy.combined:
@@ -231,7 +231,7 @@ class Account:
     # ---- dropped records
 
     def _drop(self, t: Topic, r: Item, code: str, cause: BaseException | None, callback: Callback | None, delivery: Any) -> None:
-        """Drop `r`, for the reason `code`. It counts as dropped even if `call_dropped` raises, which may have the callback by then."""
+        """Drop `r`, for the reason `code`. It counts as dropped even if `call_dropped` raises, as it may have the callback already."""
         partition = r.decided if t.direct and 0 <= r.decided < t.count else UNDECIDED
         batch = self._count_dropped(t, partition, code, cause, 1, (r.timestamp, r.timestamp))
         delivery._place = batch, 0

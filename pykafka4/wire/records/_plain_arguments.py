@@ -1,6 +1,6 @@
-"""Checks the arguments of `send`, in plain Python. Invariant: an invalid argument is rejected, by its name, before anything changes.
+"""Checks the arguments of `send`, in plain Python. Invariant: an invalid argument is rejected, by its name, before the record is accepted.
 
-The compiled counterpart is the first part of `_hot.pyx`.
+The compiled counterparts are the first part of `_hot.pyx`, and for `Item` parts of `_write.pxi` and `_park.pxi`.
 """
 
 from __future__ import annotations

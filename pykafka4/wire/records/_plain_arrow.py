@@ -1,8 +1,9 @@
-"""Exports and imports the Arrow C data interface by ctypes, for the plain core; `_export.h` is the compiled counterpart of the export.
+"""Exports and imports data by the Arrow C data interface, with ctypes, for the plain core; `_export.h`, `_live.h` and `_rows.pxi` are the
+compiled counterparts.
 
 Python code runs when the reader of an array releases it. So, unlike with the compiled core, an array must not be released once the
-interpreter has ended, nor while an exception is on its way through the reader's C code, as pyarrow does: the process would abort. So if
-pyarrow is loaded, pyarrow exports.
+interpreter has ended, nor, as pyarrow does, while an exception is on its way through the reader's C code: the process would abort. So
+pyarrow itself exports if it is loaded.
 """
 
 from __future__ import annotations
@@ -339,7 +340,7 @@ class Imported:
             raise stream_failed(self._topic, failed, text.decode(errors="replace"))
 
     def next(self) -> Any:
-        """Release the last batch, and return the next one; None after the last."""
+        """Release the previous batch, and return the next one; None at the end."""
         self._drop()
         if self._stream is None:
             self._batch, self._first = self._first, None

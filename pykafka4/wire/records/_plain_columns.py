@@ -1,6 +1,6 @@
 """Collects fetched records as columns, in plain Python; `_columns.pxi` is the compiled counterpart.
 
-Invariant: the records and errors of `Chunk.decode`, in the same order.
+Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class ColumnsBuilder:
     def add(self, chunk: Chunk, limit: int, max_bytes: int = INT64_MAX) -> int:
         """Add up to `limit` records of `chunk`, until their size as columns (`chunk.decoded`) is `max_bytes`; return their number.
 
-        Raises the errors of `Chunk.decode`, also only if this call has added nothing, and RecordTooLarge for a record that no column can
-        hold.
+        Raises the errors of `Chunk.decode`, likewise only if this call has added nothing, and RecordTooLarge for a record that no column
+        can hold.
         """
         self.full, self.added = False, None
         before = len(self._rows)
@@ -124,7 +124,7 @@ class ColumnsBuilder:
             chunk.put_back(record)
             self.full = True
             if not self._rows:  # not even empty columns have room: without the error, `finish` and `add` would follow each other forever
-                raise chunk.too_large(f"it does not fit into a column of {self._most_bytes} bytes")
+                raise chunk.too_large(f"a record does not fit into a column of {self._most_bytes} bytes")
             return 0
         self._sizes = grown
         sizes["headers"] += HEADER_COST * len(record.headers)

@@ -42,7 +42,7 @@ B = TypeVar("B")
 
 
 class RawSlot:
-    """A slot of records that is no attrs field, as `repr` would show a field, and `==` compare it."""
+    """A slot of records that is not an attrs field, because `repr` would show a field, and `==` would compare it."""
 
     __slots__ = ("_raw",)
 
@@ -131,12 +131,12 @@ class RecordIterator:
 class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
 
-    The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch if even that batch is incomplete, else 0.
+    The constructor reads batch headers only. `next_offset` follows the last complete batch; `position` is the next offset to hand out;
+    `incomplete` is the size of the first batch if the bytes end inside it (of a header if they end before its magic byte), else 0.
     `decoded` is the size in memory of the records that the last `decode` appended, or of the batch that `whole_batch` returned.
-    `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
+    `high_watermark`: a batch that ends after it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
-    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever lies behind.
+    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever follows.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Chunk:
         self._decompress, self._max, self._high_watermark = decompress, max_decompressed, high_watermark
         self.decoded = self._weight = 0  # `_weight`: bytes in memory of the last record read
         self._at = self._end = 0  # positions of the next batch, and of the end of the complete batches
-        self.until, self._reaches = until, False  # `_reaches`: the bytes behind `_end` are left out, because of `until`
+        self.until, self._reaches = until, False  # `_reaches`: the bytes after `_end` are left out, because of `until`
         self._broken = False  # the header at `_end` is invalid
         self._batch: RecordBatch | None = None  # the batch at `_at`, once it is entered
         self._records: Iterator[Record] | None = None  # its remaining records
@@ -226,7 +226,7 @@ class Chunk:
 
     def skip(self) -> int:
         """Skip the (corrupt) batch at `position`; returns the new position."""
-        if self._view is None or self._at >= self._end:  # behind an invalid header no batch can be found
+        if self._view is None or self._at >= self._end:  # after an invalid header no batch can be found
             self._drop()
             return self.position
         self._leave(self._batch or read_header(self._view, self._at))
@@ -338,7 +338,9 @@ class Chunk:
             kind = TIMESTAMP_TYPES[batch.timestamp_type]
             if self.position <= offset < self.until and raw.header_count > MANY_HEADERS and self._weight > self._max:
                 self.position = offset
-                raise RecordTooLarge(f"its {raw.header_count:,} headers would take more than max_decompressed_bytes={self._max} as objects")
+                raise RecordTooLarge(
+                    f"a record's {raw.header_count:,} headers would take more than max_decompressed_bytes={self._max} as objects"
+                )
             yield Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, raw.headers, batch.leader_epoch)
 
     def _old_record(self, r: Message) -> Record:

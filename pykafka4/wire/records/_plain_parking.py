@@ -34,7 +34,7 @@ class Parking(Account):
     _policy: Callable[[str], Policy]
     _new_topic: Callable[[str], object]
     _find_topic: Callable[[str, float], float] | None
-    _used_up = 0  # announcements that are void: their parked records were moved, or the topic was dropped
+    _used_up = 0  # number of void announcements: their parked records were moved or failed, or the topic was dropped
     _lost_times = -1, -1  # see `lost_times`
 
     def _append(self, t: Topic, r: Item, callback: Callback | None, delivery: Any) -> bool:
@@ -90,7 +90,7 @@ class Parking(Account):
         self.accepted += 1
 
     def _unpark(self, t: Topic) -> Item:
-        """Remove the oldest parked record of `t` and from the count of parked records."""
+        """Remove the oldest parked record of `t`, and subtract it from the counters."""
         p = t.parked.popleft()
         t.parked_first += 1
         t.parked_bytes -= p.size
@@ -177,7 +177,7 @@ class Parking(Account):
                 return 0, None
         lost = self._failed_batch(t, short_name(error), error)
         with self._lock():
-            while t.parked and t.parked[0].created <= before:  # the oldest is first, so the rest was parked later
+            while t.parked and t.parked[0].created <= before:  # the oldest is first, so the remaining ones were parked later
                 self._fail_oldest(t, lost)
             rows = lost._conclude()
         return lost.count, lost._left_to_call(rows)
@@ -225,7 +225,7 @@ class Parking(Account):
         return self._lost_times
 
     def _policy_of(self, name: str) -> Policy:
-        """The policy of the topic `name`, or for a new topic. Called without the lock: a signal handler that runs meanwhile may send."""
+        """The policy of the topic `name`, known or new. Called without the lock: a signal handler that runs meanwhile may send."""
         known = self._topics.get(name)
         return self._policy(name) if known is None else known.policy
 

@@ -1,4 +1,4 @@
-"""Accepts raw batches for sending, and cuts records out of batches, in plain Python; `_raw_batch.pxi` is the compiled counterpart.
+"""Accepts raw batches for sending, and copies records out of batches, in plain Python; `_raw_batch.pxi` is the compiled counterpart.
 
 Invariant: a raw batch waits behind all records that were sent to its partition before; the bytes of its records stay as they are.
 """
@@ -44,7 +44,7 @@ class RawBatches(Parking):
         """Accept the batch in `data`, of format v2, for `partition`, behind all records that were sent there before.
 
         Waits for the partitions of the topic if they are not known, or the topic has parked records, and for room, as `send` does. Raises
-        ValueError for bytes that are no such batch, RecordTooLarge for more than `buffer_memory`, or the `max_message_bytes` of its policy.
+        ValueError for bytes that are not such a batch, RecordTooLarge for more than `buffer_memory` or the topic's `max_message_bytes`.
         With `drop_error` a batch without room is dropped, and that error is the outcome of the returned batch.
         """
         give_way()
@@ -118,7 +118,7 @@ def _int(data: bytes, at: int) -> int:
 
 
 def cut_records(data: bytes, count: int, first: int, last: int) -> tuple[bytes, int, int]:
-    """Cut out of `data`, which has `count` uncompressed records, the records with offset deltas from `first` to `last`.
+    """Copy, from the `count` uncompressed records in `data`, the records with offset deltas from `first` to `last`.
 
     Returns their bytes, with deltas that count from the first of them; their number; the old delta of the first. Everything else of a
     record stays as it is, the names of headers byte for byte. DecodeError if the records are damaged.

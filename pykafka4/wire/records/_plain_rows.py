@@ -1,7 +1,7 @@
 """Reads rows of Arrow data as records, in plain Python; `_rows.h` and `_rows.pxi` are the compiled counterparts.
 
 Invariant: the same rows, refusals and messages as in the compiled core. The checks protect against damaged arrays, as far as Arrow's
-structs have sizes: a buffer's size is not in them (except for views), so exporters are trusted with buffers of the right size.
+structs have sizes: a buffer's size is not in them (except for views), so exporters are trusted to give buffers the right size.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class ArrowRows:
     def _bind(self, batch: Any) -> None:
         """Check the arrays of `batch`, the new one, and find their columns."""
         if batch.length < 0 or batch.offset < 0:
-            raise self._wrong(None, "its batch has a negative length")
+            raise self._wrong(None, "its batch has a negative length or offset")
         valid = None if self._whole or batch.null_count == 0 or batch.n_buffers < 1 else batch.buffers[0]
         self._valid = valid
         self._columns = [self._bind_column(batch, argument, found) for argument, found in zip(ARGUMENTS, self._shapes, strict=True)]
@@ -280,7 +280,7 @@ class ArrowRows:
         self.position = position
 
     def item(self, most_partition: int, now: Callable[[], int]) -> Item:
-        """The current row as a record; `now` gives the timestamp of a row that has none."""
+        """The current row as a record; `now` returns the timestamp of a row that has none."""
         if self._valid is not None:
             place = self._batch.offset + self._row
             if not _bytes(self._valid + place // 8, 1)[0] >> place % 8 & 1:
@@ -313,7 +313,7 @@ class SentRows:
     def __init__(self, acc: Any, topic: str) -> None:
         self._acc, self.topic = acc, topic
         self._deliveries: list[tuple[int, Delivery]] = []
-        self._open: list[Delivery] = []  # rows that had no outcome when `done` looked last
+        self._open: list[Delivery] = []  # rows that had no outcome at the last call of `done`
 
     def took(self, rows: ArrowRows, delivery: Delivery) -> None:
         """Add `delivery`, the handle of the next row of `rows`, which was accepted. A second call with the same handle does nothing."""
@@ -327,7 +327,7 @@ class SentRows:
 
     @property
     def acked(self) -> int:
-        """The number of rows that were acknowledged when `done` looked last."""
+        """The number of rows that were acknowledged at the last call of `done`."""
         return len(self._deliveries) - len(self._open) - len(self._failed())
 
     def done(self) -> bool:
@@ -354,7 +354,7 @@ class SentRows:
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
         """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
-        A note on it has the number of the row, and the number of failed rows. All these failures count as seen.
+        A note on that exception has the number of the row, and the number of failed rows. All these failures count as seen.
         """
         failures = self.failures(timeout)
         row, error = next(iter(failures.items()), (0, None))
@@ -364,8 +364,8 @@ class SentRows:
     def result(self, timeout: float | None = None) -> int:
         """Wait until all rows are acknowledged; return their number.
 
-        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, the DeliveryFailed of the first failed
-        row.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, or the DeliveryFailed of the first
+        failed row.
         """
         error = self.exception(timeout)
         if error is not None:

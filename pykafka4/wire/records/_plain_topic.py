@@ -76,7 +76,7 @@ class Topic:
     dice: int = 1  # state of the random numbers
     cursor: int = 0
     sticky: int = 0  # the current partition of records without key and partition
-    sticky_bytes: int = 0  # bytes sent to the sticky partition so far
+    sticky_bytes: int = 0  # bytes of batches closed for the sticky partition since it became the sticky one
     parked: deque[Item] = attrs.Factory(deque)
     parked_first: int = 0  # running number of the oldest parked record
     parked_bytes: int = 0

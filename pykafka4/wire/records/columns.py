@@ -10,10 +10,10 @@ from pykafka4.errors import ConfigError, shown
 
 __all__ = ["Array", "COLUMN_NAMES", "Field", "HEADER_COST", "MOST_BYTES", "ROW_COSTS", "checked_columns", "other_columns", "stream_given"]
 
-# Bytes that a row takes in a column, beside the data of strings, keys, values and headers: a number, or the end offset of the data.
+# Bytes that a row takes in a column, without the data of strings, keys, values and headers: a number, or the end offset of the data.
 ROW_COSTS: Final = {"topic": 4, "partition": 4, "offset": 8, "timestamp": 8, "timestamp_type": 4, "key": 4, "value": 4, "headers": 4}
 COLUMN_NAMES: Final = tuple(ROW_COSTS)
-HEADER_COST: Final = 8  # bytes of a header beside its data: the end offsets of its name and value
+HEADER_COST: Final = 8  # bytes of a header without its data: the end offsets of its name and value
 MOST_BYTES: Final = 2**31 - 1  # maximum bytes of the data of one column: its offsets have 32 bits
 
 
@@ -37,11 +37,11 @@ class Array(NamedTuple):
 
 
 def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
-    """`columns` as a tuple; ConfigError if a column does not exist or is listed twice, and if there is none."""
+    """`columns` as a tuple; ConfigError if it is empty or not a list of names, or if a column does not exist or is listed twice."""
     if isinstance(columns, str):
         raise ConfigError(f"columns={columns!r}: must be a list of names, [{columns!r}] for one column")
     if not isinstance(columns, Iterable):
-        raise ConfigError(f"columns={shown(columns)}: must be a list of names, of {', '.join(COLUMN_NAMES)}")
+        raise ConfigError(f"columns={shown(columns)}: must be a list of names, each one of {', '.join(COLUMN_NAMES)}")
     names = tuple(columns)
     for name in names:
         if not isinstance(name, str) or name not in ROW_COSTS:

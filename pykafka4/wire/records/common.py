@@ -83,7 +83,10 @@ def _named(function: Callable[..., Any]) -> str:
 
 
 class Waker:
-    """A callback of the client's own, which only wakes a task. The thread that sets the outcome calls it, not the callback executor."""
+    """A callback of the client's own, which only wakes a task.
+
+    The thread that sets the outcome calls it. If it is added after the outcome, the callback executor calls it.
+    """
 
     __slots__ = ("_wake",)
 
@@ -145,7 +148,7 @@ def checked_callback(topic: str, what: str, callback: Any) -> Any:
 
 
 def shares_time(values: object, keys: object) -> bool:
-    """Whether `values` and `keys` of `send_many` are complete: then its records are sent within moments, and may share a timestamp."""
+    """Whether `values` and `keys` of `send_many` are complete: then its records are accepted within moments, and may share a timestamp."""
     return type(values) in (list, tuple) and (keys is None or type(keys) in (list, tuple))
 
 
@@ -161,7 +164,7 @@ def add_note_once(error: BaseException, begin: str, end: str) -> None:
 
 
 def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iterator[Any] | None]:
-    """(values, keys or None) of `send_many`, to iterate over; TypeError or ValueError naming the argument that cannot be meant."""
+    """(values, keys or None) of `send_many`, to iterate over; TypeError or ValueError naming the invalid argument."""
     values = _items(topic, "values", "value", values)
     if keys is None:
         return values, None
@@ -174,7 +177,7 @@ def many_values(topic: str, values: Any, keys: Any) -> tuple[Iterable[Any], Iter
 def _items(topic: str, what: str, one: str, items: Any) -> Iterable[Any]:
     if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not hasattr(items, "__iter__"):
         raise TypeError(f"{topic}: {what} must be a list or another iterable with a {one} for each record, not {type(items).__name__}")
-    columns = getattr(items, "to_pylist", None)  # an Arrow array: iteration over it gives scalars, not bytes
+    columns = getattr(items, "to_pylist", None)  # an Arrow array: iteration over it yields scalars, not bytes
     return columns() if columns is not None else items  # type: ignore[no-any-return]
 
 

@@ -82,9 +82,10 @@ def require_codec(name: str) -> None:
 
 
 def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
-    """Compress `data` with the codec of Kafka's number `codec`; the same data always gives the same bytes.
+    """Compress `data` with the codec of Kafka's number `codec`; the same data and level always yield the same bytes.
 
-    `level` is one of `LEVELS`, None for the codec's default. ConfigError for an unknown codec, or a level out of range.
+    `level` is one of `LEVELS`, None for the codec's default. ConfigError for an unknown codec, a level out of range, or a codec whose
+    library cannot be imported.
     """
     writer = _WRITERS.get(codec)
     if writer is None:
@@ -168,8 +169,8 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
     """Decompress `data` to at most `max_size` bytes.
 
     Larger data costs `max_size` bytes of memory and a few MiB; other data costs its own size, and for a moment, while pieces are joined,
-    twice its size. Raises RecordTooLarge, naming the limit, as soon as the limit is exceeded; DecodeError for damaged or truncated data,
-    and for bytes behind its end.
+    twice its size. Raises RecordTooLarge, naming the limit, as soon as the limit is exceeded; DecodeError for damaged or truncated data.
+    Bytes after the end of gzip or lz4 data are ignored, as in Java.
     """
     reader = _READERS.get(codec)
     if reader is None:
@@ -242,7 +243,7 @@ def _read_none(view: memoryview, max_size: int) -> bytes:
 
 
 def _read_gzip(view: memoryview, max_size: int) -> bytes:
-    """Decompress all members. Bytes behind them that begin no member (padding) are ignored, as in Java."""
+    """Decompress all members. Bytes after them that do not begin a member (padding) are ignored, as in Java."""
     out, at = _Output(max_size), 0
     for _ in range(_MEMBERS):
         at = _gzip_member(view, at, out)
@@ -254,7 +255,7 @@ def _read_gzip(view: memoryview, max_size: int) -> bytes:
 def _gzip_member(view: memoryview, at: int, out: _Output) -> int:
     """Decompress the member at `at`; return its end.
 
-    The pieces of input start small and grow. `unused_data` is a copy of the input behind the member: with large pieces, each of thousands
+    The pieces of input start small and grow. `unused_data` is a copy of the input after the member: with large pieces, each of thousands
     of tiny members would copy one.
     """
     inflate, size, begin = zlib.decompressobj(_GZIP), _CRUMB, at
@@ -312,7 +313,7 @@ def _snappy_block(block: memoryview, out: _Output) -> bytes:
 
 
 def _read_lz4(view: memoryview, max_size: int) -> bytes:
-    """Decompress the first frame. Bytes behind it are ignored, as in Java, with which brokers check a batch before they append it."""
+    """Decompress the first frame. Bytes after it are ignored, as in Java, with which brokers check a batch before they append it."""
     if view[: len(_LZ4_MAGIC)] != _LZ4_MAGIC:
         raise DecodeError("not an lz4 frame")
     out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()

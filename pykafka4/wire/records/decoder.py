@@ -1,6 +1,6 @@
 """Reads batch headers and records, in every format. Invariant: every length is checked against the bytes left before it is used.
 
-No other plain-Python code reads these formats; `encoder` writes magic 2.
+Other plain-Python code reads only single fields of these formats; `encoder` writes magic 2.
 
 Magic 2 is read in steps: `read_header`, `RecordBatch.check`, `open_batch`, `read_records`. For magic 0 and 1, where a compressed message
 wraps a message set of its own, `read_messages` does everything.
@@ -66,7 +66,8 @@ _CODEC_NUMBERS: Final = frozenset(CODECS.values())
 class RecordBatch:
     """A batch, or one message of an old message set: its header, and `data`, all of its bytes.
 
-    An old message has its own offset as `base_offset` and -1 for fields that its format lacks. The `count` of a compressed message is -1.
+    An old message has its own offset as `base_offset`, the `last_offset_delta` 0, and -1 for other fields that its format lacks. The
+    `count` of a compressed message is -1.
     """
 
     data: memoryview = attrs.field(repr=lambda view: f"<{len(view)} bytes>")
@@ -132,7 +133,7 @@ def size_at(view: memoryview, pos: int) -> int:
 
 
 def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
-    """The batch at `pos`, with only its header decoded. DecodeError if it is incomplete."""
+    """The batch at `pos`, with only its header decoded. DecodeError if it is incomplete, or of an unknown format."""
     view = memoryview(buffer).cast("B")[pos:]
     if len(view) <= MAGIC:
         raise DecodeError(f"a record batch truncated after {len(view)} bytes")
@@ -175,7 +176,7 @@ class RawRecord(NamedTuple):
 
 
 def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], max_size: int) -> memoryview:
-    """The records of `batch` as decompressed bytes; DecodeError if their count is impossible."""
+    """The records of `batch` as decompressed bytes; DecodeError if the codec is unknown, or the count of records impossible."""
     if batch.count == 0:  # compaction has removed all records: the bytes after the header have no meaning
         return memoryview(b"")
     if batch.codec not in _CODEC_NUMBERS:
@@ -188,7 +189,7 @@ def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], m
 
 
 def read_records(view: memoryview, count: int) -> Iterator[RawRecord]:
-    """The `count` records in `view`; DecodeError at the first invalid place."""
+    """The `count` records in `view`; DecodeError at the first invalid record."""
     at = 0
     for _ in range(count):
         raw = _read_record(view, at)
@@ -279,12 +280,12 @@ class Message(NamedTuple):
 def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
     """The records of a message of magic 0 or 1, created one at a time: as objects they take ten times the bytes that `max_size` limits.
 
-    The whole message is checked before its first record, with all checksums. Raises DecodeError for a corrupt message, RecordTooLarge for a
-    message that exceeds `max_size` bytes when decompressed.
+    The complete message, with all checksums, is checked before its first record is created. Raises DecodeError for a corrupt message,
+    RecordTooLarge for a message that exceeds `max_size` bytes when decompressed.
     """
     batch.check()
     if batch.codec not in _CODEC_NUMBERS:
-        raise DecodeError(f"the batch at offset {batch.base_offset} is compressed with codec {batch.codec}, which is unknown")
+        raise DecodeError(f"the batch at offset {batch.base_offset}: compression codec {batch.codec} is unknown")
     key, value = _key_and_value(batch)
     if not batch.codec:
         return iter((Message(batch.base_offset, batch.base_timestamp_ms, batch.timestamp_type, key, value),))

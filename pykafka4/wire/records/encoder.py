@@ -1,6 +1,6 @@
 """Encodes batch headers and records of magic 2. The caller has checked the values.
 
-No other plain-Python code writes this format; `decoder` reads it.
+In plain Python, only `_plain_raw_batch`, which copies parts of records, writes this format, too; `decoder` reads it.
 """
 
 from __future__ import annotations

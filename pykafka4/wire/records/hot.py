@@ -1,7 +1,7 @@
 """Chooses the compiled or the plain core. Invariant: only this module chooses, and both cores behave the same.
 
 `PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain core. If the variable is unset, the compiled core runs if it was
-built; otherwise one log line says so. On Windows, and in an interpreter without the GIL, the plain core always runs.
+built, otherwise the plain core, and one log line says so. On Windows, and in an interpreter without the GIL, only the plain core can run.
 """
 
 from __future__ import annotations

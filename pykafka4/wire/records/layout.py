@@ -39,7 +39,7 @@ __all__ = [
     "TRANSACTIONAL_BIT",
 ]
 
-# Positions of the fields of a batch header; messages of magic 0 and 1 share the first, second and MAGIC.
+# Positions of the fields of a batch header; messages of magic 0 and 1 share the first two and MAGIC.
 BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, CRC, ATTRIBUTES, LAST_OFFSET_DELTA = 0, 8, 12, 16, 17, 21, 23
 BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT = 27, 35, 43, 51, 53, 57
 HEADER_SIZE: Final = 61
@@ -51,8 +51,8 @@ CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x07, 0x08, 0x10, 0
 CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP = 0, 1, -1
 INT64_MAX: Final = 2**63 - 1
 
-# Bytes of a record's objects beside its data. With a limit on encoded bytes alone, a batch of tiny records, or a record of tiny headers,
-# would take many times the limit as objects.
+# Bytes that a record's objects take in addition to its data. With a limit on encoded bytes alone, a batch of tiny records, or a record of
+# tiny headers, would take many times the limit as objects.
 RECORD_WEIGHT: Final = 200
 HEADER_WEIGHT: Final = 160  # a tuple, a str and a bytes object
 MANY_HEADERS: Final = 1000  # a record with at most this many headers is never refused for them

@@ -1,7 +1,7 @@
-"""Describes how batches of a topic are filled and compressed. The accumulator asks for a topic's policy once, when it meets the topic.
+"""Describes how batches of a topic are filled and compressed. The accumulator asks for a topic's policy when it meets the topic.
 
 Policies are applied in both cores: limits of a batch by `is_reached` in `_policy.pxi`, and by `_plain_batch`; lingers by `LingerList` in
-`_policy.pxi`, and by `reference`; limits of combined batches by `LingerList`, and by `_plain_account`. A batch whose linger is over is
+`_policy.pxi`, and by `reference`; limits of combined batches by `LingerList`, and by `_plain_account`. A batch whose linger has ended is
 sealed when `core.producer.sender` can send it.
 """
 

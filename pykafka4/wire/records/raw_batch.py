@@ -53,7 +53,7 @@ class RawBatch:
             raise TypeError(f"a raw batch is made of bytes, not of the str {shown(data)}")
         header = check_header(data := bytes(data))
         if (found := crc32c(memoryview(data)[ATTRIBUTES:])) != header.crc:
-            raise DecodeError(f"{_named(header)} is damaged: its CRC is {found:#010x}, its header says {header.crc:#010x}")
+            raise DecodeError(f"{_named(header)} is corrupt: its checksum is {found:#010x}, expected {header.crc:#010x}")
         self.__attrs_init__(data, topic, partition, header)
 
     @classmethod
@@ -99,7 +99,7 @@ class RawBatch:
     def base_timestamp_ms(self) -> int:
         """The timestamp of its first record, in milliseconds; with LOG_APPEND_TIME, of all records.
 
-        In a batch with tombstones that compaction has seen, the time from which compaction may remove these.
+        In a batch with tombstones that compaction has seen, the time from which compaction may remove the tombstones.
         """
         return self._header.max_timestamp_ms if self._header.attributes & LOG_APPEND_BIT else self._header.base_timestamp_ms
 
@@ -143,19 +143,19 @@ def check_header(data: bytes) -> RecordBatch:
         raise DecodeError(f"{len(data)} bytes are too few for a record batch, whose header has {HEADER_SIZE}")
     header = read_batch_header(memoryview(data))
     if (size := int.from_bytes(data[LENGTH : LENGTH + 4], "big", signed=True) + LOG_OVERHEAD) != len(data):
-        raise DecodeError(f"{_named(header)} has {size} bytes by its header, not {len(data)}; give it alone")
+        raise DecodeError(f"{_named(header)} has {size} bytes by its header, not {len(data)}; pass exactly one complete batch")
     if not 0 <= header.base_offset <= _LAST_OFFSET - header.last_offset_delta:
         raise DecodeError(f"the base offset {header.base_offset} of a batch is out of range")
     codec = header.codec
     if codec not in CODEC_NAMES:
-        raise DecodeError(f"{_named(header)} has compression codec {codec}, which is unknown")
+        raise DecodeError(f"{_named(header)}: compression codec {codec} is unknown")
     if header.control:
         raise DecodeError(f"{_named(header)} is a control batch: brokers write these themselves")
     if header.count < 1:
         raise DecodeError(f"{_named(header)} claims {header.count} records")
     if header.last_offset_delta + 1 < header.count:
         raise DecodeError(f"{_named(header)} claims {header.count} records, more than it has offsets")
-    # The records are not decoded here, so only a count beyond all that the bytes can hold is found.
+    # The records are not decoded here, so this check finds only a count for which the bytes cannot have room.
     most = (MOST_BYTES if codec else len(data) - HEADER_SIZE) // LEAST_RECORD
     if header.count > most:
         raise DecodeError(f"{_named(header)} claims {header.count} records, but there is room for {most}")

@@ -75,14 +75,16 @@ def send_method(function: F) -> F:
 class Accumulator(RawBatches):
     """The open batch of every partition, the sealed batches, the parked records, and the memory limits for all of them.
 
-    `send` and its variants run on application threads, everything else on the loop. Callables:
+    `send` and its variants, `drop_batch`, `hurry`, `room`, `crowded`, `direct` and `unfinished` run on any thread, everything else on the
+    loop. Callables:
     `clock()`: monotonic seconds; `wake()` wakes the loop; `new_topic(name)` is called for the first record of a topic, checks the name and
     may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
     `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` reports that the application has seen the failure of a record, and that
     `n` records had failed before its batch; `submit(callable)` runs a late callback; `wall()`: milliseconds since the epoch, for records
     without a timestamp; `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected;
-    `find_topic(topic, deadline)` waits for the partitions of a topic, for a `partitioner` with a function; `client_id` begins log lines.
-    With `drop_error`, a record without room is dropped with it; `call_dropped(callback, delivery)` calls `callback` soon, or raises.
+    `find_topic(topic, deadline)` waits for the partitions of a topic, for raw batches and for a `partitioner` with a function; `client_id`
+    begins log lines. With `drop_error`, a record without room is dropped with it; `call_dropped(callback, delivery)` calls `callback` soon,
+    or raises.
 
     A record may wait several times within one deadline (of `clock`): the functions with a `deadline` get infinity the first time, then the
     value that such a function returned last.

@@ -58,7 +58,7 @@ class Shape(NamedTuple):
     """The layout of a column or of its children. An integer is multiplied by `times` and divided by `per`."""
 
     kind: Kind
-    width: int = 0  # of FIXED, INTEGER and DICTIONARY bytes, of LIST_FIXED items, of PAIR the place of the name
+    width: int = 0  # bytes of FIXED, INTEGER and DICTIONARY; items of LIST_FIXED; the index of the name in PAIR
     signed: bool = True
     children: tuple[Shape, ...] = ()
     times: int = 1
@@ -129,7 +129,7 @@ WAYS_OUT: Final = {  # for data without the Arrow C interface, by the name of th
 
 
 def named_columns(names: dict[str, Any]) -> dict[str, Any]:
-    """For each argument the name of its column; TypeError for a name that is no argument."""
+    """The name of the column for each argument; TypeError for a name that is not an argument."""
     for name in names:
         if name not in ARGUMENTS:
             raise TypeError(f"ArrowRows() got an unexpected keyword argument {name!r}")
@@ -150,8 +150,8 @@ def shapes_of(topic: str, root: Field, names: dict[str, str | None]) -> tuple[tu
     """For each of ARGUMENTS the number of its column and the column's shape; None for an argument without a column.
 
     `names` has the column's name for each argument, None for an argument without a column. A column with the name of its argument may be
-    missing, except for the values. Data without columns are the values. Raises ConfigError for a column that does not exist, TypeError for
-    a type that cannot be sent.
+    missing, except for the values. Data without columns are the values. Raises ConfigError for a column that does not exist or exists
+    twice, TypeError for a type that cannot be sent.
     """
     if root.format != "+s":
         return tuple((0, _shape(topic, argument, root)) if argument == "value" else None for argument in ARGUMENTS)
@@ -205,7 +205,7 @@ def _integer(field: Field) -> Shape | None:
 
 
 def _timestamp(field: Field) -> Shape | None:
-    # Arrow's zone is not looked at: with a zone the numbers are UTC, and a timestamp without a zone counts as UTC.
+    # Arrow's zone is not read: with a zone the numbers are UTC, and a timestamp without a zone counts as UTC.
     if field.dictionary is not None:
         return None
     return TIMES.get(field.format.partition(":")[0]) or _integer(field)
@@ -279,8 +279,8 @@ def rows_failed(error: BaseException | None, row: int, failed: int, rows: int) -
 class RowsCallback:
     """Calls a function once, when every row of a `SentRows` has its outcome.
 
-    It is the callback of one open row; when that row has its outcome, it becomes the callback of another open row. So nothing is kept per
-    row.
+    An instance is the callback of one open row, and when that row has its outcome, the callback of another open row. So nothing is kept
+    per row.
     """
 
     __slots__ = ("_client_id", "_fn", "_sent")

@@ -69,7 +69,7 @@ def test_a_batch_is_immutable_comparable_and_pickled_with_its_checks() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         batch.topic = "u"  # type: ignore[misc]
     pickled = pickle.dumps(batch).replace(b"0" * 9, b"1" * 9)
-    with pytest.raises(DecodeError, match="is damaged: its CRC is"):
+    with pytest.raises(DecodeError, match="is corrupt: its checksum is"):
         pickle.loads(pickled)
 
 
@@ -85,13 +85,13 @@ def with_field(form: str, at: int, value: int) -> bytes:
         (b"", "0 bytes are too few for a record batch, whose header has 61"),
         (build_batch(rows())[:60], "60 bytes are too few"),
         (build_batch(rows())[:-1], "bytes by its header, not"),
-        (build_batch(rows()) * 2, "give it alone"),
+        (build_batch(rows()) * 2, "pass exactly one complete batch"),
         (encode_message(0, 1, 0, 1_000, None, b"old"), "format v1: only record batches of format v2"),
         (with_field(">b", 16, 3), "format v3"),
-        (with_field(">b", HEADER_SIZE, 99), "is damaged: its CRC is 0x"),
+        (with_field(">b", HEADER_SIZE, 99), "is corrupt: its checksum is 0x"),
         (with_field(">q", 0, -1), "the base offset -1 of a batch is out of range"),
         (with_field(">q", 0, 2**63 - 3), "is out of range"),
-        (resealed(build_batch(rows()), bits=5), "compression codec 5, which is unknown"),
+        (resealed(build_batch(rows()), bits=5), "compression codec 5 is unknown"),
         (resealed(build_batch(rows()), bits=0x20), "is a control batch"),
         (resealed(build_batch(rows()), count=0), "claims 0 records"),
         (resealed(build_batch(rows()), count=-5), "claims -5 records"),

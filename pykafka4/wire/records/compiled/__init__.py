@@ -8,7 +8,7 @@ Modules, with their plain counterparts in brackets:
     _append     the accumulator: `send` to batches, memory, counters (`reference`, `_plain_account`)
     _many       many records in one call (`reference`)
     _method     the method `send` of producers (`reference`)
-    _choose     partitioners (`_plain_topic`, `reference`)
+    _choose     partitioners (`_plain_topic`, `_plain_parking`, `reference`)
     _park       topics and parked records (`_plain_parking`, `_plain_topic`)
     _drop       records dropped by a policy (`_plain_account`)
     _policy     policies of topics: linger, sizes, codecs (`_plain_batch`, `_plain_account`, `reference`)
@@ -19,8 +19,8 @@ Modules, with their plain counterparts in brackets:
     _decode     from fetched bytes to records (`_plain_decode`)
     _iterate    records one by one, for loops over a consumer (`_plain_decode`)
     _columns    from fetched bytes to columns, which are exported as Arrow arrays (`_plain_columns`, `_plain_arrow`)
-    _live       a stream of columns that are made during its reading (`_plain_arrow`)
-    _rows       rows of Arrow data into batches (`_plain_rows`)
+    _live       a stream of columns that are made during its reading (`_plain_columns`, `_plain_arrow`)
+    _rows       rows of Arrow data into batches (`_plain_rows`, `_plain_arrow`)
     _raw_batch  raw batches into the queues; parts of batches (`_plain_raw_batch`)
 
 The `.h` files are C code: `_record.h` the type `Record` with headers that are decoded when they are read, `_raw.h` records in a batch,

@@ -1,4 +1,4 @@
-# Accepts records into batches and accounts for their memory. Invariant: a record is counted in the moment in which it is written or parked.
+# Accepts records into batches and accounts for their memory. Invariant: a record is counted at the moment when it is written or parked.
 
 @cython.final
 cdef class Accumulator:
@@ -29,7 +29,7 @@ cdef class Accumulator:
     cdef public int waiters
     cdef public frozenset full_partitions  # the partitions that threads wait for; None if one waits for memory
     cdef readonly int64_t accepted, acked, failed, dropped, parked_records, reserved, batches
-    cdef public bint defers        # the loop compresses batches that `designate` fills elsewhere: such a batch is sealed and not `ready`
+    cdef public bint defers        # the loop or a helper compresses the batches that `designate` fills: these are sealed and not `ready`
     cdef public object watch       # None, or called with a batch of parked records that is about to fail
     cdef dict drops                # topic: reason: partition or -1: Dropped
     cdef list fresh_drops          # the entries of `drops` with records that `take_dropped` has not returned
@@ -40,7 +40,7 @@ cdef class Accumulator:
     cdef object call_dropped
     cdef int64_t unparked          # number of records that were ever unparked
     cdef int64_t lost_first, lost_last  # timestamps of the parked records that failed last
-    cdef int64_t used_up           # announcements that are void: their parked records were moved, or the topic was dropped
+    cdef int64_t used_up           # number of void announcements: their parked records were moved or failed, or the topic was dropped
     cdef int64_t owed              # bytes of `reserved` whose blocks are free already, while callbacks of their batches still have to run
 
     def __cinit__(
@@ -85,7 +85,7 @@ cdef class Accumulator:
         self.pool_limit = <int>max(1, min(POOL, buffer_memory // 4 // self.batch_size))
         self.buffer_memory = buffer_memory
         self.max_partition_bytes = max_partition_bytes
-        # Also the overhead of a parked record has to fit into buffer_memory: otherwise `send` would wait in vain for room for it.
+        # The overhead of a parked record has to fit into buffer_memory, too: otherwise `send` would wait in vain for room for the record.
         self.max_request_size = min(max_request_size, buffer_memory - PARKED_COST)
         self.asked_request_size = max_request_size
         alike = Policy(linger, codec)
@@ -399,7 +399,7 @@ cdef class Accumulator:
                 return self.grow(t, b, <int32_t>cap)
         if r.forced and (need <= t.capacity or b.count == 0):
             return self.grow(t, b, <int32_t>need)
-        if b.count == 0:           # another thread opened it for a smaller record and has not written that yet
+        if b.count == 0:           # another thread opened it for a smaller record and has not written that record yet
             if self.fits(t, b.slot, need - b.cap):
                 return self.grow(t, b, <int32_t>need)
             return self.wait_for_room(t, r, need - b.cap)
@@ -484,7 +484,7 @@ cdef class Accumulator:
                     return REFUSED if self.drop_error is None else drop(self, t, r, "BUFFER_FULL", self.drop_error, callback, d)
                 if self.wake_owed:
                     r.news = True
-            b = found = None       # before the next look: the release may run a destructor, and other threads during it
+            b = found = None       # before the next pass: the release may run a destructor, and other threads during it
         if callback is not None:
             try:
                 follow(b, r, callback)

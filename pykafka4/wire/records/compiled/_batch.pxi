@@ -39,7 +39,7 @@ cdef class Batch:
     cdef Hooks hooks
     cdef readonly str topic
     cdef readonly int32_t partition, count
-    cdef int32_t used, cap, raw    # current bytes; uncompressed bytes
+    cdef int32_t used, cap, raw    # bytes in use, bytes of `block`, bytes before compression
     cdef int32_t blocks            # its blocks that are not freed, exported ones included
     cdef int64_t booked            # bytes of these blocks, and `noted`
     cdef int64_t noted             # bytes reserved for callbacks
@@ -277,7 +277,7 @@ cdef class Batch:
                 _log.exception(
                     "%s: %s-%s: compressing a batch failed; it is sent uncompressed", self.hooks.client_id, self.topic, self.partition
                 )
-        finally:                   # also if the log line gets no memory, or on a second Ctrl-C: without `ready` it would block its queue
+        finally:                   # even without memory for the log line, or on a second Ctrl-C: without `ready` the batch blocks its queue
             self.compressing = False
             self._ready = True
             if acc.can_send or acc.wake_owed:
@@ -374,7 +374,7 @@ cdef class Batch:
         if self.extras:
             try:
                 self.extras = wake_tasks(self.extras, self.hooks.client_id)
-            except Exception:      # then the executor calls them, as the other callbacks
+            except Exception:      # then the executor calls them, like the other callbacks
                 pass
         if self.callbacks or self.extras:
             settlement.take(self)

@@ -56,7 +56,10 @@ cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
 
 
 cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
-    """Choose the partition of `r` by another partitioner than Java's default, or note that any is allowed; False if `r` has one already."""
+    """Choose the partition of `r` by another partitioner than Java's default, or note that any is allowed.
+
+    False if `r` has an explicit partition that the caller has to check.
+    """
     if r.partition >= 0:
         if acc.wraps:
             find_partition(acc, t, r)

@@ -1,4 +1,4 @@
-/* Collects records as columns. Invariant: no Python object and no GIL; the last reader frees the memory, on any thread.
+/* Collects records as columns. Invariant: no function needs Python objects or the GIL; the last reader frees the memory, on any thread.
 
    A reader of Arrow data may release it on a thread that Python does not know, even while the interpreter shuts down or after its end. So
    an exported array refers only to `Columns`, which has a count of references, and `Columns` refers only to memory of malloc. */
@@ -90,7 +90,7 @@ static Account *account_new(void) {
 }
 static int64_t account_bytes(Account *a) { return __atomic_load_n(&a->bytes, __ATOMIC_ACQUIRE); }
 
-/* Keep the blocks of `c`, or free them. To a new block the kernel adds page by page, and the clearing of a page costs as much as fifty
+/* Keep the blocks of `c`, or free them. The kernel adds pages to a new block one by one, and clearing a page costs as much as fifty
    records. A thread that finds the lock taken does not wait, but frees the blocks. */
 static void columns_recycle(Account *a, Columns *c) {
     if (columns_reset(c) <= MOST_SPARE && !__atomic_exchange_n(&a->locked, 1, __ATOMIC_ACQUIRE)) {
@@ -184,8 +184,8 @@ static int columns_fit(Columns *c, int64_t rows, int64_t topic_size, int64_t byt
 
 /* ---- rows */
 
-/* Prefetch the memory `ahead` bytes behind `p`. Another processor has written fetched bytes, so while a batch is decoded, the batch behind
-   it comes into the cache. */
+/* Prefetch the memory `ahead` bytes after `p`. Another processor has written fetched bytes, so while a batch is decoded, the batch after it
+   comes into the cache. */
 ALWAYS_INLINE void prefetch_record(const char *p, int64_t ahead) {
     if (!ahead) return;
     PREFETCH((const char *)((uintptr_t)p + (uintptr_t)ahead));
@@ -350,7 +350,7 @@ static int64_t columns_bytes(const Columns *c) {
 
 /* ---- finished */
 
-static void room_trim(Room *r) { /* give back the unused part of a block if it is the larger part, and large; it has hardly any pages */
+static void room_trim(Room *r) { /* give back the unused part of a block if it is over 64 KiB larger than the used part */
     char *at;
     if (r->cap - r->used <= 65536 + r->used) return;
     if ((at = (char *)realloc(r->at, (size_t)(r->used ? r->used : 1)))) r->at = at, r->cap = r->used;

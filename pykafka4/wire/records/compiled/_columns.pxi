@@ -1,4 +1,4 @@
-# Collects fetched records as columns. Invariant: the records and errors of `Chunk.decode`, in the same order.
+# Collects fetched records as columns. Invariant: `add` finds the same records and errors as `Chunk.decode`, in the same order.
 #
 # The work per record is C code, without an object and mostly without the GIL. This code also enters the next batch, unless that is
 # compressed, a control batch, or in a chunk with aborted transactions: so a whole chunk is one piece of work.
@@ -64,18 +64,18 @@ cdef extern from "_export.h":
 cdef enum:
     LONG_WALK = 262144             # bytes (40 µs) beyond which records are decoded without the GIL, if more than MANY_ROWS are asked for
     MANY_ROWS = 2000
-    HEADER_COST = 8                # bytes of a header beside its data: the end offsets of its name and value
+    HEADER_COST = 8                # bytes of a header without its data: the end offsets of its name and value
 
 
 cdef struct Taking:                # one call of `add`
     const char* topic
     int64_t topic_size
     int32_t partition
-    int64_t row_cost               # bytes of a row beside the data of keys, values and headers
+    int64_t row_cost               # bytes of a row without the data of keys, values and headers
     int64_t rows, bytes            # rows and bytes that may still be added
     int64_t taken, first, last     # number of added rows, and the offsets of the first and last of them
     int32_t epoch, last_epoch      # leader epochs of the batch entered, and of the last row
-    const char* entered            # the batch entered without the GIL
+    const char* entered            # the batch that `enter_plain` entered, or NULL
     bint done                      # the batch entered has no more records
     bint full                      # the next record does not fit
     bint no_memory
@@ -84,7 +84,7 @@ cdef struct Taking:                # one call of `add`
 
 
 cdef bint enter_plain(Chunk c, Taking* t) noexcept nogil:
-    """Enter the next batch if that needs no Python code. Otherwise, as for a corrupt batch, nothing changes: `Chunk.enter` looks at it."""
+    """Enter the next batch if that needs no Python code. Any other batch, such as a corrupt one, is left to `Chunk.enter`."""
     cdef const char* batch = c.p
     cdef int64_t count, first
     cdef int16_t bits
@@ -144,7 +144,7 @@ cdef const char* take_rows(Chunk c, Columns* out, Taking* t) noexcept nogil:
                 break
         if r.offset <= previous or r.offset > c.end_delta:
             if c.end_delta < r.offset <= c.last_delta and r.offset > previous:
-                t.done = True      # the record is at `until` or behind it
+                t.done = True      # the record is at `until` or after it
             else:
                 wrong = "the offsets of a batch are not increasing within its range"
             break
@@ -329,7 +329,7 @@ cdef class ColumnsBuilder:
             elif t.headers:
                 raise chunk.too_large_at(t.refused, too_many_headers(t.headers, chunk.max_decompressed))
             elif t.full and columns.rows == 0:
-                raise chunk.too_large_at(t.refused, f"it does not fit into a column of {columns.most_bytes} bytes")
+                raise chunk.too_large_at(t.refused, f"a record does not fit into a column of {columns.most_bytes} bytes")
             if chunk.left >= 0 or t.rows <= 0 or t.bytes <= 0:
                 return 1
             if not chunk.enter():
@@ -391,7 +391,7 @@ cdef class ColumnsBuilder:
         elif tp in self._positions:
             epoch = self._positions[tp].leader_epoch
         if chunk.exhausted and chunk.last_leader_epoch >= 0:
-            epoch = chunk.last_leader_epoch   # for example, the epoch of a marker behind the last record
+            epoch = chunk.last_leader_epoch   # for example, the epoch of a marker after the last record
         if t.taken or tp in self._positions or chunk.exhausted:
             self._positions[tp] = OffsetAndMetadata(chunk.position, leader_epoch=epoch)
         return 0

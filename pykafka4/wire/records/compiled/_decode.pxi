@@ -52,16 +52,16 @@ cdef object read_headers(const char* p, const char* end, int64_t count, const ch
     return None if wrong[0] != NULL else headers_build(p, end, count)
 
 
-# Bytes of a record's objects beside its data. With a limit on encoded bytes alone, a batch of tiny records, or a record of tiny headers,
-# would take many times the limit as objects.
+# Bytes that a record's objects take in addition to its data. With a limit on encoded bytes alone, a batch of tiny records, or a record of
+# tiny headers, would take many times the limit as objects.
 cdef enum:
     RECORD_WEIGHT = 200
     HEADER_WEIGHT = 160            # a tuple, a str and a bytes object
-    MANY_HEADERS = 1000            # a record with at most so many headers is never refused for them
+    MANY_HEADERS = 1000            # a record with at most this many headers is never refused for them
 
 
 cdef str too_many_headers(int64_t count, int64_t limit):
-    return f"its {count:,} headers would take more than max_decompressed_bytes={limit} as objects"
+    return f"a record's {count:,} headers would take more than max_decompressed_bytes={limit} as objects"
 
 
 cdef int[3] LEAST_BATCH = [26, 34, HEADER]    # bytes, by format
@@ -111,12 +111,12 @@ cdef extern from *:
 cdef class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
 
-    The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch if even that batch is incomplete, else 0.
-    `decoded` is the size in memory of the records that the last `decode` appended.
-    `high_watermark`: a batch that ends behind it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
+    The constructor reads batch headers only. `next_offset` follows the last complete batch; `position` is the next offset to hand out;
+    `incomplete` is the size of the first batch if the bytes end inside it (of a header if they end before its magic byte), else 0.
+    `decoded` is the size in memory of the records that the last `decode` appended, or of the batch that `whole_batch` returned.
+    `high_watermark`: a batch that ends after it is too new to be compacted, so it has a record for each of its offsets, or is invalid.
     `aborted` has (producer id, first offset) of each aborted transaction: its records are passed over, up to its marker.
-    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever lies behind.
+    `until`: records from this offset on are left out. A chunk that reaches it ends with `position` exactly there, whatever follows.
     """
 
     cdef Py_buffer view            # of the whole response
@@ -130,16 +130,16 @@ cdef class Chunk:
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
     cdef list to_abort             # (first offset, producer id) of aborted transactions that begin later, the first one last; None: none
     cdef set aborting              # producer ids of those that have begun
-    cdef bint busy                 # in `decode` or `skip`: Python code that they run may call again
+    cdef bint busy                 # in `decode`, `whole_batch` or `ColumnsBuilder.add`: Python code that they run may use the chunk, too
     cdef int64_t legacy_size       # of the message set entered
     cdef object legacy             # iterator over the records of the message set (formats v0, v1) that was entered, or None
     cdef int64_t max_decompressed, high_watermark
     cdef readonly int64_t until
-    cdef bint reaches              # the bytes behind `end` are left out, because of `until`
+    cdef bint reaches              # the bytes after `end` are left out, because of `until`
     cdef const char* p             # next batch
     cdef const char* entered       # the batch entered
     cdef const char* end           # end of the complete batches
-    cdef const char* broken        # NULL, or the reason why the bytes behind `end` cannot be read
+    cdef const char* broken        # NULL, or the reason why the bytes after `end` cannot be read
     cdef const char* at            # next record in the batch entered
     cdef const char* stop          # end of the batch entered
     cdef int64_t left              # number of records that the batch entered should still have; -1: in no batch
@@ -173,7 +173,7 @@ cdef class Chunk:
     cdef int hold(self, data) except -1:
         """Keep the bytes of `data` alive through their owner.
 
-        The owner must be no memoryview, nor another object that the garbage collector clears. If the collector found such an owner as
+        The owner must be neither a memoryview nor another object that the garbage collector clears. If the collector found such an owner as
         garbage together with this chunk, it would clear the owner first, and the later release of its export would crash the process.
         """
         cdef Py_buffer part
@@ -274,7 +274,7 @@ cdef class Chunk:
         if self.left < 0 and self.p < self.end:
             self.pass_over(self.p)
         elif self.left < 0:
-            self.drop()            # behind an invalid header no batch can be found
+            self.drop()            # after an invalid header no batch can be found
             return self.position
         self.leave()
         return self.position
@@ -311,7 +311,7 @@ cdef class Chunk:
 
     cdef damaged(self, const char* wrong):
         """The error for `wrong`, found in the batch entered."""
-        reason = f"{(<bytes>wrong).decode()}, in the batch of offsets {self.base} to {self.base + self.last_delta}"
+        reason = f"the batch of offsets {self.base} to {self.base + self.last_delta}: {(<bytes>wrong).decode()}"
         return self.corrupt(reason, self.behind_entered())
 
     cdef too_large(self, str reason, const char* batch):
@@ -369,7 +369,7 @@ cdef class Chunk:
         else:
             crc = crc32c_extend(0, batch + 21, size)
         if crc != <uint32_t>get32(batch + 17):
-            raise self.corrupt(f"the CRC of {self.extent(batch)} does not match", self.behind(batch))
+            raise self.corrupt(f"{self.extent(batch)} is corrupt: its checksum does not match", self.behind(batch))
         bits = get16(batch + 21)
         if self.to_abort is not None:
             self.begin_aborted(batch)
@@ -455,19 +455,19 @@ cdef class Chunk:
         self.stop = batch + 12 + get32(batch + 8)
         if codec:
             if codec > LAST_CODEC:
-                raise self.corrupt(f"{self.extent(batch)} has compression codec {codec}, which is unknown", self.behind(batch))
+                raise self.corrupt(f"{self.extent(batch)}: compression codec {codec} is unknown", self.behind(batch))
             payload = PyBytes_FromStringAndSize(self.at, self.stop - self.at)
             try:
                 unpacked = self.decompress(codec, payload, self.max_decompressed)
             except RecordTooLarge as error:
                 raise self.too_large(f"{self.extent(batch)}: {error}", batch) from None
             except DecodeError as error:
-                raise self.corrupt(f"{self.extent(batch)} cannot be unpacked ({error})", self.behind(batch)) from None
+                raise self.corrupt(f"{self.extent(batch)}: {error}", self.behind(batch)) from None
             self.unpacked = unpacked
             self.at = PyBytes_AS_STRING(unpacked)
             self.stop = self.at + PyBytes_GET_SIZE(unpacked)
         if count < 0 or count > (self.stop - self.at) // LEAST_RECORD:
-            raise self.corrupt(f"{self.extent(batch)} claims {count} records in {self.stop - self.at} bytes", self.behind(batch))
+            raise self.corrupt(f"{self.extent(batch)}: it claims {count} records in {self.stop - self.at} bytes", self.behind(batch))
         return 0
 
     cdef int enter_legacy(self) except -1:
@@ -580,7 +580,7 @@ cdef class Chunk:
                 break
             if r.offset <= self.previous or r.offset > self.end_delta:
                 if self.end_delta < r.offset <= self.last_delta and r.offset > self.previous:
-                    self.leave()       # the record is at `until` or behind it
+                    self.leave()       # the record is at `until` or after it
                 else:
                     wrong = "the offsets of a batch are not increasing within its range"
                 break

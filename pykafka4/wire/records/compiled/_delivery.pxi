@@ -1,5 +1,5 @@
-# Gives each accepted record a handle, and runs callbacks. Invariant: every callback runs exactly once, and a handle does not keep the bytes
-# of its batch alive.
+# Gives each accepted record a handle, and runs callbacks. Invariant: no callback runs twice, and a handle does not keep the bytes of an
+# acknowledged batch alive.
 
 
 @cython.final
@@ -70,7 +70,7 @@ cdef void call_back(Hooks hooks, object function, Delivery d):
 
 cdef extern from *:
     """
-    /* Whether a call of `function` only makes a coroutine: 1 yes, 0 no, -1: it is no plain function, so look closer. */
+    /* Whether a call of `function` only makes a coroutine: 1 yes, 0 no, -1: it is not a plain function, and `checked_callback` decides. */
     static int makes_coroutine(PyObject *function) {
         if (PyMethod_Check(function)) function = PyMethod_GET_FUNCTION(function);
         if (PyFunction_Check(function))
@@ -82,7 +82,7 @@ cdef extern from *:
 
 
 cdef inline int check_callback(str topic, str what, object function) except -1:
-    """TypeError if `function` cannot be called, or if a call would not run it. For a plain function the check is a look at its flags."""
+    """TypeError if `function` cannot be called, or if a call would not run it. For a plain function the check only reads its flags."""
     cdef int kind = makes_coroutine(function)
     if kind < 0 and type(function) is partial:
         kind = makes_coroutine(function.func)
@@ -95,7 +95,7 @@ cdef inline int check_callback(str topic, str what, object function) except -1:
 @cython.no_gc                      # millions may exist: the garbage collector must not traverse them
 @cython.freelist(4096)
 cdef class Delivery:
-    """The handle that `send` returns: a promise of one record's outcome. A kept handle does not keep the batch's memory."""
+    """The handle that `send` returns: a promise of one record's outcome. A handle does not keep an acknowledged batch's memory."""
 
     cdef Batch batch
     cdef int64_t timestamp
@@ -182,7 +182,7 @@ cdef class Delivery:
     def result(self, timeout=None):
         """Wait until the record is acknowledged; return its offset and partition (`RecordMetadata`).
 
-        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when the record failed.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, DeliveryFailed if the record failed.
         """
         self.await_outcome(timeout)
         cdef Batch b = self.home()
@@ -204,7 +204,7 @@ cdef class Delivery:
         return self.failure() if self.home().state == S_FAILED else None
 
     def lost(self) -> list:
-        """The record, if it failed. The failure does not count as seen."""
+        """A list of the record if it failed and was not dropped, otherwise an empty list. The failure does not count as seen."""
         cdef Batch b = self.home()
         found = b.record(self.index) if b.state == S_FAILED and not b.dropped else None
         return [] if found is None else [found]

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
 """Compiles the core as one unit: this file includes all `.pxi` files, which the docstring of the package lists.
 
-Invariant: the bytes and errors of `reference.py`, without a Python object per record except its handle.
+Invariant: the same bytes and exception types as in `reference.py`; a record in a batch has no Python object except its handle.
 
 **The GIL is the lock**: between the choice of a batch and the written record no Python code may run. Python code runs in calls to Python,
 but also when an object that the garbage collector tracks is allocated (the collector runs `__del__` methods), and when the last reference
@@ -150,7 +150,7 @@ cdef enum:
     POOL = 64                  # maximum number of full-size blocks kept for reuse
     PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
     CALLBACK_COST = 24         # bytes reserved for the callback of a record: the reference to it, and Meta
-    FIRST_CALLBACKS = 16       # callbacks for which a batch first has memory; then for twice as many as it has records
+    FIRST_CALLBACKS = 16       # callbacks that a batch's first memory is for; later memory is for twice as many as it has records
     LONG_CRC = 1048576         # bytes beyond which a checksum (40 us) is computed without the GIL
     CODEC_BITS = 7
     LOG_APPEND_BIT = 8
@@ -179,7 +179,7 @@ cdef object _copied(str topic, str what, object value):
     except (TypeError, ValueError, BufferError):
         raise _no_bytes(topic, what, value) from None
     try:
-        # The format is nearly always one letter, most often `B`, as of bytearray.
+        # The format is nearly always one letter, most often `B`, as for bytearray.
         if view.format != NULL and (view.format[0] != c'B' or view.format[1] != 0) and holds_pointers((<bytes>view.format).decode("utf-8", "replace")):
             raise _no_bytes(topic, what, value)
         return PyBytes_FromStringAndSize(<const char*>view.buf, view.len)

@@ -22,7 +22,7 @@ typedef struct Live {
     int count, order[ALL_COLUMNS];
 } Live;
 
-static Live *live_dropped; /* released streams, whose functions are to be dropped */
+static Live *live_dropped; /* released streams, whose functions must be dropped */
 
 static int live_drop_all(void *unused) { /* needs the GIL */
     Live *live = __atomic_exchange_n(&live_dropped, NULL, __ATOMIC_ACQ_REL), *next;
@@ -42,7 +42,7 @@ static void live_release(struct ArrowArrayStream *stream) {
     live->next = __atomic_load_n(&live_dropped, __ATOMIC_ACQUIRE);
     while (!__atomic_compare_exchange_n(&live_dropped, &live->next, live, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     }
-    if (Py_IsInitialized() && !interpreter_ends()) Py_AddPendingCall(live_drop_all, NULL); /* with a full list, a later call does it */
+    if (Py_IsInitialized() && !interpreter_ends()) Py_AddPendingCall(live_drop_all, NULL); /* if the list is full, a later call does it */
 }
 
 static int live_get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {

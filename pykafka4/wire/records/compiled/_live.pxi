@@ -79,7 +79,7 @@ cdef int order_of(tuple names, int* order) except -1:
 
 
 cdef int live_next(PyObject* source, ArrowArray* out, char** text) noexcept with gil:
-    """Export the next batch of a `ColumnsStream` into `out`; an errno, with a text, if that failed."""
+    """Export the next batch of a `ColumnsStream` into `out`; an errno if that failed, with a text for an exception."""
     cdef RecordColumns made
     try:
         made = (<ColumnsStream><object>source).make()

@@ -3,7 +3,7 @@
 
 cdef object MISSING = object()
 cdef enum:
-    SAME_TIME = 16                 # records of a list that share a timestamp: the clock costs as much as the rest of a small record
+    SAME_TIME = 16                 # records of a list that share a timestamp: the clock costs as much as everything else for a small record
     PAUSE = 16384                  # records after which other threads and signal handlers may run
 
 
@@ -63,7 +63,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
             d.timestamp = now
             d.key_size = <int32_t>r.key_size
             d.value_size = <int32_t>r.value_size
-            out.append(d)          # before the record is accepted: afterwards the list might get no memory, and the record had no handle
+            out.append(d)          # before the record is accepted: afterwards, without memory for the list, the record would have no handle
             if t.admit is not None:
                 admitted(acc, t, &r, on_delivery, d)
                 if t.dropped:

@@ -1,9 +1,9 @@
-# Keeps topics, and parks records whose partitions are not known yet. Invariant: no record overtakes a parked one. `send` waits for metadata
-# only if a function of the application chooses the partition, or an explicit partition does not exist in the metadata.
+# Keeps topics, and parks records whose partitions are not known yet. Invariant: no record overtakes a parked record of its topic. `send`
+# waits for metadata only if a function of the application chooses the partition, or an explicit partition does not exist in the metadata.
 
 
 cdef enum:
-    PARKING = -2                   # the partition of a topic's placeholder batch for records without one
+    PARKING = -2                   # the partition of a topic's placeholder batch for parked records
     UNDECIDED = -1
 
 
@@ -36,10 +36,10 @@ cdef class Topic:
     cdef int* available            # partitions with a leader
     cdef int available_count, cursor
     cdef char* online              # per partition: whether it is available
-    cdef object available_tuple    # the same, for a function of the application
+    cdef object available_tuple    # `available`, for a function of the application
     cdef uint64_t dice             # state of the random numbers
     cdef int sticky                # the current partition of records without key and partition
-    cdef int64_t sticky_bytes      # bytes sent to the sticky partition so far
+    cdef int64_t sticky_bytes      # bytes of batches closed for the sticky partition since it became the sticky one
     cdef object parked             # deque of Parked
     cdef int64_t parked_first      # running number of the oldest parked record
     cdef int64_t parked_bytes
@@ -59,7 +59,7 @@ cdef class Topic:
     cdef int64_t max_message_bytes  # the limit of its policy; 0: no such limit
     cdef int64_t max_record
     cdef str max_record_option     # the option that sets `max_record`
-    cdef object admit              # None, or the function that each record has to ask
+    cdef object admit              # None, or the function that admits each record
 
     def __dealloc__(self):
         free(self.held)
@@ -95,7 +95,7 @@ cdef class Topic:
 
 
 cdef Topic topic_named(Accumulator acc, str name):
-    """The Topic `name`, created if there is none. If two threads create it, `setdefault` gives both the same one."""
+    """The Topic `name`, created if there is none. If two threads create it, `setdefault` returns the same one to both."""
     cdef Topic t = Topic.__new__(Topic)
     cdef Batch placeholder = Batch.__new__(Batch)
     t.name = name
@@ -262,7 +262,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
 
 
 cdef Parked unpark(Accumulator acc, Topic t):
-    """Remove the oldest parked record of `t`, also from the count of parked records."""
+    """Remove the oldest parked record of `t`, and subtract it from the counters."""
     cdef Parked p = t.parked.popleft()
     t.parked_first += 1
     t.parked_bytes -= p.size

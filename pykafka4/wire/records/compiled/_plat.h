@@ -1,6 +1,5 @@
-/* Implements the functions that Cython cannot express. The caller has checked that reads and writes stay within its memory.
-
-   CRC-32C in hardware where there is an instruction for it, big-endian loads and stores, varints, murmur2, UTF-8, the wall clock. */
+/* Implements CRC-32C (in hardware where there is an instruction for it), big-endian loads and stores, varints, murmur2, a check of UTF-8,
+   and the wall clock. The caller has checked that reads and writes stay within its memory. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -90,7 +89,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     return ~d;
 }
 #elif defined(__aarch64__) && defined(__GNUC__) && (defined(__linux__) || defined(__ARM_FEATURE_CRC32))
-/* Compilers assume the instruction on few targets only (Apple's), so the kernel reports whether the processor has it. The code is assembly,
+/* Compilers assume the instruction on few targets only (Apple's), so the kernel is asked at run time. The code is assembly,
    because the intrinsics need a compiler option for the whole file, and the names of the built-in functions differ between compilers. */
 #ifdef __linux__
 #include <sys/auxv.h>
@@ -190,7 +189,7 @@ static inline const char *get_varint_of(const char *p, const char *end, int bits
     }
     return NULL;
 }
-/* Read a varint of one or two bytes, as nearly all have; NULL for any other. */
+/* Read a varint of one or two bytes, the size of nearly all varints; NULL for any other. */
 static inline const char *get_short_varint(const char *p, const char *end, int64_t *value) {
     uint32_t z;
     if (p < end && !(*p & 0x80)) {
@@ -236,8 +235,8 @@ ALWAYS_INLINE int32_t murmur2_hash(const char *data, size_t size) {
 
 /* ---- UTF-8 */
 
-/* The length of the valid UTF-8 at `p`, and in `*bad` the length of the invalid sequence behind it, which one U+FFFD replaces. Unicode
-   recommends to count the sequence in this way, and Java and Python do. */
+/* The length of the valid UTF-8 at `p`, and in `*bad` the length of the invalid sequence after it, which one U+FFFD replaces. Unicode
+   recommends this way of counting, and Java and Python follow it. */
 static int64_t utf8_valid(const unsigned char *p, int64_t size, int *bad) {
     int64_t i = 0;
     *bad = 0;

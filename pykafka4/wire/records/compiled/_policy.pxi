@@ -5,7 +5,7 @@
 cdef class LingerList:
     """The open batches of all topics with the same linger, by age; with `combined` also with the same limits.
 
-    Combined batches leave together: when the linger of the oldest is over, or their records reach one of the limits. Only records of
+    Combined batches leave together: when the linger of the oldest has ended, or their records reach a limit. Only records of
     batches in the list count: a batch that waits for its connection, or is sealed, has left the list with its records.
     """
 
@@ -14,7 +14,7 @@ cdef class LingerList:
     cdef int64_t batch_records, records
     cdef double linger
     cdef double taken_at           # when `take` last took batches whose linger had ended
-    cdef double expected           # when `take` looks for the next of them, if records come steadily
+    cdef double expected           # when `take` expects the next of them, if records come steadily
     cdef void* oldest              # borrowed from Topic.open
     cdef void* newest
 
@@ -45,7 +45,7 @@ cdef class LingerList:
         b.older = b.newer = NULL
 
     cdef double take(self, double now, bint flushing, list due) except? -1:
-        """Append the batches that are due to `due`; returns when to look again. See `Accumulator.take`."""
+        """Append the batches that are due to `due`; returns the time of the next call. See `Accumulator.take`."""
         if self.combined:
             return self.take_together(now, flushing, due)
         return self.take_each(now, flushing, due)

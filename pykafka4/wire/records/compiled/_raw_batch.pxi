@@ -1,8 +1,8 @@
-# Accepts raw batches for sending, and cuts records out of batches. Invariant: a raw batch waits behind all records that were sent to its
+# Accepts raw batches for sending, and copies records out of batches. Invariant: a raw batch waits behind all records that were sent to its
 # partition before; the bytes of its records stay as they are.
 
 cdef enum:
-    MAX_RAW = 67108864             # maximum bytes of a raw batch that is decompressed to be split or handed back
+    MAX_RAW = 67108864             # maximum bytes of a raw batch that is decompressed, to be split or handed back
 
 
 cdef bytes checked_batch(bytes data):

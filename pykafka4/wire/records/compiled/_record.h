@@ -135,7 +135,7 @@ static inline Record *record_alloc(void) {
     return r;
 }
 
-/* Make a record. Steals `offset`, `key`, `value` and `headers`; borrows the rest, which neighbours share. */
+/* Make a record. Steals `offset`, `key`, `value` and `headers`; borrows the other arguments, which neighbours share. */
 static inline PyObject *record_make(PyObject *topic, PyObject *partition, PyObject *offset, PyObject *timestamp, PyObject *kind,
                                     PyObject *key, PyObject *value, PyObject *headers, PyObject *epoch) {
     Record *r = record_alloc();
@@ -238,7 +238,7 @@ static PyMethodDef record_methods[] = {
 static PyTypeObject RecordType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "pykafka4.wire.records.hot.Record",
-    .tp_doc = "A record as read: topic, partition, offset, timestamp_ms, timestamp_type, key, value, headers, leader_epoch.",
+    .tp_doc = "A record as consumed: topic, partition, offset, timestamp_ms, timestamp_type, key, value, headers, leader_epoch.",
     .tp_basicsize = sizeof(Record),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_dealloc = record_dealloc,

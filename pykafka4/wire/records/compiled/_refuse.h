@@ -38,7 +38,7 @@ static int raise_what_it_returns(PyObject *type, const char *name, PyObject *exp
     explain_type_error = explain, Py_INCREF(explain);
     PyObject *members = ((PyTypeObject *)type)->tp_dict, *method = PyDict_GetItemString(members, name);
     if (!method || !Py_IS_TYPE(method, &PyMethodDescr_Type) || ((PyMethodDescrObject *)method)->d_method->ml_flags != (METH_FASTCALL | METH_KEYWORDS)) {
-        PyErr_Format(PyExc_ImportError, "%s was not compiled as it should be: it is no method that takes its arguments as an array", name);
+        PyErr_Format(PyExc_ImportError, "%s was not compiled as it should be: it does not take its arguments as an array", name);
         return -1;
     }
     refusing_definition = *((PyMethodDescrObject *)method)->d_method;

@@ -1,12 +1,13 @@
 /* Reads rows of Arrow arrays. Invariant: an array is checked before it is read, each length and index again before it is used.
 
    The sizes of buffers are in no struct (except for views), so the end of a buffer cannot be checked: the exporter is code of this process,
-   and is trusted so far. Numbers may be unaligned, so they are read by memcpy; a buffer without bytes may have any pointer. */
+   and is trusted to that extent. Numbers may be unaligned, so they are read by memcpy; a buffer without bytes may have any pointer. */
 #pragma once
 #include "_arrow.h"
 #include "_plat.h"
 
-enum { K_NULL, K_ENDS32, K_ENDS64, K_VIEWS, K_FIXED, K_INTEGER, K_DICTIONARY, K_LIST32, K_LIST64, K_LIST_FIXED, K_PAIR }; /* of rows.Kind */
+/* The numbers of rows.Kind. */
+enum { K_NULL, K_ENDS32, K_ENDS64, K_VIEWS, K_FIXED, K_INTEGER, K_DICTIONARY, K_LIST32, K_LIST64, K_LIST_FIXED, K_PAIR };
 
 typedef struct Column {
     int kind, is_signed;

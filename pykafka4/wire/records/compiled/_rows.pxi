@@ -1,4 +1,5 @@
-# Reads rows of Arrow data as records. Invariant: no Python object per row, and bytes are copied before their array is released.
+# Reads rows of Arrow data as records. Invariant: a row that goes straight into an open batch needs no Python object, and bytes are copied
+# before their array is released.
 
 
 cdef extern from "_rows.h" nogil:
@@ -149,7 +150,7 @@ cdef class ArrowRows:
         cdef const ArrowArray* a = &self.batch
         cdef const char* wrong = NULL
         if a.length < 0 or a.offset < 0:
-            raise wrong_row(self.topic, "", self.position, "its batch has a negative length")
+            raise wrong_row(self.topic, "", self.position, "its batch has a negative length or offset")
         self.valid = NULL
         if not self.whole and a.null_count != 0 and a.n_buffers > 0:
             self.valid = <const char*>a.buffers[0]
@@ -465,7 +466,7 @@ cdef class SentRows:
     def exception(self, timeout=None):
         """The DeliveryFailed of the first failed row, None if no row has failed; waits as `result` does.
 
-        A note on it has the number of the row, and the number of failed rows. All these failures count as seen.
+        A note on that exception has the number of the row, and the number of failed rows. All these failures count as seen.
         """
         cdef First first
         cdef int64_t failed = 0
@@ -482,8 +483,8 @@ cdef class SentRows:
     def result(self, timeout=None) -> int:
         """Wait until all rows are acknowledged; return their number.
 
-        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, the DeliveryFailed of the first failed
-        row.
+        `timeout` is in seconds, None for no limit. Raises KafkaTimeoutError when that time has passed, or the DeliveryFailed of the first
+        failed row.
         """
         error = self.exception(timeout)
         if error is not None:

@@ -1,4 +1,4 @@
-# Writes records into batches. Invariant: a record is encoded once, at its final place in the batch.
+# Writes records into batches. Invariant: `send` encodes a record once, directly into the batch.
 
 
 cdef struct Item:                  # a record on its way into a batch

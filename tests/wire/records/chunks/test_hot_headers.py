@@ -116,7 +116,7 @@ def test_headers_that_would_take_more_memory_than_a_batch_may_are_refused(core: 
     assert [r.value for r in records] == [b"v"]
     assert isinstance(error, RecordTooLarge)
     assert (error.offset, error.next_offset, chunk.position) == (1, 3, 1)
-    assert "its 65,536 headers would take more than max_decompressed_bytes=262144" in str(error)
+    assert "a record's 65,536 headers would take more than max_decompressed_bytes=262144" in str(error)
     assert chunk.skip() == 3
 
 
