@@ -1,4 +1,4 @@
-"""Declares the contract between machines and the loop: requests, replies, effects, and the transition tables of states.
+"""Declares the contract between machines and the loop: requests, replies, effects, and the tables of state transitions.
 
 Rule: input reaches a machine as method calls on the loop thread, output leaves the machine only as `Effects`, and `now` is an argument.
 Nothing in `core` uses sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and in the simulation
@@ -8,7 +8,7 @@ Modules; each line imports only from lines below it:
     engine        `Engine`: the turn, which polls all machines of one client
     producer/     the producer's machine: queues of sealed batches, Produce requests, outcomes
     consumer/     the consumer's machine: positions, Fetch requests, chunks and events for `poll`
-    admin/        the machine of an admin client: questions about groups, each to the brokers that can answer it
+    admin/        the machine of an admin client: questions about many keys, each request to a broker that can answer it
     telemetry/    the push of client metrics to brokers that subscribe to them
     share/        the machine of a share consumer: membership, share sessions with brokers
     group/        membership of a consumer group, its coordinator, commits
@@ -54,8 +54,8 @@ __all__ = [
 
 INFINITY: Final = float("inf")
 
-# A node is a broker id (0 and up), or one of these. Bootstrap addresses are nodes too: -1, -2, … in their order in the option. Hence the
-# two numbers far below zero: no list of bootstrap addresses reaches them.
+# A node is a broker id (0 and up), a broker over a lane (`network.endpoint.via`), a bootstrap address (-1, -2, … in the order of the
+# option), or one of these two numbers, which are so far below zero that no list of bootstrap addresses reaches them.
 ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
 CONTROLLER: Final = -1_000_002  # the controller according to the metadata
 
@@ -104,16 +104,17 @@ class RequestTarget(Protocol):
 class Request:
     """A request to a broker. Each kind of request is a subclass, whose `on_reply` calls the method that reads the response.
 
-    The fields of a subclass hold the state which that method needs: no closure is made for a response.
+    The fields of a subclass hold the state that this method needs, so no closure is made for a response.
 
     `deadline` is a monotonic time in seconds: a request that is not written by then fails. After the write the broker has `deadline -
     asked_at` seconds for its response, however long the request waited for a connection; then the network fails the connection.
-    Brokers process the requests of a connection one at a time, so every response restarts the time of the requests behind it.
+    Brokers process the requests of a connection one at a time, so a response restarts the time of the requests behind it, unless the
+    response itself was nearly late (`network.flight`).
     `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
     version)` removes the fields that the version cannot carry. The network calls `fit` when it encodes the message, because the version is
     unknown before there is a connection. A request without a response (Produce with acks=0) gets `Reply(None, …)` after its last byte was
-    handed to the socket. `decode(version, frame)` makes the message of the `Reply`, for a response that is too large to be decoded on the
-    loop; the frame is valid during the call only.
+    handed to the socket. If the response is too large to be decoded on the loop, `decode(version, frame)` returns the message of the
+    `Reply` instead; the frame is valid only during the call.
     """
 
     node: int
@@ -128,21 +129,22 @@ class Request:
     owner: Owner | None = None  # set by the engine; None: an exception in `on_reply` stops the client
 
     def on_reply(self, now: float, outcome: Outcome) -> None:
-        """Handle the outcome of the request. Called exactly once, on the loop thread, never from inside `submit`."""
+        """Handle the outcome of the request. Called on the loop thread, never from inside `submit`; once, unless the machine that sent the
+        request has failed or the loop has ended before."""
         raise NotImplementedError
 
 
 class Threads(Enum):
-    """The threads that run a job. Kinds of jobs that may block for long have their own threads, and so delay no job of another kind."""
+    """The threads that run a job. Each kind of job that may block for long has threads of its own, and so delays no job of another kind."""
 
-    HELPER = "threads for work of the client that ends soon: slow codecs, large assignments"
+    HELPER = "threads for short work of the client: compression, decoding, large assignments"
     CREDENTIALS = "threads for credentials, which may wait for the application or for another server"
     ASSIGNORS = "threads for assignors of the application, which may hang"
 
 
 @attrs.frozen(eq=False)
 class Job:
-    """Work that may block: `run()` on a thread of `threads`, then `then(now, result or exception)` on the loop thread."""
+    """Work that may block. A thread of `threads` calls `run()`, then the loop thread calls `then(now, result or exception)`."""
 
     run: Callable[[], Any]
     then: Callable[[float, Any], None]
@@ -151,7 +153,7 @@ class Job:
 
 @attrs.frozen
 class Connect:
-    """Open connection number `link` to host:port, over any address of the host that accepts it."""
+    """Open connection number `link` to host:port, at the first address of the host that accepts the connection."""
 
     link: int
     host: str
@@ -160,7 +162,7 @@ class Connect:
 
 @attrs.frozen
 class Close:
-    """Close connection number `link`; no further event follows."""
+    """Close connection number `link`; no event of this connection follows."""
 
     link: int
     reason: str
@@ -180,7 +182,10 @@ NOTHING: Final = Effects()
 
 
 class Machine(Protocol):
-    """The logic of one user of the loop. The cost of `poll` is O(ready partitions), never O(all partitions)."""
+    """The logic of one producer, consumer or admin client, or of a part that all of them share.
+
+    A poll visits only partitions that have work, except after rare events such as an abort: thousands of others may be idle.
+    """
 
     def poll(self, now: float) -> Effects:
         """Do the work that is due at `now` (monotonic seconds); return requests and other output, and the time of the next poll."""
@@ -193,7 +198,7 @@ S = TypeVar("S", bound=Enum)
 
 
 class Transitions(Generic[S]):
-    """The table of a state machine: `{state: {states that may follow}}`. An illegal transition raises.
+    """The table of a state machine: `{state: {states that may follow}}`.
 
     `meanings` explains each state for `docs/states.md`, which shows the tables of `core`.
     """
@@ -206,7 +211,7 @@ class Transitions(Generic[S]):
         self.meanings = meanings or {}
 
     def move(self, current: S, to: S) -> S:
-        """Returns `to` if it may follow `current`; otherwise raises RuntimeError with both names."""
+        """Return `to` if it may follow `current`; otherwise raise RuntimeError with both names."""
         if to not in self.table.get(current, frozenset()):
             raise RuntimeError(f"{self.name}: {to.name} cannot follow {current.name}")
         return to

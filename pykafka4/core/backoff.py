@@ -1,8 +1,5 @@
-"""Computes the pauses between retries, which double up to a limit. Each part that retries has a `Backoff`, or one of the fixed pauses.
-
-Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN_S (`group.leading.leadership`), OTHER_BROKER_S (`network.call`), and
-`retry_backoff_ms` while `send` looks for a partition (`producer.session`).
-"""
+"""Computes the pauses between retries, which double up to a limit. Each part that retries has a `Backoff` of its own, unless its comments
+say why its pause is fixed (RECHECK in `metadata.cluster`, for example)."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class Backoff:
 
     @classmethod
     def retry(cls, config: ClientConfig, random: Random) -> Backoff:
-        """The pauses between requests: `retry_backoff_ms` to `retry_backoff_max_ms`."""
+        """The pauses between attempts of a request: `retry_backoff_ms` to `retry_backoff_max_ms`."""
         return cls(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000, random)
 
     @classmethod

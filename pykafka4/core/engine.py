@@ -35,7 +35,7 @@ log = get_log("pykafka4.engine")
 
 @attrs.frozen(eq=False)
 class Turn:
-    """The output of a turn, to be carried out in the order close, connect, write, deliver, jobs; then wait for I/O until `wake_at`."""
+    """The output of a turn. The loop carries it out in the order close, connect, write, deliver, jobs; then it waits until `wake_at`."""
 
     connect: tuple[Connect, ...] = ()
     close: tuple[Close, ...] = ()
@@ -51,7 +51,7 @@ class Slot:
 
     engine: Engine
     machine: Machine
-    what: str  # "producer" or "consumer", for messages
+    what: str  # a noun for messages: "producer", "consumer", …
     failure: KafkaError | None = None
 
     def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
@@ -91,7 +91,10 @@ class Engine:
         self._slots = tuple(slot for slot in self._slots if slot.machine is not machine)
 
     def call(self, now: float, fn: Callable[[float], object], machine: Machine | None) -> None:
-        """Run `fn(now)` for `machine`, unless it has failed. Without a machine, an exception is only logged."""
+        """Run `fn(now)` for `machine`, unless the machine has failed. An exception stops the machine.
+
+        Without a machine, or after its removal, an exception is only logged.
+        """
         slot = None if machine is None else self._all.get(machine)
         if slot is not None and slot.failure is not None:
             return
@@ -105,7 +108,7 @@ class Engine:
                 self.stop(slot, error)
 
     def failure(self, machine: Machine) -> KafkaError | None:
-        """The error that stopped `machine`; None while the machine runs. For any thread."""
+        """The error that stopped `machine`; None while the machine runs, and after its removal. For any thread."""
         slot = self._all.get(machine)
         return None if slot is None else slot.failure
 
@@ -138,7 +141,8 @@ class Engine:
             requests += effects.requests
             if effects.wake_at < wake_at:
                 wake_at = effects.wake_at
-        # The network is last: so the requests of this turn are written in this turn, and its events of this turn are handled in the next.
+        # The network is last, so it writes the requests of this turn in this turn. Machines act on the outcomes that it passes on here when
+        # they are polled in the next turn.
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)

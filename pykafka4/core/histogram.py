@@ -18,7 +18,7 @@ BATCH_BYTES: Final = (1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0
 
 @attrs.frozen
 class Histogram:
-    """Counts at one moment: `counts[i]` values are at most `bounds[i]` and above the bound before; the last count has the larger values.
+    """Counts at one moment: `counts[i]` values are at most `bounds[i]` and above the bound before; the last count is of all larger values.
 
     `sum` is the sum of all values, in the unit of the metric.
     """

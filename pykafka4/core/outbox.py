@@ -20,11 +20,11 @@ class Outbox:
         self._nothing = NOTHING
 
     def send(self, request: Request) -> None:
-        """Send `request` with this turn."""
+        """Send `request` with the next `effects`."""
         self.requests.append(request)
 
     def start(self, job: Job) -> None:
-        """Start `job`, which must not run on the loop, with this turn."""
+        """Start `job`, which must not run on the loop, with the next `effects`."""
         self.jobs.append(job)
 
     def effects(self, wake_at: float, deliver: tuple[Callable[[], None], ...] = ()) -> Effects:

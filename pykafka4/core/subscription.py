@@ -76,7 +76,7 @@ class Since:
 
 @attrs.frozen
 class Lately:
-    """Reading starts at the first record of the last `duration_ms`, counted back from the moment of the look-up (KIP-1106)."""
+    """Reading starts at the first record of the last `duration_ms`, counted back from the moment of the lookup (KIP-1106)."""
 
     duration_ms: int
 
@@ -133,7 +133,7 @@ class Claim:
         self.end = -1  # the end of the log in the last response: high watermark, with read_committed the last stable offset
         self.ended = False  # the partition was revoked or lost: an application that does not read the claim yet must not start
         self.recreated: int = 0 if replaces is None else replaces.recreated  # how often the topic was deleted and created again
-        self.missing: bool = False if replaces is None else replaces.missing  # `recreated` counts a topic that brokers did not know
+        self.missing: bool = False if replaces is None else replaces.missing  # brokers reported the topic as missing
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
@@ -152,7 +152,7 @@ class Claim:
         self.troubled = False
 
     def successor(self, start: Start | Since | int, epoch: int = -1) -> Claim:
-        """The claim that replaces this one when reading continues at `start`; `epoch` is the leader epoch of the record before it."""
+        """The claim that replaces this one when reading continues at `start`; `epoch` is the leader epoch of the record before `start`."""
         new = Claim(self.tp, self)
         if isinstance(start, int):
             new.position = start
@@ -192,7 +192,7 @@ class MemberIdentity:
     generation: int = -1  # or the member epoch; -1: not a member
     member_id: str = ""
     instance_id: str | None = None
-    begins: bool = False  # the generation waits for its assignment: the coordinator takes no commits until then
+    begins: bool = False  # the generation waits for its assignment: the coordinator accepts no commits until then
     topic_ids: dict[str, UUID] = attrs.Factory(dict)  # of the topics that the member reads, if its protocol names them by id
 
 
@@ -220,7 +220,7 @@ class Ended:
 
 @attrs.frozen(eq=False)
 class Located:
-    """The offset at which reading starts, or continues after a reset. The reader handles the event after the chunks before it."""
+    """The offset at which reading starts, or continues after a reset. The reader handles the event after the chunks that came before."""
 
     claim: Claim
     offset: int
@@ -230,7 +230,7 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """An unclean leader election truncated the log to `offset`; the log lost the records after it that were read."""
+    """An unclean leader election truncated the log to `offset`: records from this offset on that the application has read are lost."""
 
     claim: Claim
     offset: int
@@ -253,7 +253,7 @@ class Lasting(enum.Enum):
 
 @attrs.frozen(eq=False)
 class PollError:
-    """An error for `poll` to raise, after `poll` has returned the records before it; `claim` is None for an error of the whole consumer."""
+    """An error for `poll` to raise, after `poll` has returned the records before it. `claim` is None if the error is not of one claim."""
 
     claim: Claim | None
     error: KafkaError
@@ -310,7 +310,8 @@ class PartitionBackoff:
 
 
 class Position:
-    """The place from which the loop fetches a partition; ahead of the claim's position by the buffered records."""
+    """The offset from which the loop fetches a partition, which is ahead of the claim's position by the buffered records, and the state of
+    the fetching."""
 
     __slots__ = (
         "asked",
@@ -354,15 +355,15 @@ class Position:
         else:
             self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
             self.epoch = claim.epoch  # known if the client itself went back: with the epoch, the leader detects another truncation
-        self.otherwise = claim.otherwise  # None as soon as it was used
+        self.otherwise = claim.otherwise  # None after its use
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest
         self.reported = False  # whether the partition was reported to recovery as offline
         self.rest: PartitionBackoff | None = None
-        self.corruption_reported = False  # whether the application knows that the leader's log is corrupt here
+        self.corruption_reported = False  # whether the application has the error that the leader's log is corrupt here
         self.cut_off = 0  # consecutive responses without one complete batch
         self.topic_id: object = None
-        self.asked = 0  # the last Metadata request before this position
+        self.asked = 0  # number of the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application gave no start
         self.search: Any = None  # the offset lookup in progress
         self.end_before = -1  # the claim's `end`, before a seek
@@ -370,7 +371,7 @@ class Position:
         self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
         self.bound = False  # bound to the leader, which must not choose a follower
         self.found_nothing = False  # the last response had no bytes, although the partition is read up to an offset
-        self.tail: Any = None  # the look-up in progress that finds whether any record lies between `offset` and the end
+        self.tail: Any = None  # the lookup in progress that finds whether any record lies between `offset` and the end
         self.behind_open = 0  # number of offsets that are not read yet because a transaction before them is open
 
     def move(self, to: Stage) -> None:
@@ -400,7 +401,7 @@ class Position:
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Whether the position lies behind its bound, and no response has confirmed the offset yet: it may be out of range."""
+        """Whether the position is beyond `Claim.until`, and no response has confirmed its offset yet, which may be out of range."""
         return self.offset > self.claim.until and self.claim.end < 0
 
     @property

@@ -1,14 +1,14 @@
-"""Keeps the client's copy of the cluster's metadata up to date. Invariant: an older response replaces newer metadata
-only after responses have had nothing newer for `topic.CONTRADICTED` seconds.
+"""Keeps the client's copy of the cluster's metadata up to date. Invariant: older metadata of a topic replaces newer metadata only after
+responses have had nothing newer for `topic.CONTRADICTED` seconds.
 
 Modules; each line imports only from lines below it:
     changes         the topics that changed since a machine last looked
     recovery        the machine that brings offline partitions back online; the back-off of each partition
     coordinators    the coordinator of a group or a transactional id, found by FindCoordinator
-    cluster         the machine that requests metadata of brokers, controller and topics in use; the back-off of each topic
+    cluster         the machine that requests the metadata of the brokers, the controller and the topics in use; the back-off of each topic
     known           lookups of partitions, leaders and topic ids in the metadata
     topic           the metadata of one topic: its id, its leaders and their epochs
     brokers         a broker's id, address and rack; events for added and removed brokers
     events          events of the metadata for the application's listeners
-    metadata_queue  the topics of the next Metadata request; a common limit for topics that often failed
+    metadata_queue  the topics of the next Metadata request; a common limit for topics that were often requested without success
 """

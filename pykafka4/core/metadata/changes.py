@@ -37,7 +37,7 @@ class TopicChanges:
         self._topics.add(topic)
 
     def take_topics(self) -> list[str]:
-        """Return the topics whose id, leaders or error changed. Sorted, because the order of a set differs between processes."""
+        """Return the topics whose metadata changed, or that `note` added. Sorted, because the order of a set differs between processes."""
         if not self._topics:
             return []
         topics, self._topics = self._topics, set()

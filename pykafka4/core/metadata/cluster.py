@@ -1,13 +1,14 @@
 """Requests the metadata of brokers and topics in use, and applies the responses.
 
-Invariant: an older leader epoch, a single report of a missing topic, or an empty response does not replace the known metadata.
+Invariant: an older leader epoch or an empty response does not replace the known metadata, and a single report of a missing topic removes
+only the topic's leaders, not its partitions.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
-a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time.
-Then a topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one.
+a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time:
+then a topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one.
 
 Rule: a topic is requested at once after its first error (`refresh`), then with its back-off (`_pace`), which only a change without trouble,
-or a long time without a request, resets: machines report errors as often as they like.
+or a long time without a request, resets. So machines may report errors as often as they like.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ BROKERS = ""  # stands for the list of brokers among the names to request; no to
 # events that are no change of the network, such as a back-off that is over.
 RECHECK = 0.5
 ASKS_PER_BROKER = 4  # requests for a topic with an error, before the request goes to another broker
-# The version of Metadata since which epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
+# The version of Metadata from which on epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
 # reject requests with that epoch.
 EPOCHS_FROM = 9
 MOST_PARTITIONS = 1_000_000  # of one topic; a response with more is corrupt, and must not make the client allocate that much
@@ -56,7 +57,7 @@ Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 @attrs.frozen
 class MetadataChange:
-    """A new version of the metadata: the topics that changed, and whether the list of brokers changed."""
+    """A change of the metadata: its new version, the topics that changed, and whether the list of brokers changed."""
 
     version: int
     topics: frozenset[str]
@@ -129,7 +130,7 @@ class Cluster(KnownMetadata):
 
     @property
     def silent(self) -> str | None:
-        """The broker that has not answered the last request; None if there is none. For any thread."""
+        """The broker that has not answered the last request; None if it has, or if the request waits for a connection. For any thread."""
         request = self._request  # read once: the loop may set the field to None between two reads
         return None if request is None or request.taker is None else request.taker.title
 
@@ -167,7 +168,7 @@ class Cluster(KnownMetadata):
         known = self._topic(topic)
         gone = not known.leaders or known.missing_since is not None
         users = self._wanted.setdefault(topic, {})
-        # The right may have been granted since the denial. A new user's records or its caller wait for the response, so the topic's
+        # The right may have been granted since the denial. The records or the caller of a new user wait for the response, so the topic's
         # back-off, which belongs to earlier users, does not delay this request.
         hurried = known.error is not None and known.error.denied and user not in users
         users[user] = users.get(user, False) or (create and gone and self._config.allow_auto_create_topics)
@@ -186,7 +187,7 @@ class Cluster(KnownMetadata):
         return topic in self._wanted and self._topics[topic].troubled
 
     def forget(self, topic: str, user: object) -> None:
-        """`user` no longer needs `topic`. The topic's metadata is dropped with the last user."""
+        """Note that `user` no longer needs `topic`. The topic's metadata is dropped with the last user."""
         users = self._wanted.get(topic, {})
         users.pop(user, None)
         if not users and self._wanted.pop(topic, None) is not None:
@@ -224,7 +225,7 @@ class Cluster(KnownMetadata):
         return waiter
 
     def cancel_wait(self, waiter: Waiter) -> None:
-        """The caller of `refreshed` no longer waits."""
+        """Drop `waiter`, because the caller of `refreshed` no longer waits."""
         if waiter in self._waiters:
             self._dismiss(waiter)
 
@@ -269,7 +270,7 @@ class Cluster(KnownMetadata):
     # -- the choice of topics to request
 
     def _avoid(self, now: float) -> None:
-        """Send the next request to another broker than the sender of the current metadata."""
+        """Send the next request to another broker than the one that sent the current metadata."""
         if self._told_by is not None:
             self._network.avoid(now, self._told_by)
 
@@ -318,17 +319,20 @@ class Cluster(KnownMetadata):
         self._wake_at = -INFINITY
 
     def _lost(self, now: float, node: int) -> None:
-        """A connection to a broker was lost: the broker's partitions may have moved, and perhaps no other request would show that."""
+        """Request all metadata, because a connection or an attempt to connect has failed.
+
+        The broker's partitions may have moved, and perhaps no other request would show that.
+        """
         if node >= 0 or not self._network.up:
             self.refresh(now)
 
     def _refused(self, now: float, broker: int, error: KafkaError) -> None:
-        """No broker accepts this client: callers need not wait for their time-outs."""
+        """Fail the waiting callers if no broker accepts this client, so that they need not wait for their time-outs."""
         if broker == ANY:
             self.crash(error)
 
     def _expire(self, now: float) -> None:
-        """Request all metadata again after `metadata_max_age_ms`, and topics again if a slow broker has not returned them yet."""
+        """Request all metadata after `metadata_max_age_ms`, and again the topics that a slow broker has not returned yet."""
         if now >= self._expires:
             self._set_expiry(now)
             self.refresh(now)
@@ -356,7 +360,7 @@ class Cluster(KnownMetadata):
         self._expires = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())
 
     def _next(self, now: float) -> tuple[Request | None, float]:
-        """The request to send now, and the time of the next look."""
+        """The request to send now, and the time of the next check."""
         patient = max((since + OTHER_BROKER_S for _, since in self._asked.values()), default=-INFINITY)
         starts = max(patient, self._not_before, self._queue.due_at)
         if starts > now:
@@ -367,9 +371,9 @@ class Cluster(KnownMetadata):
         return self._ask(now), min(now + OTHER_BROKER_S, self._expires)
 
     def _ask(self, now: float) -> Request:
-        """Build a request for the topics that are due now or soon. Topics to be created have their own request: its flag is for all topics.
+        """Build a request for the topics that are due now or soon. Topics to create have their own request: its flag is for all its topics.
 
-        The request names no more topics than one step of the loop can take in; the others stay in the queue, and are next.
+        The request names no more topics than one step of the loop can apply; the others stay in the queue, and are next.
         """
         soon = now + self._config.retry_backoff_ms / 1000
         due = self._queue.due(now, soon)
@@ -392,7 +396,7 @@ class Cluster(KnownMetadata):
     # -- responses
 
     def answered(self, now: float, request: MetadataInFlight, outcome: Outcome) -> None:
-        """A Metadata request has its outcome."""
+        """Apply the outcome of a Metadata request."""
         number = request.number
         names, _ = self._asked.pop(number)
         self._wake_at, self._request = -INFINITY, None if request is self._request else self._request
@@ -469,13 +473,13 @@ class Cluster(KnownMetadata):
             self._queue.news()
             self._changed(topics, brokers_changed)
         if refused := frozenset(name for name in self._still(names) if self.refusal(name) is not None) - topics:
-            # An unchanged refusal is no change, but users that came since the last response have not received it.
+            # An unchanged refusal is no change, but users that came after the last response have not received it.
             self._tell(MetadataChange(self.version, refused, False))
 
     def _pace(self, now: float, name: str, changed: bool) -> None:
         """Set the earliest time of the next request for `name`, and queue the request if the topic has trouble.
 
-        The time is now after a change that leaves no trouble, otherwise the end of a back-off.
+        The time is `now` after a change that leaves no trouble, otherwise the end of a back-off.
         """
         known = self._topics[name]
         if changed and not known.troubled:
@@ -514,7 +518,7 @@ class Cluster(KnownMetadata):
         elif known.is_replaced(now, received.topic_id):
             return False
         else:
-            # Without ids, a topic that was missing may have been recreated. Its epochs begin at 0, and would be taken for old ones.
+            # Without ids, a topic that was missing may have been recreated. Its epochs begin at 0, and would be mistaken for old ones.
             if known.missing_since is not None and received.topic_id == NO_UUID:
                 known.forget_epochs(range(len(known.epochs)))
             known.error = known.missing_since = None
@@ -570,7 +574,7 @@ class Cluster(KnownMetadata):
     def _unseat(self) -> frozenset[str]:
         """Remove leaders that left the cluster, and request the topics of their partitions again; returns these topics.
 
-        Without this the partitions would wait for a connection to that broker until the metadata expires.
+        Otherwise the partitions would wait for a connection to such a broker until the metadata expires.
         """
         unseated = []
         for name in self._wanted if self._gone else ():

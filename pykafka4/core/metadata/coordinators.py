@@ -1,7 +1,7 @@
 """Finds the coordinator of a group or a transactional id, and reports its loss and its errors.
 
-Rule: the loss of the coordinator only delays requests; only a response of the coordinator ends a membership or a transaction. The
-coordinator is the leader of a partition of an internal topic, so it moves as leaders do.
+Rule: the loss of the coordinator by itself only delays requests; it ends neither a membership nor a transaction. The coordinator is the
+leader of a partition of an internal topic, so it moves as leaders do.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class CoordinatorUser(Protocol):
     """The machine that needs a coordinator."""
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """The lookup failed with an error that is not retriable. After a denial, `want` starts another lookup."""
+        """The lookup failed with an error that is not retriable. `want` starts another lookup."""
 
 
 class Coordinator:
-    """The coordinator of a group or transactional id. `node` is None while it is unknown; `want` starts a lookup."""
+    """The coordinator of a group or transactional id. `node` is None while the coordinator is unknown; `want` starts a lookup."""
 
     __slots__ = (
         "_backoff",
@@ -111,11 +111,11 @@ class Coordinator:
         self._wanted = True
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """`node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
+        """Note that `node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
         if self.node == node:
             log.info("%s: lost coordinator %d (%s)", self.log_name, node, reason, broker=node)
-            # The next lookup avoids both brokers. A frozen coordinator would not respond; a coordinator that is cut off from the cluster
-            # would report itself. And the broker that named this coordinator may have outdated metadata, and name it again.
+            # The next lookup avoids two brokers: the coordinator, which may be frozen, or cut off from the cluster and name itself; and the
+            # broker that named this coordinator, which may have outdated metadata, and name the same coordinator again.
             self._network.avoid(now, node)
             if self._told_by is not None:
                 self._network.avoid(now, self._told_by)
@@ -129,7 +129,7 @@ class Coordinator:
             self.troubles.note(now, self, reason)
 
     def well(self) -> None:
-        """The coordinator responded: the next loss begins with the first back-off."""
+        """Note a response of the coordinator: the next loss begins with the first back-off."""
         self.troubles.over(self)
         self._call.reset()
         self._told_by = None
@@ -166,8 +166,8 @@ class Coordinator:
             self._cluster.refresh(now)
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
         log.info("%s: the coordinator is broker %d", self.log_name, node, broker=node)
-        # The coordinator moved: the new one may refuse requests while it loads its state, which is soon over. If the lost broker is found
-        # again, the back-off keeps growing, as nothing has changed.
+        # If the coordinator has moved, the new one may refuse requests while it loads its state, which does not take long. If the lost
+        # broker is found again, the back-off keeps growing, because nothing has changed.
         if node != self._before:
             self._backoff.reset()
         self.node, self._told_by = node, told_by

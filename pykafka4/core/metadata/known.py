@@ -1,4 +1,4 @@
-"""Looks up brokers, topics and leaders in the client's metadata. Lookups are for the loop thread, and cost one or two dict accesses."""
+"""Looks up brokers, topics and leaders in the client's metadata. Lookups are for the loop thread; most cost one or two dict accesses."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class KnownMetadata:
     def refusal(self, topic: str, after: int = 0) -> BrokerError | None:
         """The lasting error with which brokers refuse `topic`; None without one, or without one since Metadata request number `after`.
 
-        A user of `topic` gives the number of the last request before its first use: the right may have been granted since earlier requests
-        for other users of the client.
+        A user of `topic` passes the number of the last request before its first use: the right may have been granted since earlier
+        requests for other users of the client.
         """
         known = self._topics.get(topic)
         return None if known is None else known.refusal(topic, after)

@@ -1,4 +1,4 @@
-"""Chooses the topics of the next Metadata request. Each topic is requested when due, but topics that often failed share a budget.
+"""Chooses the topics of the next Metadata request: each topic when it is due, but topics that often failed only within a common budget.
 
 Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
 (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
@@ -6,7 +6,7 @@ when a response contains a change, all topics in rotation are due at once, at mo
 
 The cluster sets the times: `Cluster._pace` has the back-off of a single topic.
 
-A request names no more topics than AT_ONCE allows, however many are due: a response with 10,000 topics would hold the loop for long.
+A request names no more topics than AT_ONCE allows, however many are due: a response with 10,000 topics would block the loop for too long.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pykafka4.options.config import ClientConfig
 __all__ = ["ROTATES_AFTER", "MetadataQueue", "within_budget"]
 
 ROTATES_AFTER = 8  # failed attempts after which a topic is in rotation with others: about five seconds with default options
-AT_ONCE = 2000  # the limit of one request, in the unit of BUDGET: the loop takes in such a response within 10 ms
+AT_ONCE = 2000  # the limit of one request, in the unit of BUDGET: the loop decodes and applies such a response within 10 ms
 BUDGET = 3000  # the limit per round; the unit is the cost of one partition, about 3 µs to decode and compare
 TOPIC = 5  # the cost of a topic without its partitions, in the same unit
 
 
 def within_budget(names: list[str], partitions: Callable[[str], int]) -> list[str]:
-    """The first of `names`, with as many partitions as AT_ONCE allows, and at least one name."""
+    """The first of `names`, as many as AT_ONCE allows by their partitions, but at least one."""
     left = AT_ONCE
     for number, name in enumerate(names):
         left -= TOPIC + partitions(name)
@@ -37,7 +37,7 @@ def within_budget(names: list[str], partitions: Callable[[str], int]) -> list[st
 
 
 class MetadataQueue:
-    """The topics to request, and the time at which each is due. The empty name stands for the list of brokers."""
+    """The topics to request, and the time at which each of them is due. The empty name stands for the list of brokers."""
 
     __slots__ = ("_due", "_next_round", "_next_rush", "_rotation", "_round", "_rush")
 
@@ -75,7 +75,7 @@ class MetadataQueue:
         self._rotation.pop(name, None)
 
     def news(self) -> None:
-        """A response contained a change, so topics in rotation may have changed, too."""
+        """Note that a response contained a change: topics in rotation may have changed, too."""
         self._rush = bool(self._rotation)
 
     @property

@@ -1,15 +1,15 @@
 """Keeps failed partitions offline, and brings each back online as soon as requests for it may succeed.
 
-Invariant: a failed partition is offline until its leader is connected and its own back-off is over; no partition waits for another.
+Invariant: a partition is offline until its leader is connected, and until its own back-off is over or its leader has changed; no partition
+waits for another.
 
-A partition is offline from `report` until the metadata has a leader for it whose connection is READY, and its own back-off is over. The
-back-off keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always fail is not
-retried too often. If the metadata has another leader than the failed one, or a newer leader epoch, the partition does not wait for its
-back-off.
+The back-off of a partition keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always
+fail is not retried too often. A partition that was taken offline although no request for it failed (`take_offline`) has no back-off.
 
-A poll looks only at partitions with an event: their topic changed, the broker that they wait for is connected, or their back-off is over.
-Thousands of partitions that have no leader for hours cost nothing. The cluster requests topics without a leader (`Cluster._pace`,
-`MetadataQueue`); recovery requests only topics whose known leader cannot be reached, as the cluster does not request these (`seeks`).
+A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their back-off is over.
+Thousands of partitions that have no leader for hours cost nothing. The cluster repeats requests for topics without a leader
+(`Cluster._pace`, `MetadataQueue`); recovery repeats requests only for topics that the metadata has in full, because the cluster does not
+(`seeks`): their leader cannot be reached, or they lack the partition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 # Seconds: partitions that are due within this time are handled together. Back-offs have a jitter: after the loss of a broker, thousands of
 # partitions would otherwise take a turn of the loop each.
 SLACK = 0.01
-SLACK_PART = 0.1  # the maximum as a part of retry_backoff_ms, so that a short back-off is not skipped
+SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so that a short back-off is not skipped
 
 
 @attrs.frozen
@@ -88,9 +88,9 @@ class Recovery:
         self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, of partitions without a success since their last failure
         self._outages: dict[str, Outage] = {}  # by topic
         self._awaited: dict[int, dict[TopicPartition, None]] = {}  # broker -> partitions that wait for its connection
-        self._changed: set[str] = set()  # topics with partitions to look at
+        self._changed: set[str] = set()  # topics with partitions to check
         self._network_changes = -1
-        self._up = False  # whether a broker was connected at the last look
+        self._up = False  # whether a broker was connected at the last check
         self._timers = Timers()
         self._tell_at = INFINITY  # when to note again that partitions are offline
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
@@ -128,8 +128,8 @@ class Recovery:
     def take_offline(self, now: float, tp: TopicPartition, reason: KafkaError, since: float | None = None) -> None:
         """Take `tp` offline although no request for it failed: `tp` has no leader, or there is no connection to its leader.
 
-        The partition is online as soon as its leader is connected: there is no back-off, and no request for metadata, which the cluster
-        sends anyway.
+        The partition is online as soon as its leader is connected: it has no back-off. This call requests no metadata, because the cluster
+        does so anyway.
         """
         if (known := self.offline.get(tp)) is not None:
             known.reason = reason
@@ -149,7 +149,7 @@ class Recovery:
         self._events.emit(PartitionOffline(tp, offline.reason))
 
     def healthy(self, tp: TopicPartition) -> None:
-        """A request for `tp` succeeded: the next failure begins with the first back-off."""
+        """Note that a request for `tp` succeeded: the next failure begins with the first back-off."""
         if self._backoffs and tp not in self.offline and (backoffs := self._backoffs.get(tp.topic)) is not None:
             if backoffs.pop(tp, None) is not None:
                 self._network.troubles.over(tp)
@@ -157,7 +157,7 @@ class Recovery:
                 del self._backoffs[tp.topic]
 
     def poll(self, now: float) -> Effects:
-        """Look at the partitions with an event since the last poll."""
+        """Check the partitions with an event since the last poll."""
         if not self.offline:
             self._changed.clear()
             if self._timers.wake_at != INFINITY:
@@ -217,7 +217,7 @@ class Recovery:
     def _look_at_awaited(self, now: float) -> None:
         for node, partitions in list(self._awaited.items()):
             if not self._network.ready(node):
-                self._network.want(node)  # again: the connection may have been made, and lost, since the last look
+                self._network.want(node)  # again: the connection may have been made, and lost, since the last check
                 continue
             for tp in list(partitions):
                 self._look(tp, now)
@@ -227,7 +227,7 @@ class Recovery:
         self._up = self._network.up
 
     def _await(self, tp: TopicPartition, offline: Offline, node: int | None) -> None:
-        """Look at `tp` when `node` is connected; None: stop waiting for a connection."""
+        """Check `tp` when `node` is connected; None: stop waiting for a connection."""
         if node is not None:
             self._network.want(node)
         if node == offline.awaits:

@@ -49,14 +49,14 @@ class Topic:
     former_ids: frozenset[UUID] = frozenset()
     leaders: list[Leader | None] = attrs.Factory(list)
     epochs: list[int] = attrs.Factory(list)  # the highest leader epoch of each partition so far, even of leaderless partitions
-    replicas: tuple[Sequence[int], ...] = ()  # brokers with a replica of each partition; empty while no broker has a rack
+    replicas: tuple[Sequence[int], ...] = ()  # brokers with a replica of each partition; empty until a broker has a rack
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
-    judged: int = 0  # number of the request whose response contained the error, or none
+    judged: int = 0  # number of the last request for the topic that had a response
     creating: bool = False  # whether the last request asked brokers to create the topic, so that the error may refuse its creation
-    missing_since: float | None = None
+    missing_since: float | None = None  # the time of the first of the reports in a row that the topic is missing
     missing_at: float = -INFINITY  # the sending time of the last request whose response reported the topic as missing
-    behind_since: float | None = None  # since when responses have had only older epochs or replaced ids
+    behind_since: float | None = None  # the time since which responses have had only older epochs or replaced ids
     asked_at: float = -INFINITY
     not_before: float = -INFINITY
 
@@ -86,10 +86,11 @@ class Topic:
         self.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
 
     def vanish(self, now: float, sent_at: float) -> bool:
-        """A broker reported the topic as missing: remove the leaders until a response contains them. Returns whether it had partitions.
+        """Remove the leaders until a response contains them, because a broker reported the topic as missing; returns whether it had
+        partitions.
 
-        The request was sent at `sent_at`. Only that time counts for later responses: a response may have been in the socket while the
-        process was frozen, and then reports nothing about the time until `now`.
+        The request was sent at `sent_at`. `was_missing` uses only this time: a response may have been in the socket while the process was
+        frozen, and then says nothing about the time until `now`.
         """
         self.missing_since = now if self.missing_since is None else self.missing_since
         self.missing_at = max(sent_at, self.missing_since)
@@ -101,7 +102,7 @@ class Topic:
         return self.topic_id, tuple(self.leaders), self.error, self.replicas
 
     def lead(self, partition: int, node: int | None, epoch: int) -> None:
-        """Store the leader, unless `epoch` is lower than the known epoch. Old brokers return -1, which counts until an epoch is known.
+        """Store the leader, unless `epoch` is lower than the known epoch. Old brokers return -1, which is accepted until an epoch is known.
 
         Most responses change nothing, and some have thousands of partitions: an unchanged leader allocates nothing.
         """

@@ -1,7 +1,7 @@
 """Tells `Network` when to check each endpoint again. Invariant: an endpoint has at most one alarm that counts, and no alarm is later than
 the endpoint is due.
 
-The reason for an alarm may be gone when its time comes: a response moves deadlines to a later time only, and leaves the alarm as it is.
+The reason for an alarm may be gone when its time comes: a response only moves deadlines to a later time, and leaves the alarm as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Alarms:
         self._ties = count()
 
     def set(self, endpoint: Endpoint, when: float) -> None:
-        """Look at `endpoint` at `when`, which is earlier than its alarm."""
+        """Check `endpoint` at `when`, which is earlier than its alarm."""
         endpoint.alarm = when
         heappush(self._heap, (when, next(self._ties), endpoint))
 

@@ -1,7 +1,7 @@
-"""Remembers the addresses that have answered this process. Errors of such an address give no advice about its listener, which was right
-before.
+"""Remembers the addresses that have answered this process. Errors of such an address give no advice about its listener, because the address
+has worked before.
 
-Invariant: each security protocol has addresses of its own, as an answer under one protocol says nothing about another.
+Rule: each security protocol has an object of its own, because an answer under one protocol says nothing about another.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 one error.
 
 Steps that may take long are jobs for a helper thread: the application's callable for credentials, a KDC's ticket, the derivation of keys.
-`step` returns the next step: a job, a message for the broker, or None when both sides have proved their identity. `connection` begins an
-exchange, for the first time or again, before the `lifetime` of the last one is over.
+`step` returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `connection` begins an
+exchange when it connects, and another before the `lifetime` of the last one is over.
 
 An error has no traceback, no cause and no context: the frames of an exchange hold credentials, an exception of a callable may repeat them,
 and an error may be kept for days.
@@ -34,7 +34,7 @@ Step: TypeAlias = Callable[[], Any] | SaslHandshakeRequest | SaslAuthenticateReq
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_SASL_MECHANISM"].code
 REFUSED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"].code
 CALLABLE: Final = "the application's callable for the credentials"
-KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # the party that the jobs of a mechanism wait for, if not the application
+KERBEROS: Final = {"GSSAPI": "the Kerberos library"}  # mechanism -> the party for which its jobs wait, if not the application
 SHOWN_MECHANISMS: Final = 500  # characters of a broker's list
 
 
@@ -121,7 +121,7 @@ class Authentication:
     def _explained(self, error: BaseException) -> AuthenticationError:
         """Return the error for an exception of the mechanism or of a job.
 
-        It shows only type and place of a foreign exception, and has no `__cause__`: the exception's text may contain a secret.
+        The error shows only type and place of a foreign exception, and has no `__cause__`: the exception's text may contain a secret.
         """
         if isinstance(error, AuthenticationError):
             reason = self._error(str(error), certain=error.certain)

@@ -1,9 +1,9 @@
-"""Repeats a request until an outcome ends the call. Invariant: the same broker gets no second request without a back-off.
+"""Repeats a request until an outcome ends the call. Invariant: after a failure, the same target gets no second request without a back-off.
 
-A request that any broker can answer goes to another broker as well after OTHER_BROKER_S without a response. The first response that ends
-the call counts, however late: otherwise a slow broker's response would never count while other brokers refuse at once. After the end,
-responses to earlier requests are ignored. The slow request keeps its full timeout: an earlier timeout would close a connection that other
-requests use.
+A request that any broker can answer is sent again after OTHER_BROKER_S without a response, to another broker if one can be reached. The
+first response that ends the call counts, however late: otherwise a slow broker's response would never count while other brokers refuse at
+once. After the end, responses to earlier requests are ignored. The slow request keeps its full time-out: an earlier time-out would close a
+connection that other requests use.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from pykafka4.wire.buffers import Buffer
 
 __all__ = ["OTHER_BROKER_S", "AnyBroker", "Call", "Next", "Target", "Verdict", "unanswered"]
 
-OTHER_BROKER_S = 3.0  # seconds without a response, until another broker gets the request as well
+OTHER_BROKER_S = 3.0  # seconds without a response, after which another broker gets the request as well
 
 
 class Next(Enum):
     """The next step of a call after a request that has not ended it."""
 
     RETRY = "send it again after a back-off"
-    ELSEWHERE = "send it to another broker; again after a back-off if there is no other"
+    ELSEWHERE = "find another broker and send it there; after a back-off if the target stays the same"
     GIVE_UP = "tell the owner of the call"
 
 
@@ -45,7 +45,7 @@ def unanswered(failed: Failed) -> Verdict:
 
 
 class Target(Protocol):
-    """The broker that requests go to. It may be another one for each request."""
+    """The broker to which requests go; each request may go to another one."""
 
     @property
     def address(self) -> int | None:
@@ -57,7 +57,7 @@ class Target(Protocol):
 
     @property
     def troubles(self) -> Troubles:
-        """The record of errors that are retried."""
+        """The client's record of errors that are retried."""
 
     def want(self) -> None:
         """Find the broker, because a request waits for it."""
@@ -76,14 +76,14 @@ class AnyBroker:
 
     @property
     def troubles(self) -> Troubles:
-        """The client's record."""
+        """See `Target`."""
         return self.network.troubles
 
     def want(self) -> None:
         """Do nothing: the network connects to a broker when there is a request."""
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """Have other brokers preferred from now on, if the client knows which broker this was."""
+        """Make requests for ANY prefer other brokers for a while, if the client knows which broker this was."""
         if node != ANY:
             self.network.avoid(now, node)
 
@@ -104,8 +104,8 @@ class CallRequest(Request):
 class Call:
     """A request to one target, with its repetitions. `poll` sends them; to cancel the call, stop polling.
 
-    `message()` returns the message to send, `answered(now, outcome)` the verdict on its outcome. The call runs `gave_up(now, error)` when a
-    retry cannot help; it repeats the request nevertheless if `poll` is called again.
+    `message()` returns the message to send, `answered(now, outcome)` the verdict on its outcome. When a retry cannot help, the call runs
+    `gave_up(now, error)`; the next `poll` would nevertheless send the request again.
     """
 
     _target: Target
@@ -154,7 +154,7 @@ class Call:
         self.last_error, self._not_before = None, 0.0
 
     def reset(self) -> None:
-        """Begin again with the shortest back-off, because the target works."""
+        """Return to the shortest back-off, because the target works."""
         self.last_error = None
         self._target.troubles.over(self)
         self._backoff.reset()

@@ -1,8 +1,8 @@
 """Chooses the broker for each request to ANY, and keeps requests that wait for a connection.
 
-Invariant: a request waits for a connection only if no connected broker responds. Connected brokers come before avoided ones, and avoided
-ones before brokers that have left a request unanswered for long (stalled). The client connects to bootstrap addresses only while no broker
-of the cluster is connected.
+Invariant: a request waits for a connection only if no connected broker responds. Of the connected brokers, those to avoid come after the
+others, and those that have left a request unanswered for long (stalled) come last. The client connects to bootstrap addresses only while
+no broker of the cluster is connected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pykafka4.records import Written
 
 __all__ = ["BrokerChooser", "RequestsForAny", "least_failed"]
 
-AVOID_S = 10.0  # other brokers are preferred to an avoided one for this long
+AVOID_S = 10.0  # seconds for which other brokers are preferred to an avoided one
 STALLED_S = 2.0  # seconds: a connection whose oldest request has waited for this long counts as stalled
 STAGGER_S = 0.5  # seconds until the client tries the next address as well, while an attempt to connect is under way
 GAP_S = 0.1  # seconds between attempts while all attempts fail
@@ -47,7 +47,7 @@ class Connections(Protocol):
 
 
 class BrokerChooser:
-    """Chooses among the endpoints and ready connections of a `Network`. Changes nothing, but creates spare endpoints on demand."""
+    """Chooses among the endpoints and READY connections of a `Network`. Its only change is that it creates spare endpoints on demand."""
 
     __slots__ = ("_endpoints", "_network", "_ready", "_spare")
 
@@ -62,7 +62,7 @@ class BrokerChooser:
         self._endpoints, self._ready, self._spare, self._network = endpoints, ready, spare, network
 
     def best(self, now: float) -> Endpoint | None:
-        """Return the connected broker with the fewest requests in flight; a stalled one only if the client can connect to no other."""
+        """Return the connected broker that comes first (`_load`); a stalled one only if the client can connect to no other."""
         node = min(filter(self._serves_any, self._ready), key=lambda n: self._load(now, n), default=None)
         if node is None:
             return None
@@ -141,7 +141,7 @@ class RequestsForAny:
         return self._wanted or bool(self._requests)
 
     def want(self) -> bool:
-        """Have `serve` connect to a broker, if none is connected. Returns False if an earlier call is still in effect."""
+        """Make `serve` connect to a broker, if none is connected. Returns False if an earlier call is still in effect."""
         news, self._wanted = not self._wanted, True
         return news
 

@@ -1,8 +1,8 @@
-"""Carries out the handshake of one connection, then sends requests and matches responses with them. Invariant: responses arrive in the
-order of the requests, and the first error ends the connection with all its requests.
+"""Carries out the handshake of one connection, then sends requests and matches responses with them. Invariant: responses come in the order
+of the requests; any other response, and any failure of the connection itself, ends the connection with all its requests.
 
-A request whose bytes were handed out may have reached the broker: when the connection ends, it fails as MAYBE, a queued request as NO.
-While the client authenticates, for the first time or again, it writes no other request.
+A request whose bytes were handed out may have reached the broker: when the connection ends, such a request fails as MAYBE, a queued request
+as NO. While messages of an authentication are exchanged, for the first time or again, the connection writes no other request.
 The connection collects outcomes in `answers`. `Network` passes them on between its own steps, so `on_reply` may call `Network`.
 """
 
@@ -50,11 +50,12 @@ UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 LONGEST_MUTE_S = 300.0  # seconds; brokers throttle for a shorter time, and a corrupt response must not stop a connection for days
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
-# Of an authentication's lifetime: after it, the broker closes a connection that has not authenticated again.
+# The part of an authentication's lifetime after which the client authenticates again. At the end of the lifetime, the broker closes a
+# connection that has not done so.
 REAUTHENTICATION_SHARE: Final = 0.85
-CREDENTIALS_SHARE: Final = 0.75  # of the time left for the setup: the rest is for the broker
-# Shortest time from one authentication to the next, in seconds. Kafka refuses a second one within this time, and a peer with a shorter
-# lifetime must not keep this client busy.
+CREDENTIALS_SHARE: Final = 0.75  # the part of the remaining setup time that the credentials may take; the broker gets the other part
+# Shortest time from one authentication to the next, in seconds. Kafka refuses a second one within this time, and a broker that grants a
+# shorter lifetime must not keep this client busy.
 SOONEST_S: Final = 1.0
 Answer: TypeAlias = tuple[Request, Outcome]
 
@@ -88,7 +89,7 @@ TABLE = Transitions[S](
     {
         S.CONNECTING: "the socket is connecting",
         S.NEGOTIATING: "ApiVersions is in flight",
-        S.AUTHENTICATING: "the client authenticates itself with SASL; left at once if it need not",
+        S.AUTHENTICATING: "the client authenticates itself with SASL; left at once without SASL",
         S.READY: "requests are sent",
         S.CLOSED: "closed, with the reason; reconnecting makes a new connection",
     },
@@ -185,7 +186,7 @@ class Connection:
         self._credentials_deadline = setup_deadline  # the time at which the application's callable must have returned
         self._prepare = prepare
         self._authentication: Authentication | None = None  # the exchange under way
-        self._proven = False  # whether the broker has answered a request
+        self._proven = False  # whether the broker has answered a request that is not part of the handshake
         self._authenticate_at = INFINITY  # the time at which the client authenticates again
         self.authenticated_until = INFINITY  # the time at which the broker ends the connection, unless the client has authenticated again
         self.jobs: list[Callable[[], Any]] = []  # steps of the exchange that may block; the result goes to `authenticated`
@@ -219,7 +220,7 @@ class Connection:
         return bool(self._own or (self._queued and self.state is S.READY))
 
     def submit(self, now: float, request: Request) -> None:
-        """Queue `request`. The first `outgoing` of the READY connection returns its bytes."""
+        """Queue `request`. `outgoing` returns its bytes as soon as the connection is READY and may write requests."""
         if self.state is S.CLOSED:
             assert self.reason is not None
             self.answers.append((request, Failed(self.reason, Written.NO)))
@@ -244,7 +245,7 @@ class Connection:
         self._negotiate(now, FIRST_ASKED_VERSION)
 
     def receive(self, now: float, frame: Buffer) -> None:
-        """Take a whole frame that has arrived, without its size."""
+        """Handle a complete frame that has arrived, without its size."""
         if self.state is S.CLOSED:
             return
         try:
@@ -443,7 +444,7 @@ class Connection:
         try:
             step = self._authentication.step(result)
         except AuthenticationError as error:
-            self.poison(error.with_traceback(None))  # the frames of the traceback hold credentials, and the error is kept
+            self.poison(error.with_traceback(None))  # the error is kept, and the frames of its traceback hold credentials
             return
         if step is None:
             self._end_authentication(now)
@@ -453,7 +454,7 @@ class Connection:
             self._say(now, step)
 
     def _say(self, now: float, message: Any) -> None:
-        """Send a message of the exchange ahead of all requests."""
+        """Send a message of the exchange ahead of all queued requests."""
         request = HandshakeRequest(self.node, message, INFINITY)  # the setup deadline applies to the whole exchange
         version = self.version(message.api_key)
         if version is None or (message.api_key == SASL_HANDSHAKE and version < 1):
@@ -528,7 +529,7 @@ class Connection:
             self._mark_idle(now)
 
     def _decode(self, flight: Flight, frame: Buffer) -> Any:
-        """Return the message in `frame`. If the first ApiVersions response cannot be decoded, the request is repeated in version 0."""
+        """Return the message in `frame`. An undecodable ApiVersions response counts as UNSUPPORTED_VERSION, so version 0 follows."""
         if flight.request.decode is not None:
             return flight.request.decode(flight.version, frame)
         try:

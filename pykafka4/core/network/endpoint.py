@@ -43,8 +43,9 @@ def is_loopback(host: str) -> bool:
 class LinkStatus:
     """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection.
 
-    `throttled_ms` is the time for which the client still writes nothing, as the broker throttles it (KIP-219); else 0. `failures` counts
-    the attempts to connect that have failed since the last success; if it is 0, `error` is the end of a connection that is not needed now.
+    `throttled_ms` is the time for which the client still writes nothing, because the broker throttles it (KIP-219); otherwise 0. `failures`
+    counts the attempts to connect that have failed since the last success. `error` is the reason why the last connection or attempt ended;
+    None after a success.
     """
 
     node: int
@@ -77,7 +78,7 @@ class Endpoint:
     suspicion: str = ""
     refused_since: float = 0.0  # the end of the first of these attempts
     undecodable: bool = False  # the last response could not be decoded
-    avoided_at: float = -INFINITY  # the time of the last outdated or useless response
+    avoided_at: float = -INFINITY  # the time since which requests for ANY avoid this node
     not_before: float = 0.0  # the end of the back-off: no attempt to connect before
     dialled_at: float = 0.0  # the start of the last attempt
     error: KafkaError | None = None  # the end of the last connection or attempt
@@ -97,7 +98,7 @@ class Endpoint:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests without a response."""
+        """The number of requests without an outcome, including those that wait for a connection."""
         return len(self.waiting) + (self.connection.in_flight if self.connection is not None else 0)
 
     @property
@@ -107,7 +108,8 @@ class Endpoint:
         return "" if error is None else f"{self.address} {str(error).removeprefix(f'{self.address}: ')}"
 
     def advice(self, bootstrap: Collection[tuple[str, int]]) -> str:
-        """Return advice for errors of an advertised address; empty for others. One that never answers is usually wrong for this machine."""
+        """Return advice for errors of an advertised address; empty for other addresses. An advertised address that never answers is usually
+        wrong for this machine."""
         if self.node < 0 or (self.host, self.port) in bootstrap:
             return ""
         elsewhere = is_loopback(self.host) and not any(is_loopback(host) for host, _ in bootstrap)

@@ -1,5 +1,5 @@
-"""Measures the time for the response to a request in flight. Invariant: this time starts with the write of the request, and again with the
-response to an earlier request in time, as only then the broker begins with this one."""
+"""Keeps the deadline for the response to a request in flight. Invariant: the time for the response starts when the request is written, and
+again with each timely response to an earlier request, because only then does the broker begin with this one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["MUTES_FROM", "Flight", "of_others"]
 # the other: with restarts, five batches in flight would wait for minutes until the client asks for the new leader.
 NEARLY_LATE_SHARE = 0.75
 
-# Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
+# Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. No version of the other APIs does so.
 MUTES_FROM = {
     "AddOffsetsToTxn": 1, "AddPartitionsToTxn": 1, "AlterReplicaLogDirs": 1, "ApiVersions": 2, "CreateAcls": 1,
     "CreateDelegationToken": 1, "CreatePartitions": 1, "CreateTopics": 3, "DeleteAcls": 1, "DeleteGroups": 1, "DeleteRecords": 1,
@@ -46,10 +46,10 @@ class Flight:
         return self.deadline - now < (1 - NEARLY_LATE_SHARE) * self.patience
 
     def restart_time(self, now: float) -> None:
-        """Restart the time for the response: the broker has answered an earlier request, and only now begins with this one."""
+        """Restart the time for the response: the broker has just answered an earlier request, and may begin with this one only now."""
         self.deadline = max(self.deadline, now + self.patience)
 
 
 def of_others(reason: KafkaError) -> KafkaError:
-    """Return `reason`, for which a connection ended, for all its requests but the first: a response that is too large is the first's."""
+    """Return the reason for all requests of an ended connection but the first: a response that was too large belonged to the first."""
     return ConnectionLost(str(reason)) if isinstance(reason.__cause__, FrameTooLarge) else reason

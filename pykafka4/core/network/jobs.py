@@ -1,9 +1,8 @@
 """Passes steps of authentication that may block to the loop's helper threads. Invariant: at most MAX_CONCURRENT_STEPS
 steps are under way, and no step of a closed connection begins.
 
-A step may wait for the application's callable, which may hang. The helper has MAX_CONCURRENT_STEPS threads for such jobs, and would queue
-one more job for each attempt to connect, for as long as the callable hangs. So further steps wait here, and are dropped with their
-connections.
+A step may wait for the application's callable, which may hang. The loop has MAX_CONCURRENT_STEPS threads for such jobs, and would queue one
+more job for each attempt to connect, for as long as the callable hangs. So further steps wait here, and are dropped with their connections.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection is closed, so that the result is not needed."""
+        """Whether the connection is closed: then the result is not needed."""
         return self.connection.state is ConnectionState.CLOSED
 
     def attempt(self) -> Any:
@@ -63,7 +62,7 @@ class Jobs:
         self._running = 0
 
     def take(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Take the steps that `connection` has to run."""
+        """Queue the steps that `connection` has to run."""
         self._waiting += [Task(endpoint, connection, connection.exchange, run) for run in connection.jobs]
         connection.jobs.clear()
 

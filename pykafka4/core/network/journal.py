@@ -1,4 +1,5 @@
-"""Logs the connections of one client: a line for a broker's first connection, for the end of its last one, and for its first failure."""
+"""Logs the connections of one client: a line for a broker's first connection, for the end of its last one, for the first failed attempt,
+and for a new address."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class Connections(Protocol):
 
 
 class Journal:
-    """The log lines of one client about its connections, all lanes of a broker together."""
+    """The log lines of one client about its connections. All lanes of a broker count as one."""
 
     __slots__ = ("_client_id", "_connections", "_unreachable")
 
@@ -30,7 +31,7 @@ class Journal:
         self._unreachable: set[int] = set()  # brokers whose failure has been logged
 
     def connected(self, endpoint: Endpoint) -> None:
-        """Log a broker's first connection; connections of further lanes are not logged."""
+        """Log a broker's first connection, or the first after a failure; connections of further lanes are not logged."""
         broker, address = broker_of(endpoint.node), endpoint.address
         if broker in self._unreachable or (broker >= 0 and not self._connections.is_connected(broker)):
             self._unreachable.discard(broker)

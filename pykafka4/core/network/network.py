@@ -1,10 +1,11 @@
-"""Opens and closes the connections of one client, and passes requests to them. Invariant: `on_reply` of a submitted request is called
-exactly once, whatever happens to connections, and never inside `submit`.
+"""Opens and closes the connections of one client, and passes requests to them. Invariant: while the loop runs, each submitted request gets
+exactly one outcome, whatever happens to connections, and never inside `submit`.
 
-A broker responds to the requests of one connection in order, and holds some responses back: of a Fetch until there is data, of a JoinGroup
-until the whole group has joined. Requests that must not wait behind these use another lane, a separate connection to the same broker:
-`new_lane()` returns its number, and `via(lane, node)` the node for it. A request for ANY goes to a connected broker; if all of them have
-left a request unanswered for long (`acks=all` with a frozen replica), to a spare connection, on a lane that no machine uses.
+A broker responds to the requests of one connection in order, and holds some responses back: the response to a Fetch until there is data,
+the response to a JoinGroup until all members have joined. Requests that must not wait behind these use another lane, a separate connection
+to the same broker: `new_lane()` returns its number, and `via(lane, node)` the node for it. A request for ANY goes to a connected broker. If
+all of them have left a request unanswered for long (`acks=all` with a frozen replica), the client connects to another broker, or opens a
+spare connection on a lane that no machine uses.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Network:
         self.on_lost: list[Callable[[float, int], None]] = []  # called with (now, broker) after a connection or an attempt has failed
         self._config, self._random, self._prepare = config, random, prepare
         self.secret_filter = SecretFilter(config)
-        self.answered = Answered()  # the runtime replaces it by the object of the process
+        self.answered = Answered()  # the runtime replaces it with the object that the clients of the process share
         self.troubles = Troubles(config.client_id, config.request_timeout_ms / 1000)
         self.traffic: dict[int, BrokerTraffic] = {}  # by broker; brokers that left the cluster stay, as counters only grow
         self._jobs = Jobs(self)
@@ -110,9 +111,9 @@ class Network:
             self._dirty[node] = endpoint
 
     def avoid(self, now: float, node: int) -> None:
-        """Have requests for ANY prefer other brokers for a while, because a response of `node` was outdated or useless.
+        """Make requests for ANY prefer other brokers for a while, because a response of `node` was outdated or useless.
 
-        If no other broker is connected, the client connects to one. Requests do not wait for the connection: `node` gets them meanwhile.
+        If no other broker is connected, the client connects to one. Until then, requests still go to `node`.
         """
         endpoint = self.endpoint(node)
         if endpoint is None or endpoint.avoided_at == now:
@@ -125,7 +126,7 @@ class Network:
                 self.want(other.node)
 
     def in_flight(self, node: int) -> int:
-        """Return the number of requests to `node` without a response."""
+        """Return the number of requests to `node` without an outcome, including those that wait for a connection."""
         endpoint = self._endpoints.get(node)
         return 0 if endpoint is None else endpoint.in_flight
 
@@ -135,11 +136,11 @@ class Network:
         return None if connection is None else connection.version(api_key)
 
     def offering(self, api_key: int) -> int | None:
-        """Return a connected broker that has the API; None if there is none. The messages of the API need not be declared here."""
+        """Return a connected broker that offers the API; None if there is none. The client need not have imported the API's messages."""
         return next((broker_of(node) for node, connection in self._ready.items() if node >= 0 and api_key in connection.offered), None)
 
     def feature(self, name: str) -> int | None:
-        """Return the level of a feature that is finalized in the cluster, 0 if it is not finalized; None while no broker is READY."""
+        """Return the finalized level of a feature of the cluster, 0 if the feature is not finalized; None while no broker is READY."""
         newest = max(self._ready.values(), key=lambda connection: connection.features_epoch, default=None)
         return None if newest is None else newest.features.get(name, 0)
 
@@ -149,7 +150,10 @@ class Network:
         return None if connection is None else connection.link
 
     def submit(self, now: float, request: Request) -> None:
-        """Send `request` to its node. If the node is not READY, the request waits, and fails as NO with a failed attempt to connect."""
+        """Send `request` to its node. If the node is not READY, the request waits, and fails as NO with the next failed attempt to connect.
+
+        A request for ANY waits through failed attempts until its deadline.
+        """
         request.asked_at = now
         node = request.node
         if node == CONTROLLER:
@@ -188,7 +192,8 @@ class Network:
         return f"no broker reachable: {'; '.join(latest.get(a, f'{a} has not responded yet') for a in addresses)}"
 
     def why_down(self, node: int) -> str:
-        """Return why `node` is not connected (`127.0.0.1:9092 connection refused`); empty if it is, or if no attempt has failed."""
+        """Return why the last connection or attempt to `node` ended (`127.0.0.1:9092 connection refused`); empty if it is connected, or if
+        none has ended."""
         endpoint = self._endpoints.get(node)
         return "" if endpoint is None else endpoint.why
 
@@ -198,7 +203,7 @@ class Network:
         return None if endpoint is None else endpoint.down_since
 
     def throttled_until(self, node: int) -> float:
-        """Return the time until which the broker throttles this client; a time in the past if it does not."""
+        """Return the time until which the broker throttles this client; a time in the past if the broker does not."""
         connection = self._ready.get(node)
         return -INFINITY if connection is None else connection.muted_until
 
@@ -240,7 +245,7 @@ class Network:
             self._dirty[endpoint.node] = endpoint
 
     def receive(self, now: float, link: int, frame: Buffer) -> None:
-        """Take a whole frame that has arrived on `link`. From here on, the caller does not use the buffer."""
+        """Handle a complete frame that has arrived on `link`. The caller must not use the buffer any more."""
         endpoint = self._links.get(link)
         if endpoint is None or endpoint.connection is None:
             return
@@ -301,8 +306,8 @@ class Network:
     def close_stale(self, now: float) -> None:
         """Close the connections that no request may use any more. The engine calls this before it polls machines.
 
-        A process may have been frozen since the last turn: then firewalls have forgotten idle connections, and a request on one of them
-        would wait for its whole timeout. `poll` closes such a connection, too, but too late if a machine submitted a request before.
+        A process may have been frozen since the last turn: then firewalls may have forgotten idle connections, and a request on one of them
+        would wait for its full time-out. `poll` also closes such connections, but after the machines have submitted their requests.
         """
         if now >= self._wake_at:
             for node, connection in list(self._ready.items()):
@@ -338,7 +343,7 @@ class Network:
             self._wake_at = min(self._wake_at, self._muted[node])
 
     def _unmute(self, now: float) -> bool:
-        """End the pauses that are over. Returns whether there was one: machines were polled before, and have to be polled again."""
+        """End the pauses that are over. Returns whether there was one: machines were polled before its end, and must be polled again."""
         over = [node for node, until in self._muted.items() if until <= now]
         for node in over:
             del self._muted[node]
@@ -434,7 +439,7 @@ class Network:
         return touched
 
     def _set_alarm(self, endpoint: Endpoint, when: float) -> None:
-        """Look at `endpoint` at `when` at the latest."""
+        """Check `endpoint` at `when` at the latest."""
         if when < endpoint.alarm:
             self._alarms.set(endpoint, when)
             self._wake_at = min(self._wake_at, when)
@@ -538,7 +543,7 @@ class Network:
             self._ready[endpoint.node] = connection
             self.changes += 1
         self._dirty[endpoint.node] = endpoint
-        if 0 <= endpoint.node < LANE:  # the client needs its bootstrap connections no more: `_step` closes them
+        if 0 <= endpoint.node < LANE:  # the client no longer needs its bootstrap connections: `_step` closes them
             self._dirty.update((e.node, e) for e in self._configured if e.connection is not None)
 
     def _ended(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
@@ -569,7 +574,7 @@ class Network:
         return broker in self._ready or any(via(lane, broker) in self._ready for lane in self._lanes)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Drop a CLOSED connection, and collect the outcomes of its requests, which are passed on later."""
+        """Drop a CLOSED connection, and collect the outcomes of its requests, which `_answer` passes on later."""
         if self._links.pop(connection.link, None) is not None:
             self._close.append(Close(connection.link, str(connection.reason)))
         self._answers += connection.answers

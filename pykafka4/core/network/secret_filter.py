@@ -1,5 +1,5 @@
-"""Hides a client's secrets and user names in the texts of broker responses. Invariant: a connection filters each text while it decodes the
-response."""
+"""Hides a client's secrets and user names in the texts of broker responses. Invariant: a connection filters each text of the responses that
+it decodes itself; a decoder of a request's own (`Request.decode`) returns no text of a broker's making."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class SecretFilter(Secret):
         return text
 
     def host(self, host: str) -> str:
-        """Return an advertised host name; UNSHOWN, which no resolver knows, for a name that repeats a secret: it would reach log lines."""
+        """Return an advertised host name; UNSHOWN, which no resolver knows, for a name that repeats a secret and would reach log lines."""
         secrets = [s for known, _ in self._known for s in known if len(s) >= SHORTEST_SECRET and s not in self._bootstrap]
         return UNSHOWN if secrets and repeats(host, secrets) and host not in self._bootstrap else host

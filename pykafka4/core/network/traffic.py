@@ -17,9 +17,9 @@ __all__ = ["BrokerTraffic", "Traffic"]
 
 @attrs.frozen
 class Traffic:
-    """The traffic with one broker so far. `durations` has by request name the seconds from the write of a request to its response.
+    """The traffic with one broker so far. `durations` has, by request name, the seconds from the write of a request to its response.
 
-    `unanswered` counts by request name the requests that were written and got no response: a time-out, or a lost connection.
+    `unanswered` has, by request name, the number of requests that were written and got no response, after a time-out or a lost connection.
     """
 
     opened: int
@@ -63,7 +63,7 @@ class BrokerTraffic:
             self._unanswered[key] = self._unanswered.get(key, 0) + 1
 
     def snapshot(self) -> Traffic:
-        """Return the counters of this moment."""
+        """Return a copy of the counters at this moment."""
         return Traffic(
             self.opened,
             self.failed,

@@ -1,7 +1,7 @@
 """Reports errors that are retried without end: one warning after WARN_AFTER_S, further ones every REPEAT_S, and the reason in `status()`.
 
 Invariant: a cause that has ended is neither logged nor shown. A single failed attempt is normal, and is not logged. Of thousands of
-partitions that fail at the same time, one is logged.
+partitions that fail at the same time, at most one is logged every GAP_S.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ __all__ = ["REPEAT_S", "WARN_AFTER_S", "Troubles"]
 log = get_log("pykafka4.network")
 
 WARN_AFTER_S: Final = 5.0  # longer than an election of leaders or coordinators usually takes
-REPEAT_S: Final = 30.0
+REPEAT_S: Final = 30.0  # between warnings about the same cause
 GAP_S: Final = 5.0  # between warnings about different causes
-STALE_S: Final = 60.0  # without an attempt, or twice the time that a request may take: then the retries have ended without `over`
+# Without a failed attempt for this time, or for twice the time-out of a request if that is longer, the retries have ended without `over`.
+STALE_S: Final = 60.0
 USUAL_CAUSES: Final = {
     "COORDINATOR_NOT_AVAILABLE": "usually fewer brokers are running than offsets.topic.replication.factor (for transactions: "
     "transaction.state.log.replication.factor) demands, so the brokers cannot create the coordinators' topic",
@@ -39,7 +40,7 @@ USUAL_CAUSES: Final = {
 
 @attrs.define(eq=False)
 class Trouble:
-    """An error that is retried."""
+    """An error that is retried. `since` and `noted_at` are the times of the first and the last failed attempt."""
 
     since: float
     warn_at: float
@@ -78,7 +79,7 @@ class Troubles:
             log.warning("%s: still retrying after %.0f s: %s", self._client_id, now - trouble.since, trouble.text)
 
     def over(self, what: object) -> None:
-        """Forget `what`, which has succeeded or is given up."""
+        """Forget `what`, which has succeeded or was given up."""
         if self._current:
             self._current.pop(what, None)
 

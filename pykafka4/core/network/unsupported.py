@@ -1,4 +1,4 @@
-"""Makes the error for a request that a broker cannot take, with the reason and the way out."""
+"""Makes the error for a request that a broker does not support, with the reason and the way out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ __all__ = ["no_version"]
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22  # numbers: an import of the messages would declare a producer's messages in every consumer
 WRITES: Final = {PRODUCE, INIT_PRODUCER_ID}
 BEFORE_0_11: Final = 3  # the highest Fetch version of brokers that have only the old record formats
-READ_ONLY: Final = "the broker is older than Kafka 0.11, from which pykafka4 can only consume: upgrade it to produce"
+READ_ONLY: Final = "pykafka4 can only consume from brokers older than Kafka 0.11, as this one is: upgrade the broker to produce"
 Offered = Mapping[int, tuple[int, int]]
 
 
 def no_version(request: Request, node: int, offered: Offered) -> UnsupportedVersion:
-    """Return the error for a request of which this client and broker `node` have no version in common. `offered`: versions by API key."""
+    """Return the error for a request for which this client and broker `node` have no version in common.
+
+    `offered` has the broker's lowest and highest version by API key.
+    """
     message = request.message
     theirs = offered.get(message.api_key)
     support = "does not support it" if theirs is None else f"supports versions {theirs[0]} to {theirs[1]}"

@@ -1,7 +1,8 @@
 """Sends sealed batches to the leaders of their partitions: the producer's machine.
 
 Application threads append records to batches (`wire.records`). This folder handles sealed batches, on the loop thread.
-Invariant: a batch leaves its queue only when it is acknowledged, or fails and hands its records back.
+Invariant: every accepted record has exactly one outcome. No batch leaves its queue without one, unless another queue takes the batch
+(`queues.late`) or its parts replace it.
 
 Modules; each line imports only from lines below it:
     sender            `Sender`: the machine, which takes sealed batches and chooses the next batches to send

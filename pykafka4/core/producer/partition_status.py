@@ -1,4 +1,4 @@
-"""Finds for each partition whether its records can be sent now, and otherwise since when not and why. Invariant: this module only reads.
+"""Finds whether the records of each partition can be sent now; if not, why, and since when. Invariant: this module only reads.
 
 `Producer.status` shows the result. A partition is online if only the producer's own limits (linger, requests in flight) delay its records.
 The part on the loop returns flat lists: a tuple for each of thousands of partitions would make the garbage collector run on the loop.
@@ -61,7 +61,7 @@ class PartitionStatus:
     def look(self, queues: Iterable[PartitionQueue], now: float) -> list[Any]:
         """Return the state of these queues: WIDTH items for each, one queue after the other. Times are monotonic seconds.
 
-        "Since" is None where the client does not know the time: the trouble began before the oldest waiting record was sent, or then.
+        "Since" is None where the client does not know when the trouble began; then `show` uses the time when the oldest record was sent.
         """
         found: list[Any] = []
         offline, troubles = self._recovery.offline, self._ledger.troubles
@@ -106,7 +106,7 @@ class PartitionStatus:
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
         """The reason for a queue whose leader has no connection, or throttles the client.
 
-        A connection that was lost while the queue was empty does not count: no record waits for it.
+        While no record waits, the loss of a connection counts only after an attempt to connect again has failed.
         """
         waits = queue.waiting or queue.in_flight > 0
         throttled = self._network.throttled_until(node)
@@ -167,7 +167,7 @@ EMPTY: Final[Row] = {  # the row of a partition that the loop has not seen yet: 
 def show(
     now: float, found: Sequence[Any], census: Census, parked: Sequence[Any] = (), final: tuple[KafkaError, float] | None = None
 ) -> dict[str, Row]:
-    """Build the partitions of `status()`. Runs on the caller's thread, so that the many dicts do not hold the loop.
+    """Build the partitions of `status()`. Runs on the caller's thread, because making so many dicts would delay the loop.
 
     `found` and `parked` are the results of `look` and `look_at_parked`; `final` is the error that ended the producer, and its time.
     """

@@ -1,7 +1,8 @@
 """Takes sealed batches from the accumulator, keeps them in one queue per partition, and sends them to the current leaders.
 
-Invariant: a batch leaves its queue only when it is acknowledged, or with a classified failure that hands its records back. A batch that was
-written to a socket is *maybe written*: the sender resends it only with the same producer id, epoch and sequence, or fails it as MAYBE.
+Invariant: a batch leaves its queue only when it is acknowledged or fails, when its parts replace it, or when `LateBatches` moves it to the
+queue of a partition. A batch that was written to a socket is *maybe written* until a definite response: with idempotence, the sender
+resends such a batch only with the same producer id, epoch and sequence, or fails it as MAYBE.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ __all__ = ["Sender"]
 
 log = get_log("pykafka4.producer")
 
-# Seconds without a connection to a leader, until its partitions count as offline. A leader that never accepted a connection gets no
-# request, so no failed request reports its partitions to `Recovery`.
+# Seconds of failed attempts to connect to a leader, after which its partitions count as offline. A leader that never accepted a connection
+# gets no request, so no failed request reports its partitions to `Recovery`.
 UNREACHABLE_S = 2.0
 FULL_PIPELINE_POLL_S = 0.02  # seconds between checks of batches that were sealed while every connection in use is full
 MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to the helper executor
@@ -104,9 +105,9 @@ class Sender:
         network.refusals.listeners[self._note_refusal] = None
         self._ended = False  # the producer can deliver no more records
         self._flush = False  # open batches are due now
-        accumulator.defers = True  # `designate` runs on the loop, so `_collect` compresses the batches that it fills, on a helper if large
+        accumulator.defers = True  # `designate` runs on the loop: its batches are compressed by `_collect`, large ones on a helper thread
         self._look_again = INFINITY  # when to take batches that were sealed without waking the loop
-        self._listen_at = INFINITY  # when to look for brokers that do not respond
+        self._listen_at = INFINITY  # when to check for brokers that do not respond
         self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
         self._outbox = Outbox()
         self.transactions: Transactions | None = None
@@ -122,7 +123,7 @@ class Sender:
 
     @property
     def identity(self) -> Identity:
-        """The producer id without transactions."""
+        """The producer id of a producer without transactions."""
         return self._numbering.identity
 
     # ---------------------------------------------------------------- the machine
@@ -163,7 +164,7 @@ class Sender:
             self._listen_at,
             self._late.wake_at,
         )
-        # With waiters in any case: memory may also be freed without an outcome, later, when a socket has written a batch.
+        # In any case if threads wait for memory: a failed batch frees its memory only after its outcome, when the socket has written it.
         if self._outcomes.take_finished() or self.acc.waiters:
             self._application.progress()
         return self._outbox.effects(wake_at, self._outcomes.take_deliver())
@@ -207,7 +208,7 @@ class Sender:
         self._parking.hurry()
 
     def fail_all(self, reason: KafkaError) -> None:
-        """Fail all records; as MAYBE the records that may be in the log."""
+        """Fail all records. Records that may be in the log fail as MAYBE."""
         self._seal_open()
         self._collect(INFINITY)
         for topic in self._parking.topics:
@@ -216,7 +217,8 @@ class Sender:
             self._fail_batches(queue, reason)
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
-        """Fail all records that are not in flight, or with `in_flight` all; returns the number of failed records. The producer goes on."""
+        """Fail all records that are not in flight, with `in_flight` also the others; returns the number of failed records. The producer
+        continues."""
         before, _ = self.fail_unsent(now, reason)
         for queue in self.queues.values():
             if in_flight:
@@ -233,7 +235,7 @@ class Sender:
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int]:
         """Fail all records that are not in flight, for an abort of their transaction or a purge.
 
-        Returns the number of records that had failed before, and after that.
+        Returns the numbers of records that had failed before and after this call.
         """
         before = self.ledger.failures_seen
         self._seal_open()
@@ -276,7 +278,7 @@ class Sender:
                 self.fail_waiting(queue, now, error)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
-        """Fail the records in the accumulator that no queue has. Batches fail as MAYBE, as a queue may have sent them before the crash."""
+        """Fail all records in the accumulator that have no outcome yet. Batches fail as MAYBE: they may have been sent before the crash."""
         for item in self.acc.unfinished():
             try:
                 if not isinstance(item, Batch):
@@ -301,7 +303,7 @@ class Sender:
             if queue.due is batch:
                 queue.due = None
             queue.batches.append(batch)
-            if not batch.ready:  # `designate` filled the batch, or the thread that filled it compresses it at this moment
+            if not batch.ready:  # `designate` filled the batch, or the thread that filled the batch is still compressing it
                 self.compress(batch, queue)
             self._deadlines.watch(queue)
             self._ready.place(queue)
@@ -386,7 +388,7 @@ class Sender:
             self.recovery.take_offline(now, queue.tp, KafkaError(f"{queue.tp}: no leader"))
 
     def _report_unreachable(self, node: int, now: float) -> None:
-        """Take the ready queues of a leader offline, when there was no connection to it for UNREACHABLE_S."""
+        """Take the ready queues of a leader offline, if all attempts to connect to it have failed for UNREACHABLE_S."""
         since = self.network.down_since(node)
         if since is not None and now >= since + UNREACHABLE_S:
             reason = ConnectionLost(self.network.why_down(node))
@@ -395,7 +397,7 @@ class Sender:
                 self._ready.place(queue)
 
     def _follow_leader(self, queue: PartitionQueue) -> None:
-        """Place `queue` under its leader. With idempotence its batches do not wait for responses of a replaced leader: it may be frozen."""
+        """Place `queue` under its leader. With idempotence, no batch waits for responses of a replaced leader, which may be frozen."""
         if self.config.enable_idempotence and queue.awaits_response:
             leader = self.recovery.leader(queue.tp)
             if leader is not None and queue.is_replaced_by(leader.node, leader.epoch):
@@ -427,7 +429,7 @@ class Sender:
     # ---------------------------------------------------------------- failing
 
     def _end(self, reason: KafkaError) -> None:
-        """Refuse new records and fail all others: only once, because no records are accepted after that."""
+        """Refuse new records, and fail all accepted ones. Once is enough, because no record is accepted after that."""
         if not self._ended:
             self._ended = True
             # Refuse first. In the other order: the records fail, another thread's `send` is accepted, then the refusal comes; nothing
@@ -475,8 +477,8 @@ class Sender:
     def _rest(self, now: float, full: bool) -> None:
         """Let batches that are sealed from here on wake the loop, unless all connections in use are `full`: a wake-up would only cost time.
 
-        A response on one of these connections causes another turn soon. If they are stuck, a new batch may be for another broker: so the
-        sender looks again after FULL_PIPELINE_POLL_S.
+        A response on one of these connections causes another turn soon. But these connections may be stuck, and a new batch may be for
+        another broker, so the sender checks again after FULL_PIPELINE_POLL_S.
         """
         self.acc.can_send = not full
         self._look_again = now + FULL_PIPELINE_POLL_S if full else INFINITY
@@ -506,8 +508,8 @@ class Sender:
         return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, link: int | None, now: float) -> Batch | None:
-        """The batch of `queue` to send to `node` over `link` now. A queue without such a batch leaves the list of ready queues, and the
-        event for which it waits places it again."""
+        """The batch of `queue` to send to `node` over `link` now. A queue that has to wait leaves the list of `node`; the event for which
+        the queue waits places it again."""
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node:
             self._ready.place(queue)
@@ -545,7 +547,7 @@ class Sender:
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
         """The queue of that partition of `node`, if the queue may send a batch now.
 
-        A queue with batches of its own does not count, unless the batches of the topic have waited for long.
+        A queue with batches of its own does not count, unless the topic's batches without a partition have waited for long (`HUNGER`).
         """
         queue = self._queue(topic, partition)
         leader = self.recovery.leader(queue.tp)
@@ -567,9 +569,9 @@ class Sender:
         self._ready.place(queue)
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the due batch, as its connection can take it now; returns the queue's candidate.
+        """Seal the due batch, because its connection can take the batch, or its time is over; returns the queue's candidate.
 
-        A batch that was sealed earlier would wait, too, but with fewer records.
+        A batch that was sealed earlier would also have to wait, but with fewer records.
         """
         due, queue.due = queue.due, None
         if due is None:

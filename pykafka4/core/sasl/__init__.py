@@ -1,4 +1,4 @@
-"""Authenticates a client to a broker (SASL). Invariant: no secret is in a `repr`, a message, a cause or a pickle.
+"""Authenticates a client to a broker (SASL). Invariant: no secret is in a `repr`, an error message, a cause or a pickle.
 
 The mechanisms have no sockets, no clock and no randomness: the connection moves their bytes; nonces and times are arguments.
 

@@ -88,7 +88,7 @@ def _error(code: ErrorCode, reason: str) -> AuthenticationError:
 
 
 class Exchange(ABC):
-    """The common base of mechanisms: states and limits. A mechanism adds its messages, `_opening` and `_answer`."""
+    """The common base of mechanisms: states and limits. A mechanism adds its messages (`_opening`, `_answer`)."""
 
     name: str
     longest: ClassVar[int] = 8 * 1024  # bytes of a broker's message

@@ -24,7 +24,7 @@ from pykafka4.options.secret import Secret, hidden
 __all__ = ["LONGEST_TOKEN", "OAuthBearer", "Token", "token_of"]
 
 LONGEST_TOKEN: Final = 256 * 1024  # characters; a broker reads at most 512 KiB by default (sasl.server.max.receive.size)
-REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05  # parts of a token's remaining life, as in Java (sasl.login.refresh.window.*)
+REFRESH_FACTOR, REFRESH_JITTER = 0.8, 0.05  # parts of a token's remaining lifetime, as in Java (sasl.login.refresh.window.*)
 LATEST_S: Final = 1e11  # a larger time is in milliseconds: 1e11 s after 1970 is after the year 5000, 1e11 ms is in 1973
 TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 NAME: Final = re.compile(r"[A-Za-z]+")  # NAME and VALUE of an extension are as in Java (OAuthBearerClientInitialResponse)
@@ -80,7 +80,7 @@ def _names(extensions: Mapping[str, str]) -> str:
 
 @attrs.frozen
 class Token(Secret):
-    """A bearer token. `expires_at` is in seconds since 1970 (None: unknown, so the token is not refreshed before it expires).
+    """A bearer token. `expires_at` is in seconds since 1970 (None: unknown, so no refresh is planned).
 
     `principal` is for messages. Invalid values raise ConfigError.
     """
@@ -91,14 +91,15 @@ class Token(Secret):
     extensions: Mapping[str, str] = attrs.field(converter=_extensions, default=None, hash=False, repr=_names)
 
     def refresh_at(self, now: float, jitter: float) -> float:
-        """The time to get the next token: after 80 to 85 % of the life that is left at `now`. `jitter` is random, from 0 to 1."""
+        """The time to get the next token: after 80 to 85 % of the lifetime that is left at `now`. `jitter` is random, from 0 to 1."""
         if self.expires_at is None:
             return INFINITY
         return now + (self.expires_at - now) * (REFRESH_FACTOR + REFRESH_JITTER * jitter)
 
 
 def token_of(returned: object, now: float, source: str = "the OAuth token callable") -> Token:
-    """The token that `source` returned in one of the SHAPES. Raises ConfigError for another object, and for a token expired at `now`."""
+    """The token that `source` returned in one of the SHAPES. Raises ConfigError for another object, and for a token that has expired by
+    `now`."""
     if isinstance(returned, Token):
         token = returned
     elif isinstance(returned, str):

@@ -1,6 +1,6 @@
-"""Derives the keys of SCRAM from a password and a salt. Invariant: keys are kept and never shown, the password is not kept.
+"""Derives the keys of SCRAM from a password and a salt. Invariant: keys are kept but never shown, and the password is not kept.
 
-A derivation takes milliseconds of CPU. A user has the same salt and iterations at every broker, so only the first connection needs one.
+A derivation takes milliseconds of CPU. A user has the same salt and iterations at every broker, so only the first connection derives keys.
 Keys are secret, because they suffice to authenticate as the user.
 """
 

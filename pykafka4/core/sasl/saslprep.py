@@ -1,11 +1,12 @@
 """Prepares a text by SASLprep (RFC 4013), only for error messages: no mechanism applies SASLprep, because Kafka does not.
 
 RFC 5802 prepares user names and passwords. Kafka (`ScramFormatter.normalize`) and Redpanda use them as UTF-8, both to store a credential
-and to check it: they would refuse a client that turns the password "\u2168" (one character, the Roman number nine) into "IX". A server that
-follows the RFC to the letter refuses the other form. So the error of a refused client says that SASLprep matters, but never shows the text.
+and to check it: they would refuse a client that turns the password "\u2168" (one character, the Roman numeral nine) into "IX". A server
+that follows the RFC to the letter refuses the other form. So the error of a refused client says that SASLprep matters, but never shows the
+text.
 
-The tables come from `stringprep` in the standard library. PyPI has no package for SASLprep alone: `scramp` has one inside a whole SCRAM
-client, and requires `asn1crypto` (1.2 MB).
+The tables come from `stringprep` in the standard library. The package `scramp` has SASLprep only as a part of a SCRAM client, and requires
+`asn1crypto` (1.2 MB).
 """
 
 from __future__ import annotations

@@ -178,8 +178,8 @@ def _checked_iterations(value: str) -> int:
         )
     if int(value) < FEWEST_ITERATIONS:
         raise failed(
-            f"the broker asks for {int(value):,} iterations, fewer than {FEWEST_ITERATIONS:,}: who records them could guess the password; "
-            "store the credential with more"
+            f"the broker asks for {int(value):,} iterations, fewer than {FEWEST_ITERATIONS:,}: anyone who records the exchange could guess "
+            "the password; store the credential with more"
         )
     return int(value)
 

@@ -1,7 +1,7 @@
 """Pushes the metrics of one client. Invariant: at most one request is in flight, and only to a broker that offers KIP-714.
 
 The machine requests a broker's list of wanted metrics, then pushes these metrics at the broker's interval, to the same broker while it is
-connected. The first push comes after 0.5 to 1.5 intervals, so that clients which start together do not push together. Source: KIP-714,
+connected. The first push comes after 0.5 to 1.5 intervals, so that clients that start together do not push together. Source: KIP-714,
 `ClientTelemetryReporter`.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["MetricsSubscription", "PushedFigures", "Telemetry", "TelemetryState"
 log = get_log("pykafka4.telemetry")
 
 GET_SUBSCRIPTIONS: Final = 71  # the API key as a number: the message is imported only when a broker offers it
-RETRY_S: Final = 300.0  # from a request for subscriptions without a useful response to the next; Java's default
+RETRY_S: Final = 300.0  # the pause before the next request for subscriptions, after one without a useful response; Java's default
 LEAST_S: Final = 0.1  # the shortest interval between pushes, whatever a broker says
 NO_INSTANCE: Final = UUID(int=0)  # the id with which a client asks the broker to assign one
 
@@ -52,7 +52,7 @@ TABLE = Transitions[S](
         S.ENDED: set(),
     },
     {
-        S.WAITING: "until the next push, or until a broker is connected that takes metrics",
+        S.WAITING: "until the next push, or until a broker that takes metrics is connected",
         S.ASKING: "GetTelemetrySubscriptions is in flight",
         S.PUSHING: "PushTelemetry is in flight",
         S.ENDED: "nothing is sent any more: the client was closed, or brokers have refused for good",
@@ -64,7 +64,7 @@ class PushReaction(Enum):
     """The reaction to an error."""
 
     ASK = "ask at once for the metrics that are wanted"
-    NEXT = "go on at the next interval"
+    NEXT = "continue at the next interval"
     STOP = "push no more"
 
 
@@ -81,7 +81,7 @@ REACTIONS: Final = {  # others: NEXT
 
 @attrs.frozen
 class MetricsSubscription:
-    """The metrics that the cluster wants, by `prefixes` of names (an empty one: all). `delta`: sums count since the last push."""
+    """The metrics that the cluster wants, by `prefixes` of names ("" and "*": all). `delta`: sums count since the last push."""
 
     instance: UUID
     id: int
@@ -100,7 +100,7 @@ class PushedFigures(Protocol):
     """The figures of a client, which become metrics."""
 
     def encode(self, subscription: MetricsSubscription) -> bytes:
-        """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if there are none. Called on the loop."""
+        """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if no metric is wanted. Called on the loop."""
 
 
 @attrs.define(eq=False)
@@ -141,7 +141,7 @@ class Telemetry:
         return self.state in (S.WAITING, S.PUSHING) and self.subscription is not None
 
     def poll(self, now: float) -> Effects:
-        """Request the subscription, or push, if either is due and a broker takes it."""
+        """Request the subscription, or push, if either is due and a broker that takes metrics is connected."""
         if self.state is S.WAITING and now >= self._due and self._find_broker():
             if self.subscription is None:
                 self._ask(now)
@@ -235,7 +235,7 @@ class Telemetry:
             self._finish(now)
 
     def _failed(self, now: float, outcome: Outcome, seconds: float) -> bool:
-        """Whether there is no useful response; then the next attempt comes after `seconds`. The state becomes WAITING or ENDED."""
+        """Whether there is no useful response. The state becomes WAITING or ENDED; the next attempt comes after `seconds`, or at once."""
         if isinstance(outcome, Failed):
             name = getattr(outcome.reason, "code", None)
             reaction = PushReaction.NEXT if outcome.passing else PushReaction.STOP
@@ -278,7 +278,7 @@ class Telemetry:
             ended()
 
     def crash(self, reason: Any) -> tuple[Callable[[], None], ...]:
-        """End a close that waits for the last push; nobody else waits for this machine."""
+        """Complete a `close` that waits for the last push. No other call waits for this machine."""
         self._tell_end()
         return ()
 

@@ -1,6 +1,6 @@
 """Fails batches that are not acknowledged within delivery_timeout_ms, and makes queues ready again after their back-off.
 
-Invariant: the oldest batch of a queue has a timer, so each batch has its outcome when its time is over.
+Invariant: the oldest batch of a queue has a timer, so each batch has an outcome by the end of its delivery time-out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pykafka4.wire.records.hot import Batch
 __all__ = ["Deadlines"]
 
 # A batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger. In an outage an application may fill a batch
-# slowly, and all its records expire with the first: an open batch for the whole time-out would take records that expire at once.
+# slowly, and all its records expire with the first: a batch that stayed open until then would take records that expire at once.
 OPEN_SHARE = 10
 
 

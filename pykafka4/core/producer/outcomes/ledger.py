@@ -6,7 +6,7 @@ Every record that `send` accepted is counted in exactly one of these; the simula
 The loop counts acknowledged and lost records here, per batch. Queued and in-flight records are counted in the batches themselves, when a
 thread calls `stats` or `status`. One step of the loop reads both (`Ledger.snapshot`), and the calling thread computes the result from the
 snapshot. The accumulator counts dropped records; the calling thread adds up these counts, too.
-Such a step holds the loop, so it makes no objects for the garbage collector, whose full run would hold the loop longer than the step.
+The step delays the loop, so it makes few objects that the garbage collector tracks: a full collection would delay the loop for longer.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ProducerStats:
     """Counts of all records accepted by `send`, by outcome: `accepted` is the sum of `acked`, `queued`, `in_flight`, `failed`, `dropped`.
 
     All counts are of one moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts batches that were
-    resent, `requests` Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. The others are as in `RecordCounts`.
+    resent, `requests` Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in `RecordCounts`.
     `partitions` has the counts of each partition with records, `topics` the counts of each topic: the sums of its partitions, and records
     that were lost before they had a partition. For topics without a record for `metadata_max_idle_ms`, and for topics that never had a
     partition, only the entry in `topics` is kept, for the last 1,000 of them.
@@ -110,7 +110,7 @@ class ProducerStats:
         return sum(self.failed.values())
 
     def totals(self) -> dict[str, Any]:
-        """The counts of the whole producer as a dict for JSON, without `topics` and `partitions`; keys of `failed` as in `asdict`."""
+        """The counts of the producer as a dict for JSON, without `topics` and `partitions`; keys of `failed` as in `asdict`."""
         fields = [a.name for a in attrs.fields(type(self)) if a.name not in ("topics", "partitions")]
         return {**{name: getattr(self, name) for name in fields}, "failed": _named(self.failed)}
 
@@ -173,9 +173,9 @@ class WaitingBatches:
 def take_census(acc: Accumulator) -> Census:
     """Return the result of `Accumulator.census`, without a tuple for each batch. On the loop thread.
 
-    Batches get their outcomes on the loop, so only `send` of another thread can change the lists meanwhile: this call reads `accepted`, the
+    Batches get their outcomes on the loop, so only `send` on another thread can change the lists meanwhile: this call reads `accepted`, the
     thread appends a record to a batch, this call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, and the
-    count is repeated; after three vain attempts the accumulator counts, in one step.
+    count is repeated. After three vain attempts, and if many records are parked, the accumulator counts in one step.
     """
     for _ in range(3):
         accepted, parked = acc.accepted, acc.parked_records
@@ -249,7 +249,7 @@ class Ledger:
     # ---- partitions
 
     def meet(self, tp: TopicPartition) -> None:
-        """Count the records of `tp` separately from now on, because a batch is sent to it."""
+        """Count the records of `tp` separately from now on, because it has a queue or has lost records."""
         if tp not in self._tallies:
             self._tallies[tp] = NO_TALLY
             self._partitions.setdefault(tp.topic, []).append(tp.partition)
@@ -386,7 +386,7 @@ class Ledger:
     # ---- the result
 
     def collect_drops(self) -> None:
-        """Take the counts of dropped records from the accumulator. In a turn of its own before `snapshot`, as there may be many."""
+        """Take the counts of dropped records from the accumulator. Callers use a turn before that of `snapshot`, as there may be many."""
         if taken := self.take_dropped():
             self._fresh_drops += (taken,)
 
@@ -418,7 +418,7 @@ class Ledger:
         """Store `sums`, the sums of the drops of `snapshot`, so that the next snapshot begins with them.
 
         Two threads may have added up the same drops. The first replaces `_drops`, so the comparison fails for the second: otherwise the
-        second would cut the drops that were taken since its snapshot.
+        second would discard drops that were taken after its snapshot.
         """
         if self._drops is snapshot.drops and sums is not snapshot.drops:
             self._drops, self._fresh_drops = sums, self._fresh_drops[len(snapshot.fresh_drops) :]
@@ -443,7 +443,7 @@ class Snapshot:
 
     @property
     def all_drops(self) -> Drops:
-        """The sums of dropped records. Given to `Ledger.settle_drops`, they spare the next snapshot the same additions."""
+        """The sums of dropped records. `Ledger.settle_drops` stores them, so that the next snapshot need not add the same counts again."""
         if not self.fresh_drops and not self.drops.rows:
             return self.drops
         return self.drops.plus(self.fresh_drops, self.known)

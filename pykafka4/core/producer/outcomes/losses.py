@@ -56,7 +56,7 @@ class Drops:
         self.rows, self.by_reason, (self.first_ms, self.last_ms) = rows, by_reason, times
 
     def plus(self, taken: Iterable[list[Any]], known: Collection[str]) -> Drops:
-        """Add the counts `taken` from the accumulator since. For topics that are not `known` (any more) only the sums remain."""
+        """The sums with the counts `taken` from the accumulator added. Topics that are not, or no longer, `known` keep only their sums."""
         rows, reasons, first_ms, last_ms = self.rows.copy(), self.by_reason.copy(), self.first_ms, self.last_ms
         for part in taken:
             for topic, partition, reason, records, first, last in dropped_rows(part):

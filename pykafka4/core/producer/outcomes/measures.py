@@ -1,4 +1,4 @@
-"""Measures acknowledged batches: their records, their size, and how long they took. Invariant: a batch costs three searches in buckets."""
+"""Measures acknowledged batches: records, size, and the time until the acknowledgement. A batch costs three searches in buckets."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Obstacles:
     def unreadable(self, node: int, batch: Batch) -> KafkaError | None:
         """The error if `node` cannot decompress `batch`. (The broker would respond with UNKNOWN_SERVER_ERROR, which hides the reason.)
 
-        Also for a batch that was too small to be compressed: otherwise some records of a topic would be sent, and some not.
+        A batch that was too small to be compressed gets the error, too: otherwise some records of a topic would be sent, and some not.
         """
         if batch.wanted_codec != ZSTD:
             return None

@@ -1,6 +1,6 @@
-"""Applies Produce responses to their batches. The row of `errors/codes.py` for an error code names a function of `ACTIONS`.
+"""Applies Produce responses to their batches. The row of an error code in `errors/codes.py` has a reaction, and `ACTIONS` its function.
 
-A batch is acknowledged or requeued. A requeued batch is resent, halved, resent without the records that the broker refused, or failed.
+A batch is acknowledged or requeued. A requeued batch is resent, is halved, is resent without the records that the broker refused, or fails.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ProduceAnswers:
         """Read the response of a leader that was replaced. The batches may be in flight to the new leader.
 
         An acknowledgement is true: all in-sync replicas had the batch, the new leader among them. It counts only for the head, so that no
-        more batches than brokers remember are written behind an unacknowledged batch. Any other response is no news of the new leader.
+        more batches than brokers remember are written after an unacknowledged batch. Any other response says nothing about the new leader.
         """
         if isinstance(outcome, Failed) or outcome.message is None:
             return
@@ -145,7 +145,7 @@ class ProduceAnswers:
         return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
-        """Requeue the batch of a partition that is missing in the response: the batch is maybe written."""
+        """Requeue the batch of a partition that is missing from the response: the batch is maybe written."""
         queue.doubt(batch)
         self._requeue(queue, batch)
         if not batch.done:
@@ -173,7 +173,7 @@ class ProduceAnswers:
         batch.last_error = error
         if row.produce is not ProduceReaction.SEQUENCE or queue.batches[0] is batch:  # otherwise a batch before this one caused the error
             batch.failed_attempts += 1
-        parted = row.produce in PARTED and not batch.written  # certainly not in the log: to send its remaining records is no retry
+        parted = row.produce in PARTED and not batch.written  # certainly not in the log, so sending its remaining records is no retry
         last = self._was_last(batch) and not parted
         self._actions[ProduceReaction.FAIL if last and row.produce in PARTED else row.produce](self, queue, batch, now, answer, error)
         if last and not batch.done:
@@ -217,7 +217,7 @@ class ProduceAnswers:
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                # The broker reached no replicas: another may lead by now, and this broker not know it. Its metadata would name itself.
+                # The broker did not reach its replicas: another broker may lead without its knowledge, and its metadata would name itself.
                 self._network.avoid(now, queue.node)
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
@@ -250,7 +250,7 @@ class ProduceAnswers:
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Continue in the next epoch, because the broker expects another sequence.
 
-        Behind an unacknowledged batch the error is a consequence of that batch's failure. At the head, the broker's numbering and the
+        After an unacknowledged batch, the error is a consequence of that batch's failure. At the head, the broker's numbering and the
         client's differ: a head that may be written fails.
         """
         if queue.batches[0] is not batch:
@@ -261,7 +261,7 @@ class ProduceAnswers:
     def _epoch_over(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Fail a batch whose epoch the broker refuses, of a transactional producer: the transaction ends, not only the epoch of the queue.
 
-        Behind an unacknowledged batch a wrong sequence is a consequence of that batch's failure.
+        After an unacknowledged batch, a wrong sequence is a consequence of that batch's failure.
         """
         if isinstance(error, BrokerError) and error.code.produce is ProduceReaction.SEQUENCE and queue.batches[0] is not batch:
             return
@@ -286,7 +286,8 @@ class ProduceAnswers:
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Fail the records that the response lists (KIP-467), and resend the others; a broker writes all records of a batch or none.
 
-        The whole batch fails if the response lists no record, or if the others may be in the log: there they would be written twice.
+        The complete batch fails if the response lists no record, and with idempotence also if an earlier attempt may be in the log: the
+        other records would then be written twice.
         """
         reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
         if not reasons or (batch.written and self._config.enable_idempotence):

@@ -1,11 +1,12 @@
-"""Assigns partitions to batches of `partitioner="late"`. Invariant: a batch keeps its first partition; it gets one when it can be sent.
+"""Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets its partition when it can be sent, and keeps it.
 
 With `partitioner="late"` the records of a topic that have neither key nor partition share one open batch. Its sealed batches wait in one
 queue per topic, whose partition is -1, until a broker can take one: then the batch moves to the queue of one of that broker's partitions,
 the next one in turn, and is numbered and sent from there. A request gets at most one such batch of each topic.
 
-Brokers get records in proportion to the partitions that they lead: a broker that is ahead of its share waits for those behind, but not for
-a broker that has taken nothing for `LAGGARD_S`, is not connected, or leads no partition that is online. (Dory's AnyPartition.)
+Brokers get records in proportion to the partitions that they lead: a broker that is ahead of its share waits for brokers that are behind
+theirs, but not for a broker that can take nothing for `LAGGARD_S` (because it is not connected, for example) or that leads no online
+partition. (Dory's AnyPartition.)
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class BrokerShare:
 
 @attrs.define(eq=False)
 class BrokerShares:
-    """The brokers' shares of a topic. `as_of` are the counters of `Recovery` at the time: partitions that came online, and went offline."""
+    """The brokers' shares of a topic. `as_of` has the values of `Recovery.changes` and `Recovery.losses` when the shares were computed."""
 
     as_of: tuple[int, int]
     by_node: dict[int, BrokerShare]
@@ -143,9 +144,9 @@ class LateBatches:
         return bool(served)
 
     def is_hungry(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the oldest batch of `queue` has waited for so long that it also takes a place behind other batches of a partition.
+        """Whether the oldest batch of `queue` has waited for so long that it may also queue behind other batches of a partition.
 
-        Not before a check of all partitions of the broker: a partition with other batches may be stuck, and the others idle.
+        The answer is no until all partitions of the broker were checked: a partition with other batches may be stuck, and the others idle.
         """
         oldest = queue.candidate or queue.due
         share = self._looking
@@ -178,7 +179,7 @@ class LateBatches:
         return None
 
     def _excuse(self, share: BrokerShare, now: float) -> bool:
-        """Whether the others may go on without this broker, whose turn it is, and which can take no batch."""
+        """Whether the other brokers may continue without this one, whose turn it is, and which can take no batch."""
         if share.busy_since is None:
             share.busy_since = now
         until = share.busy_since + LAGGARD_S
@@ -188,9 +189,9 @@ class LateBatches:
         return share.excused
 
     def _welcome(self, share: BrokerShare, shares: dict[int, BrokerShare]) -> None:
-        """`share` is about to take a batch. It does not catch up with the batches that the others took while it was excused.
+        """Note that `share` is about to take a batch. It does not catch up with the batches that the others took while it was excused.
 
-        Otherwise a broker that comes back after an outage would get every batch until it has as many as the others.
+        Otherwise a broker that comes back after an outage would get every batch until it had as many as the others.
         """
         if share.excused:
             share.taken = max(share.taken, min((other.taken for other in shares.values() if not other.excused), default=share.taken))

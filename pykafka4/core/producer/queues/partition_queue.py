@@ -1,8 +1,9 @@
-"""Keeps and numbers the sealed batches of one partition. Invariant: the batches in flight are the head; no batch overtakes another.
+"""Keeps and numbers the sealed batches of one partition. Invariant: no batch overtakes another. The batches in flight are the head, until
+one of them is requeued: then the queue sends nothing until the others have ended (`broken`).
 
 A queue belongs to one partition and outlives changes of leaders and connections. A batch is in flight to one leader only: with idempotence,
 requests to a leader that was replaced are *superseded* (`supersede`), and their batches are sent to the new one. With idempotence a queue
-has its own (producer id, epoch, next sequence), which are kept while the topic is missing in the metadata. An error of one partition does
+has its own (producer id, epoch, next sequence), which are kept while the topic is missing from the metadata. An error of one partition does
 not affect the others, because brokers keep producer state per partition, too. The order in `batches` is the order in the log.
 """
 
@@ -68,9 +69,12 @@ class PartitionQueue:
         return len(self.batches) > self.in_flight or self.due is not None
 
     def late(self, now: float, timeout: float) -> list[Batch]:
-        """The batches whose first record was sent `timeout` seconds ago or earlier. The head is the oldest, so the look ends there."""
-        # The same sum as that for the timer (`Deadlines.watch`). `sent_at <= now - timeout` rounds differently: the timer would run, find
-        # no late batch, and be set for the same time again.
+        """The batches whose first record was sent `timeout` seconds ago or earlier, up to the first that is not late.
+
+        The batches are in order of age. With `partitioner="late"` an older batch may follow; it has its own timer (`Deadlines.watch_late`).
+        """
+        # The same sum as for the timer (`Deadlines.watch`). `sent_at <= now - timeout` rounds differently: the timer would run, find no
+        # late batch, and be set for the same time again.
         return list(takewhile(lambda batch: batch.sent_at + timeout <= now, self.batches))
 
     def may_send(self, now: float) -> bool:
@@ -178,7 +182,7 @@ class PartitionQueue:
         self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
-        """Remove `batch`, which has its outcome. Usually the batch is the head; after a delivery time-out it may be anywhere."""
+        """Remove `batch`, which gets its outcome or another queue. Usually it is the head; after a delivery time-out it may be anywhere."""
         self.end_flight(batch)
         if self.batches and self.batches[0] is batch:
             del self.batches[0]

@@ -2,7 +2,7 @@
 
 Rule: whoever ends the reason for the absence of a queue places the queue again; a queue that nobody places is never sent. The leader is
 looked up when a queue is placed, and checked again when the queue is picked. While its partition has no leader, a queue is in no list: the
-sender places it when its topic changes or the partition is online again. A new leader does not change the queues themselves.
+sender places it when its topic changes or the partition is online again.
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ class Identity:
         return self.trouble if isinstance(self.trouble, AuthorizationError) else None
 
     def after(self, producer_id: int, epoch: int, spent: bool) -> tuple[int, int] | None:
-        """Return the next (producer id, epoch) of a queue with the given ones (-1, -1: a new queue); None until a new id has arrived.
+        """Return the (producer id, epoch) that a queue has after these (-1, -1: a new queue); None until a new id has arrived.
 
-        The next epoch of the same id, unless the id is `spent` or `epoch` was its last.
+        The id stays the same, with the next epoch, unless the id is `spent` or `epoch` was its last.
         """
         if producer_id >= 0 and not spent and epoch < LAST_EPOCH:
             return producer_id, epoch + 1
@@ -104,7 +104,7 @@ class Identity:
         return None
 
     def forget(self, producer_id: int, epoch: int) -> None:
-        """A queue in this epoch was dropped: a new queue of its partition must start in a later epoch.
+        """Note that a queue in this epoch was dropped: a new queue of its partition must start in a later epoch.
 
         One number for all partitions is enough, because an epoch may be skipped.
         """
@@ -139,9 +139,9 @@ class Identity:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        """End the producer, unless it has an id: then it goes on with the partitions that can use the id, and requests another.
+        """End the producer, unless it has an id: then it continues with the partitions that can use the id, and requests another.
 
-        A producer without the right goes on, too, as the right may be granted.
+        A producer without the right to an id continues, too, because the right may be granted.
         """
         if isinstance(error, AuthorizationError):
             self._user.id_denied(now)

@@ -2,9 +2,9 @@
 
 Invariant: a queue begins another epoch only when no batch of its present epoch is in doubt. Otherwise a batch that is in the log would be
 written again in the new epoch, where brokers do not recognise the duplicate. Whoever finds that the numbering is lost (`produce.responses`,
-`PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; the next epoch begins here.
+`PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the next epoch.
 
-Queues without a producer id wait here until an id has arrived; when brokers refuse an id, the records of these queues fail.
+Queues without a producer id wait here until an id has arrived; when brokers deny an id, the records of these queues fail.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Numbering:
         return True
 
     def trouble(self, queue: PartitionQueue) -> KafkaError | None:
-        """The reason why `queue` has no producer id, or why its transaction does not go on."""
+        """The reason why `queue` has no producer id, or why its transaction does not proceed."""
         if self.transactions is not None:
             return self.transactions.trouble
         return self.identity.trouble if queue in self._waiting else None
@@ -107,9 +107,9 @@ class Numbering:
             self._ready.place(queue)
 
     def id_denied(self, now: float) -> None:
-        """Fail the records that wait for a producer id, because brokers refused an id; no record was sent under it.
+        """Fail the records that wait for a producer id, because brokers denied one.
 
-        The error names the topic of each record: brokers give an id to a client with the right to write to any topic.
+        The error names the topic of each record: brokers grant an id to a client that may write to any topic.
         """
         waiting, self._waiting = self._waiting, {}
         denied = self.identity.denied

@@ -1,9 +1,9 @@
-"""Looks up the size limits of topics whose batches brokers refused. A limit comes from a broker, and is looked up again while in use.
+"""Looks up the size limits of topics whose batches brokers refused as too large, and again while these topics are in use.
 
 A broker that refuses a batch with MESSAGE_TOO_LARGE does not return its limit. So the client requests the `max.message.bytes` of that topic
-(DescribeConfigs; other topics cost no request). From then on batches fit, and `send` refuses a record that is too large. The limit may be
-changed at any time: the client requests it again when brokers refuse a batch that fits, and every `metadata_max_age_ms`. Without the right
-for this request, or with brokers before Kafka 1.1, the limit stays unknown: batches are split until they fit.
+(DescribeConfigs; other topics cost no request). From then on batches fit, and `send` refuses a record that is too large. The limit may
+change at any time: the client requests it again when brokers refuse a batch that fits, and every `metadata_max_age_ms`. Without the right
+to this request, or with brokers before Kafka 1.1, the limit stays unknown: batches are split until they fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = get_log("pykafka4.producer")
 
 TOPIC: Final = 2  # the kind of resource in DescribeConfigs
 OPTION: Final = "max.message.bytes"
-FRESH: Final = 5.0  # seconds after a response, in which brokers may still refuse batches from before that response
+FRESH: Final = 5.0  # seconds after a response, during which brokers may still refuse batches from before that response
 
 
 class TopicLimits:

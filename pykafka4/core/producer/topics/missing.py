@@ -1,6 +1,7 @@
-"""Fails the records of topics that no longer exist. A topic must be missing for `unknown_topic_timeout_ms`; errors name the topic.
+"""Fails the records of topics that no longer exist: topics that were missing for `unknown_topic_timeout_ms` or `delivery_timeout_ms`,
+whichever is shorter. Errors name the topic.
 
-Records also wait for this time for a topic that was never known (`parking`). A topic may be missing for a moment, as brokers learn of a
+Records wait for the same time for a topic that was never known (`parking`). A topic may be missing for a moment, because brokers learn of a
 topic at different times: then its batches stay in their queues.
 """
 
@@ -15,7 +16,7 @@ from pykafka4.errors.codes import BY_NAME
 
 __all__ = ["MissingTopics"]
 
-AGAIN: Final = 1.0  # seconds until the next look, if brokers have not reported the topic as missing for the whole time
+AGAIN: Final = 1.0  # seconds until the next check, if brokers have not reported the topic as missing until the end of that time
 
 
 class TopicBatches(Protocol):
@@ -62,7 +63,7 @@ class MissingTopics:
             return
         if since + self._patience <= now:
             if not self._cluster.was_missing(topic, self._patience):
-                self._due[topic] = now + AGAIN  # there was no broker to ask
+                self._due[topic] = now + AGAIN  # there was no broker to send a request to
                 return
             code = self._cluster.topic_error(topic) or BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]
             error = broker_error(code.code, f"topic {topic!r} did not exist for {self._patience:g} s", topic=topic)

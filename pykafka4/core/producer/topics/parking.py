@@ -1,8 +1,8 @@
 """Moves parked records into batches when their topic is known, and fails them after a time-out. Invariant: parked records keep their order.
 
-`send` never waits for a topic: the accumulator holds the records of an unknown topic. `Parking` looks up the topic's partitions, moves the
-records into batches, a slice per turn, and fails the records if the topic stays unknown. It also keeps the metadata of the producer's
-topics up to date while they are in use.
+`send` need not wait for a topic, unless a partitioner of the application needs its partitions: the accumulator holds the records of an
+unknown topic. `Parking` looks up the topic's partitions, moves the records into batches, a slice per turn, and fails the records if the
+topic stays unknown. It also keeps the metadata of the producer's topics up to date while they are in use.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ class Parking:
         self._announced: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._used: OrderedDict[str, float] = OrderedDict()  # topic -> when its last batch was sealed, the earliest first
         self._expires = 0.0  # no topic is idle before that time
-        self._waiting: dict[str, float] = {}  # topics with parked records -> time of the next look; in the order of their first record
-        self._asked: dict[str, int] = {}  # topic in `_waiting` -> the last Metadata request before the first record was parked
+        self._waiting: dict[str, float] = {}  # topics with parked records -> time of the next check; in the order of their first record
+        self._asked: dict[str, int] = {}  # topic in `_waiting` -> number of the last Metadata request before its first record was parked
         self._next_look = INFINITY  # the earliest time in `_waiting`
         self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
         self._empty: dict[str, float] = {}  # unknown topic without parked records -> since when
-        # Unknown topics that no broker answered for: the time of the first answer afterwards; INFINITY: there is still no answer.
+        # Unknown topics for which no broker answered for a while -> the time of the first answer after that; INFINITY: no answer yet.
         self._silent: dict[str, float] = {}
         self._hurried: set[str] = set()  # topics with records that a flush covers
         self._moved_hurried = False  # whether records that a flush covers have been moved into batches
@@ -147,7 +147,7 @@ class Parking:
                 self._drop(topic)
 
     def poll(self, now: float, changed: Iterable[str]) -> float:
-        """Move or fail parked records where possible, and announce `changed` topics; returns the time of the next look.
+        """Move or fail parked records where possible, and announce `changed` topics; returns the time of the next check.
 
         That time is `now` if there are more records to move.
         """
@@ -251,7 +251,7 @@ class Parking:
         return min(oldest + longest, (now if since == INFINITY else max(oldest, since)) + patience)
 
     def _denied_since(self, topic: str, now: float) -> float:
-        """The time since which brokers report `topic` as missing: -INFINITY if they always answered; INFINITY while none answers.
+        """The time since which brokers answer that `topic` is missing: INFINITY while none answers, -INFINITY if they always answered.
 
         While no broker can be reached, the records wait until `delivery_timeout_ms`, as records of a known topic do. The first answer
         afterwards is no reason to fail them: a broker that has just started may not know the topic yet.
@@ -264,10 +264,10 @@ class Parking:
         return self._silent.get(topic, -INFINITY)
 
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
-        """Drop an unknown topic without a record after a while; returns the time of the next look.
+        """Drop an unknown topic without a record after a while; returns the time of the next check.
 
         For example, its first `send` announced the topic and then raised an error. The accumulator has to forget the topic before the loop
-        does: it announces only topics that it does not have.
+        does, because the accumulator announces only topics that it does not have.
         """
         until = self._empty.setdefault(topic, now) + patience
         if now < until:

@@ -55,8 +55,8 @@ __all__ = ["Done", "TransactionRecords", "TransactionState", "Transactions"]
 log = get_log("pykafka4.producer")
 
 FEATURE: Final = "transaction.version"
-RENEWS_FROM: Final = 3  # the version of InitProducerId since which it continues a producer id (KIP-360, Kafka 2.5)
-SOON: Final = 0.02  # seconds: the time that the completion of the last transaction takes, about (as in Java)
+RENEWS_FROM: Final = 3  # the version of InitProducerId from which on the request can continue a producer id (KIP-360, Kafka 2.5)
+SOON: Final = 0.02  # seconds: about the time that the previous transaction takes to complete (as in Java)
 INIT_FIRST: Final = "call init_transactions first"
 
 MAYBE_COMMITTED: Final = "its commit was sent, and it may have been committed"
@@ -97,8 +97,8 @@ TABLE = Transitions[S](
         S.READY: "no transaction is open",
         S.IN_TRANSACTION: "records are accepted and sent",
         S.COMMITTING: "no more records; EndTxn follows when all are acknowledged",
-        S.ABORTABLE_ERROR: "a record or a request failed: what is unsent fails, and the transaction can only be aborted",
-        S.ABORTING: "what is unsent fails; EndTxn follows when nothing is in flight",
+        S.ABORTABLE_ERROR: "a record or a request failed: unsent records fail, and the transaction can only be aborted",
+        S.ABORTING: "unsent records fail; EndTxn follows when nothing is in flight",
         S.FATAL: "fenced, or refused for good: every record fails",
     },
 )
@@ -206,10 +206,13 @@ class Transactions:
         self._records.set_refusal(None)
 
     def commit(self, now: float, done: Done) -> None:
-        """Commit, once every record is acknowledged. `done` gets the error that prevented it; then the transaction must be aborted."""
+        """Commit, once every record is acknowledged. `done` gets None, or the error that prevented the commit.
+
+        After an error the transaction must be aborted, unless the error ended the producer.
+        """
         self._check("commit_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
-        # Before the counters are read. In the other order: all records are acknowledged, `send` of another thread accepts one more, and the
-        # commit goes out without that record.
+        # The door closes before the counters are read. In the other order: all records are acknowledged, `send` on another thread accepts
+        # one more, and the commit goes out without that record.
         self._close_door("commit_transaction has been called; call begin_transaction before the next record")
         self._move(S.COMMITTING, done)
         self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
@@ -234,7 +237,7 @@ class Transactions:
         self._offsets.add(offsets, group, done)
 
     def leave(self, now: float, why: KafkaError, then: Callable[[], None]) -> None:
-        """Abort the open transaction unless it ends already, because the producer closes. `then` is called when no transaction is open."""
+        """Abort the open transaction, unless it is already ending, because the producer closes; call `then` when no transaction is open."""
         if self.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
             self.abort(now, _ignore, why)
         self._waiters.append(then)
@@ -323,7 +326,7 @@ class Transactions:
             otherwise = INIT_FIRST
         if self.state is S.ABORTABLE_ERROR and expected is S.IN_TRANSACTION:
             raise self._why.again()
-        # Not TransactionAborted: an application that begins again after that error would never leave its loop, without an abort.
+        # Not TransactionAborted: an application that begins again after that error without an abort would repeat this forever.
         if self.state is S.ABORTABLE_ERROR and expected is S.READY:
             otherwise = f"call abort_transaction first ({self._why})"
         raise TransactionError(f"{what}: {self.id}: {otherwise}")
@@ -371,7 +374,7 @@ class Transactions:
         self._end_producer(error)
 
     def _end_producer(self, error: KafkaError) -> None:
-        """End the producer for good with `error`, except after a denied init, which may be repeated."""
+        """End the producer for good with `error`, unless `error` denies the initialization, which may be repeated."""
         if self.state is S.INITIALIZING and isinstance(error, AuthorizationError):  # the right may be granted; nothing has begun yet
             self.state = TABLE.move(self.state, S.UNINITIALIZED)
             self._resolve(error)
@@ -387,7 +390,7 @@ class Transactions:
         self._tell_waiters()
 
     def _or_committed(self, error: E) -> E:
-        """Return `error`; after a sent commit, a copy with the note that the transaction may have been committed."""
+        """Return `error`, or a copy that says that the transaction may have been committed, if its commit was sent."""
         if not self._commits_sent or self.state not in OPEN:
             return error
         told = error.again()
@@ -422,7 +425,7 @@ class Transactions:
     def _look_at_version(self) -> None:
         level = self._network.feature(FEATURE)
         if level is not None:
-            self.version_2 = level >= 2  # the version in its name
+            self.version_2 = level >= 2
 
     @property
     def _can_renew(self) -> bool:
@@ -559,7 +562,8 @@ class Transactions:
         self._started, self._certain = True, self._certain or certain
 
     def note_unanswered(self) -> None:
-        """Count a request that may still be executed. In the next transaction's epoch it would store offsets, or begin a transaction."""
+        """Count a request that may still be executed. If the next transaction had the same epoch, the request would store offsets in that
+        transaction, or begin one."""
         self._unanswered += 1
 
     def need_abort(self, error: KafkaError) -> None:
@@ -571,7 +575,7 @@ class Transactions:
 
 
 class JoinBackoff(Backoff):
-    """The pauses of AddPartitionsToTxn. `soon`: the last transaction is still being completed, and this one has no partition yet."""
+    """The pauses of AddPartitionsToTxn. `soon`: the previous transaction is still being completed, and this one has no partition yet."""
 
     __slots__ = ("_soon", "soon")
 
@@ -585,7 +589,7 @@ class JoinBackoff(Backoff):
         return self._soon.next() if self.soon else super().next()
 
     def reset(self) -> None:
-        """Start over with the first pause, after a success."""
+        """Return to the first pause, after a success."""
         super().reset()
         self._soon.reset()
 

@@ -1,7 +1,7 @@
 """Stores offsets of consumer groups in a transaction. Invariant: no commit goes out before every given offset is stored.
 
-Two coordinators take part: the coordinator of the transactional id gets the group (AddOffsetsToTxn, up to transaction.version 1), the
-coordinator of the group stores the offsets (TxnOffsetCommit), which count from the commit on.
+Two coordinators take part: the coordinator of the transactional id gets the group (AddOffsetsToTxn, up to transaction.version 1), and the
+coordinator of the group stores the offsets (TxnOffsetCommit), which take effect with the commit.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class OffsetsInTransaction:
             given.call = self._transaction.call(lambda: self._add_message(given), lambda now, outcome: self._added(given, outcome))
 
     def stop(self, reason: KafkaError) -> None:
-        """Fail all calls, because the transaction aborts. EndTxn still waits for a request in flight, which may arrive after the abort.
+        """Fail all calls, because the transaction aborts. EndTxn still waits for the request in flight.
 
-        The late request would begin a transaction at the coordinator, which nobody ends.
+        Otherwise that request might arrive after the abort, and begin a transaction at the coordinator that nobody ends.
         """
         for given in self._given:
             given.stopped = True

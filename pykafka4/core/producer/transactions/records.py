@@ -1,6 +1,6 @@
-"""Shows the sender's records to the transactions (`machine.Records`).
+"""Shows the sender's records to the transactions (`machine.TransactionRecords`).
 
-Rule: counters that every record changes decide whether a transaction may end, and no list, which may lag behind `send` of other threads.
+Rule: only counters that every record changes decide whether a transaction may end. A list could lag behind `send` on other threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Transacted"]
 
 
 class Admission(Protocol):
-    """The door for records: it opens and closes `send`."""
+    """The session: the part that opens and closes `send`."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
         """From now on `send` raises `refusal`; None: `send` accepts records."""
@@ -53,34 +53,34 @@ class Transacted:
         self._application, self._sender = application, sender
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """See `machine.Records`."""
+        """See `machine.TransactionRecords`."""
         self._application.set_refusal(refusal)
 
     def expedite(self) -> None:
-        """See `machine.Records`."""
+        """See `machine.TransactionRecords`."""
         self._sender.expedite()
 
     def _decided(self) -> bool:
         return bool(self._acc.accepted == self._acc.acked + self._acc.failed)
 
     def settled(self) -> bool:
-        """See `machine.Records`."""
+        """See `machine.TransactionRecords`."""
         return self._decided() and self._requests.quiet
 
     def renumber(self, producer_id: int, epoch: int) -> bool:
-        """See `machine.Records`."""
+        """See `machine.TransactionRecords`."""
         return any(queue.stale and (queue.producer_id, queue.epoch) == (producer_id, epoch) for queue in self._sender.queues.values())
 
     def dropped(self) -> int:
-        """See `machine.Records`."""
+        """See `machine.TransactionRecords`."""
         return int(self._acc.dropped)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """See `machine.Records`. An abort calls this in each turn, and the sender checks all queues: so only for queued records."""
+        """See `machine.TransactionRecords`. An abort calls this in each turn; the sender, which checks all queues, only if records wait."""
         undecided = self._acc.accepted - self._acc.acked - self._acc.failed
         return None if undecided == self._ledger.in_flight else self._sender.fail_unsent(now, reason)
 
     def place(self) -> None:
-        """See `machine.Records`."""
+        """See `machine.TransactionRecords`."""
         for queue in self._sender.queues.values():
             self._ready.place(queue)

@@ -64,10 +64,10 @@ ABORTABLE: Final = {
     "INVALID_COMMIT_OFFSET_SIZE",
     "REBALANCE_IN_PROGRESS",
 }
-REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table; these requests can be repeated, and then give the outcome
+REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but a repeated request then returns the outcome
 
 
-# Errors of AddPartitionsToTxn that end the producer; with all others only the transaction fails, as in Java's client.
+# The fatal errors that end the producer also in a response to AddPartitionsToTxn; after the others only the transaction fails, as in Java.
 ENDS_ADDING: Final = {
     "CLUSTER_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
@@ -79,7 +79,7 @@ ENDS_ADDING: Final = {
 
 
 def meaning_of(error: KafkaError) -> ErrorMeaning:
-    """The meaning of `error` for the transaction; an unknown code is fatal."""
+    """The meaning of `error` for the transaction. An unknown code is fatal, as is an error without a code, except TransactionAborted."""
     if isinstance(error, TransactionAborted):
         return ErrorMeaning.ABORT
     if not isinstance(error, BrokerError):
