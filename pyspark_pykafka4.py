@@ -1,8 +1,8 @@
 """Registers `format("pykafka4")`. When a job uses any Python data source, Spark imports each module `pyspark_*` and registers its
 DefaultSource.
 
-Invariant: an import of this module never fails where Spark runs, as an error here would end jobs that do not use Kafka. So the module
-imports only Spark's own base class, and each method imports the module that it needs.
+Invariant: an import of this module never fails where Spark runs, because an error here would end jobs that do not use Kafka. So the
+module imports only Spark's own base class, and each method imports the module that it needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes the readers and writers of `format("pykafka4")`. Each function imports only its own modules: a write imports no reader."""
+"""Makes the readers and writers of `format("pykafka4")`. Invariant: a write imports no reader, and a read imports no writer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """The reader of `spark.readStream`. Raises nothing: the reader of a refused query raises the reason when the query starts."""
+    """The reader of `spark.readStream`. Options or a PySpark that are refused raise no error here, but when the query starts."""
     from pykafka4.spark.source.options import SourceOptions
 
     try:

@@ -1,7 +1,7 @@
 """Parses the options of `format("pykafka4")`: names, values out of text, and `kafka.*` as options of pykafka4.
 
-Invariant: an option without effect is refused with the place where it belongs, or logged if the JVM connector ignores it there; no error
-and no `repr` has a value of `kafka.*` unless that value is known not to be a secret. Names are case-insensitive, as in Spark.
+Invariant: an option for another use is refused with the uses that it is for, or logged if the JVM connector ignores it there; no error and
+no `repr` has a value of `kafka.*` unless that value is known not to be a secret. Names are case-insensitive, as in Spark.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "minPartitions": READS,
     "maxRecordsPerPartition": READS,
     "failOnDataLoss": READS,
-    "includeHeaders": READS | WRITES,  # the JVM connector takes it for writes, too, which write the column headers anyway
+    "includeHeaders": READS | WRITES,  # the JVM connector accepts it for writes, too; writes include the column `headers` anyway
     "columns": READS,
     "isolationLevel": READS,
     "filterPushdown": BATCH_READS,
@@ -72,7 +72,7 @@ OPTIONS: Final[Mapping[str, frozenset[Use]]] = {
     "batchId": frozenset({Use.BATCH_WRITE}),
     "transactionalIdPrefix": WRITES,
 }
-# Options that the JVM connector does not have, so no job that is moved from there has them at a place where they are ignored.
+# Options that the JVM connector does not have, so a job that is moved from it never has them where they are ignored.
 ONLY_HERE: Final = {
     *("columns", "isolationLevel", "filterPushdown", "commitOffsetsToGroup"),
     *("delivery", "idempotencyKey", "batchId", "transactionalIdPrefix"),
@@ -80,7 +80,7 @@ ONLY_HERE: Final = {
 REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp"}  # the JVM connector refuses them as well
 # Options of the JVM connector without effect here, which are not refused: a job that is moved need not be changed.
 WITHOUT_EFFECT: Final = {
-    "groupidprefix": "reads are no members of a group",
+    "groupidprefix": "reads are not members of a group",
     "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
     "fetchoffset.retryintervalms": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
 }
@@ -94,7 +94,7 @@ UNITS: Final = {"ms": 0.001, None: 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h":
 
 @attrs.frozen
 class Given:
-    """The given options of one read or write, with values as text. Methods return None for an option that is not given."""
+    """The given options of one read or write, with values as text. Without the option, a method returns None, and `flag` its default."""
 
     use: Use
     values: Mapping[str, str] = attrs.field(repr=False)  # by name in lower case
@@ -102,7 +102,7 @@ class Given:
 
     @classmethod
     def of(cls, use: Use, options: Mapping[str, str]) -> Given:
-        """The options that Spark passes. Raises ConfigError for an unknown option, and for an option that belongs elsewhere."""
+        """The options that Spark passes. Raises ConfigError for an unknown or misplaced option that is not just logged."""
         lower = {name.lower(): value for name, value in options.items()}
         values = {name: value.strip() for name, value in lower.items() if not name.startswith(KAFKA) and _has_effect(use, name)}
         return cls(use, values, {name.removeprefix(KAFKA): value for name, value in lower.items() if name.startswith(KAFKA)})
@@ -154,7 +154,7 @@ class Given:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise wrong(name, text, f"is no JSON ({error}); takes {form}") from None
+            raise wrong(name, text, f"is not JSON ({error}); takes {form}") from None
 
     def names(self, name: str) -> list[str] | None:
         """A list of names, which commas separate in the text."""
@@ -175,7 +175,7 @@ class Given:
             return translate(kind, self.kafka, {}).options
         except ConfigError as error:
             text = str(error).replace("the mapping: ", "")
-        raise ConfigError(f"options {KAFKA}*: {text}")  # outside of `except`: as its context the first error might show more than its text
+        raise ConfigError(f"options {KAFKA}*: {text}")  # not in `except`: as context, the first error might show more than its text
 
 
 def divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -197,7 +197,7 @@ def wrong(name: str, text: str, why: str) -> ConfigError:
 
 
 def _has_effect(use: Use, name: str) -> bool:
-    """Whether the option is for `use`. Logs an option that the JVM connector would ignore; raises ConfigError for other misplaced ones."""
+    """Whether the option is for `use`. Logs an option without effect if the JVM connector accepts it here, else raises ConfigError."""
     if name in SPARK_OPTIONS:
         return False
     if name in WITHOUT_EFFECT:

@@ -1,4 +1,4 @@
-"""Waits for the acknowledgements of a task's records. Invariant: the first failure ends the task within `LOOK` seconds, not at its end."""
+"""Waits for the acknowledgements of a task's records. Invariant: a wait ends within `LOOK` seconds of the first failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ LOOK = 0.25  # seconds between checks for failures
 
 
 def wait(producer: Producer, patience: float) -> None:
-    """Wait up to `patience` seconds until all records are acknowledged. After that the flush of `delivery_scope` raises an error."""
+    """Wait up to `patience` seconds until each record has its outcome, or raise the first failure.
+
+    Records that are left then are the caller's: the end of `delivery_scope` or of the transaction raises their error.
+    """
     deadline = time.monotonic() + patience
     while not flushed(producer) and time.monotonic() < deadline:
         check(producer)

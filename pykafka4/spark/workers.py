@@ -1,9 +1,9 @@
-"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: a producer serves one task at a time, which returns
-it to the pool only if all records were delivered; all tasks share the clients, and leave no work in them.
+"""Keeps the producers and clients of a Python worker for its next tasks. Invariant: a producer serves one task at a time, and returns
+to the pool only if the task has delivered all its records; all tasks share the clients, and leave no work in them.
 
-A separate module, because Spark ships functions by value: a producer in a notebook's globals would be created again for each task, while a
-producer in an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`) and is
-reaped after about a minute without work, so no work may be left here when a task has returned.
+This is a separate module because Spark ships functions by value: a producer in a notebook's globals would be created again for each task,
+while a producer in an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`)
+and is reaped after about a minute without work, so no work may be left here when a task has returned.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves n
 # The linger of a task's producer. Rows of Python come so slowly that 5 ms leave batches a quarter full; the end of the task sends the rest.
 LINGER_MS = 100.0
 LIMIT = 8  # the most idle producers, and the most clients, in a pool: each has a thread and connections
-CHECK_S = 1.0  # for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
+CHECK_S = 1.0  # seconds for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
 
 
 @attrs.define(eq=False)
@@ -73,8 +73,8 @@ class Pool:
     def take(self, config: ProducerConfig) -> Producer | None:
         """Lease the idle producer with this configuration; None if there is none, or if it has failed while idle.
 
-        The lease comes before the check: its flush may take a while on a busy machine, and `worker_stats` would miss the producer's
-        numbers.
+        The lease comes before the check: the flush of the check can take a while on a busy machine, and `worker_stats` must not miss the
+        producer's numbers meanwhile.
         """
         producer = self.idle.pop(config, None) if _can_be_hashed(config) else None
         if producer is None:
@@ -87,7 +87,10 @@ class Pool:
         return None
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
-        """Take a producer back. Closes an idle one with the same configuration (two tasks ran in threads), and the oldest above `LIMIT`."""
+        """Take a producer back. Closes an idle one with the same configuration (two tasks ran in threads), and the oldest above `LIMIT`.
+
+        A producer whose configuration cannot be a key is closed.
+        """
         if not _can_be_hashed(config):
             discard(producer)
             return
@@ -159,7 +162,7 @@ def is_usable(producer: Producer) -> bool:
 def discard(producer: Producer) -> None:
     """Close the producer at once. Undelivered rows of a failed task are dropped: Spark's next attempt sends them again.
 
-    An error of the close, as from a loop that does not respond, must not hide the error of the task, nor fail a task that has ended.
+    An error of the close, such as a loop that does not respond, must not hide the error of the task, nor fail a task that has ended.
     """
     with contextlib.suppress(KafkaError):
         producer.close(timeout=0)
@@ -199,7 +202,8 @@ def client_for(options: Mapping[str, Any]) -> Client:
 def worker_stats() -> list[ProducerStats]:
     """The stats of this Python worker's producers. Call it inside a task.
 
-    The result lacks the numbers of producers whose tasks have failed, as these producers are closed.
+    The result has the producers of at-least-once delivery that serve a task, or wait for the next one. It lacks closed producers, as after
+    a failed task, and the producers of `delivery=exactly_once`, each of which serves one task.
     """
     mine = pool()
     return [producer.stats() for producer in (*mine.leased, *mine.idle.values())]

@@ -254,7 +254,7 @@ def test_a_read_goes_on_while_leaders_are_killed(spark: SparkSession, cluster: C
         ({"startingOfsets": "earliest"}, "unknown option startingofsets; did you mean startingOffsets?"),
         ({"kafka.fetch.max.byts": "5"}, "unknown consumer property 'fetch.max.byts'; did you mean 'fetch.max.bytes'"),
         ({"kafka.auto.offset.reset": "earliest"}, "option kafka.auto.offset.reset is not supported: startingOffsets says"),
-        ({"endingOffsets": "{"}, "option endingOffsets='{': is no JSON"),
+        ({"endingOffsets": "{"}, "option endingOffsets='{': is not JSON"),
         ({"columns": "valeu"}, "option columns: there is no column 'valeu'"),
     ],
 )

@@ -6,7 +6,7 @@ Modules; each line imports only from lines below it:
     stream         the writer of a streaming query
     batch          the writer of a batch job
     repeats        comparisons of a repeated job or micro-batch with its first run
-    delivery       the choice of a way to deliver, by the option `delivery`
+    delivery       the choice of a way to deliver, according to the option `delivery`
     exactly_once   the delivery of a task in one transaction, with a token by which later attempts find it
     task           the delivery of a task at least once
     topics         the rows of a batch by topic

@@ -1,4 +1,4 @@
-"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, with the number of its rows, and only if all are acknowledged."""
+"""Writes rows within `df.mapInArrow`. Invariant: a task returns one row, with the number of its rows, and only if all are in the log."""
 
 from __future__ import annotations
 

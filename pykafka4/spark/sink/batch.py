@@ -1,4 +1,4 @@
-"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job, which logs their number."""
+"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job; `abort` logs their number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["KafkaBatchWriter", "counted"]
 
 log = logging.getLogger("pykafka4.spark")
 
-REPEATED: Final = "idempotencyKey=%s: an earlier job with this key has written its %d rows; the %d rows of this one are skipped"
+REPEATED: Final = "idempotencyKey=%s: an earlier job with this key has written its %d rows; the %d rows of this job are skipped"
 
 
 @attrs.frozen(slots=False)
@@ -52,7 +52,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         log.info("wrote %s", counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log the records that stay in the log after a failed job: delivery is at least once, and the job is to be run again."""
+        """Log how many rows stay in the topics after a failed job, which the user has to run again."""
         log.warning("the job failed after its tasks had written %s, which stay in the log", counted(messages))
 
 

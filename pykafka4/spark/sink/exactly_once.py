@@ -64,7 +64,7 @@ class WriteUnit:
 
     @property
     def job(self) -> str:
-        """The group of the token that notes the end of a whole batch job."""
+        """The group of the token that notes the end of a batch job."""
         return f"{self.prefix}:{self.work}:{self.topic}"
 
     def __str__(self) -> str:
@@ -199,7 +199,8 @@ def once_client(options: Mapping[str, Any]) -> Client:
 
 
 def find_token(client: Client, group: str, place: TopicPartition | None, patience: float) -> CommitToken | None:
-    """The newest token in a group. It is committed under `place`; None: under any topic, as the rows may have had another order then.
+    """The newest token in a group. It is committed under `place`. None: under any topic, because the first row chooses the topic, and the
+    rows of the earlier attempt may have had another order.
 
     `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, and not have made it visible yet.
     Without it, the look-up would miss this token, and the rows would be written twice.

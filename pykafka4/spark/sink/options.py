@@ -1,4 +1,4 @@
-"""Checks the options of the sink, on the driver. Invariant: options are text, numbers and names only, so they travel to each executor."""
+"""Checks the options of the sink, on the driver. Invariant: an option that is wrong or cannot travel fails before the first task."""
 
 from __future__ import annotations
 

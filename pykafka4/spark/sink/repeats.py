@@ -1,5 +1,5 @@
 """Compares a repeated job or micro-batch with its first run, on the driver. Invariant: a repetition of a job that has ended writes nothing;
-a repetition of an unfinished run with other partitions is reported as a difference.
+a repetition of an unfinished run is reported if a skipped partition has another number of rows, or if there are fewer partitions.
 
 Tokens belong to Spark's partitions. If an unfinished run is repeated with other partitions (another number of executors or `minPartitions`,
 a changed input), rows may move from a written partition into a skipped one, and be lost, or back, and be written twice.
@@ -44,11 +44,11 @@ class Repeated(WriterCommitMessage):
 
 
 def difference(sink: SinkOptions, messages: Messages) -> str | None:
-    """The difference between this run and the run before it, if the latter did not end and had committed some partitions; or None.
+    """The difference between this run and the run before it, if that run did not end and had committed some partitions; or None.
 
     The run before may have had more partitions. A job looks for the token of the next partition even if none of its own was skipped: all
-    committed partitions may be beyond them. A micro-batch does not look: only the first one after a restart may be a repetition, and each
-    micro-batch would have to ask brokers.
+    committed partitions may be beyond them. A micro-batch looks only if one of its partitions was skipped: only the first micro-batch after
+    a restart can be a repetition, and otherwise each one would send requests to brokers.
     """
     repeated = [each for each in messages if isinstance(each, Skipped) and not each.same_run]
     for each in repeated:

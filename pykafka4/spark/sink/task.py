@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Written", "send_batches", "write_batches"]
 
-SLICE_BYTES: Final = 4 * 1024 * 1024  # size of the rows in one send: failures are noticed between sends; Spark's batches have up to 64 MiB
+SLICE_BYTES: Final = 4 * 1024 * 1024  # of the rows in one send: failures are noticed between sends, and Spark's batches have up to 64 MiB
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Writt
 
 
 def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Send each row, and return the number of rows by topic. Raises the first failure, without sending the rows that are left."""
+    """Send each row, and return the number of rows by topic. Raises a failure that it notices, without sending the remaining rows."""
     counts: Counter[str] = Counter()
     look_at = time.monotonic() + LOOK
     try:

@@ -17,7 +17,7 @@ COLUMN = "topic"
 def by_topic(batch: pa.RecordBatch, wanted: Collection[str | None]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each topic, in the order in which the topics appear.
 
-    Most batches have one topic, and are not copied. Of a batch with several topics only the `wanted` columns are copied.
+    Most batches have one topic, and are not copied. Of a batch with several topics, only the `wanted` columns are copied.
     """
     codes = _codes(batch)
     if len(codes.dictionary) == 1:

@@ -1,4 +1,4 @@
-"""Reads topics as a DataFrame. Invariant: `partitions` fixes both ends of each log once, on the driver."""
+"""Reads topics as a DataFrame. Invariant: `partitions` fixes both ends of each partition's read once, on the driver."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class KafkaBatchReader(DataSourceReader):
         options = self.options
         with Client(**options.client) as client:
             logs = Logs.of(client, options)
-            # Topics before offsets. If a topic is created again in between, the id is the old one, and the task finds that. The other way
-            # round, offsets of the old topic would go with the id of the new one.
+            # Topics are looked up before offsets. If a topic is created again in between, the id is the old one, and the task finds that.
+            # In the other order, offsets of the old topic would go with the id of the new one.
             topics = logs.topics(options.subscription)
             spans = find_spans(logs, topics.values(), options, self.limits)
         ids = {topic.name: topic.id for topic in topics.values()}
         return list(plan(spans, options.min_partitions, options.max_records_per_partition, ids))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range. For a read without ranges, Spark passes a partition that is no OffsetRange."""
+        """The records of one range. For a read without ranges, Spark passes a partition that is not an OffsetRange."""
         if isinstance(partition, OffsetRange):
             from pykafka4.spark.source.records import read_range  # here: the driver needs no consumer
 
@@ -58,7 +58,7 @@ class KafkaBatchReader(DataSourceReader):
 
 
 def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limits: ReadLimits) -> Spans:
-    """The offset range of each partition. Ends are looked up last: otherwise new records could put a start behind its end."""
+    """The offset range of each partition. Ends are looked up after starts: otherwise new records could put a start after its end."""
     partitions = sorted(TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
     starts = logs.resolve(options.starting, partitions, options.latest_if_no_such_time)
     ends = logs.resolve(options.ending, partitions, latest_if_no_such_time=True)
@@ -70,7 +70,7 @@ def find_spans(logs: Logs, topics: Iterable[Topic], options: SourceOptions, limi
 
 
 def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
-    """Raise ConfigError for a partition whose end is before the start that an option names. (The earliest offset may pass an end later.)"""
+    """Raise ConfigError for a partition whose end is before the start that an option names. (An earliest offset may be past the end.)"""
     for tp, start in starts.items():
         if start > ends[tp] and options.starting.is_chosen:
             raise ConfigError(
@@ -80,7 +80,7 @@ def check_order(options: SourceOptions, starts: Offsets, ends: Offsets) -> None:
 
 
 def clip(spans: Spans, earliest: Offsets, latest: Offsets, options: SourceOptions) -> Spans:
-    """The parts of the ranges that the logs have. Raises DataLost for the rest, or logs a warning, as failOnDataLoss says."""
+    """The parts of the ranges that the logs have. Raises DataLost for missing offsets, or logs a warning, as failOnDataLoss says."""
     found: Spans = {}
     for tp, (start, until) in spans.items():
         wanted = f"{tp} is to be read from {start} to {until}"

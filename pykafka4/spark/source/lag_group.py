@@ -1,9 +1,9 @@
-"""Commits the offsets of a stream to a group, for tools that show lag. Invariant: nothing reads them back; no failed commit fails the
-query.
+"""Commits the offsets of a stream to a group, for tools that show lag. Invariant: no code reads the offsets back; no failed commit
+fails the query.
 
 Spark calls `commit` of a reader only with the next batch: a query that waits for records would show its last batch as unread. The start of
-a trigger is the end of that batch, so each trigger commits its start, beside its look-ups. Spark ends the process of the reader at once
-when a query has ended, so `latestOffset` waits for the commit.
+a trigger is the end of that batch, so each trigger commits its start while it looks up offsets. Spark ends the process of the reader at
+once when a query has ended, so `latestOffset` waits for the commit.
 """
 
 from __future__ import annotations

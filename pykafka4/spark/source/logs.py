@@ -24,7 +24,7 @@ from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataRes
 __all__ = ["Logs", "Topic"]
 
 SPECS: Final = {EARLIEST: OffsetSpec.EARLIEST, LATEST: OffsetSpec.LATEST}
-PAUSE_S: Final = 0.2  # between two requests for a topic that has no leaders yet
+PAUSE_S: Final = 0.2  # seconds between two requests for a topic that has no leaders yet
 
 
 @attrs.frozen
@@ -121,7 +121,7 @@ class Logs:
     def resolve(self, place: ReadEnd, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
         """The offset of each partition at `place`. An offset that the option names is not checked.
 
-        Raises ConfigError if `place` does not name exactly these partitions; and if a log has no record at a time or later, unless
+        Raises ConfigError if `place` names partitions, but not exactly these; and if a log has no record at a time or later, unless
         `latest_if_no_such_time`.
         """
         place.check_names(partitions)

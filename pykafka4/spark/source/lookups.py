@@ -1,5 +1,5 @@
-"""Looks up topics and offsets for the tracker of a stream. Invariant: a missing topic raises no error here, as only the tracker knows
-whether the topic existed before.
+"""Looks up topics and offsets for the tracker of a stream. Invariant: `topics` and `ends` raise no error for a missing topic, because
+only the tracker knows whether the topic existed before.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = ["LogLookups"]
 
 @attrs.frozen
 class LogLookups:
-    """The look-ups of a subscription. See tracker.Lookups."""
+    """The look-ups of a subscription. See tracker.TrackerLookups."""
 
     logs: Logs
     options: SourceOptions
 
     def topics(self) -> Topics:
-        """See Lookups."""
+        """See TrackerLookups."""
         found, missing = self.logs.existing(self.options.subscription)
         partitions = frozenset(TopicPartition(topic.name, number) for topic in found.values() for number in topic.partitions)
         return Topics(partitions, {topic.name: topic.id for topic in found.values() if topic.id}, missing)
 
     def ends(self, partitions: Collection[TopicPartition]) -> Positions | None:
-        """See Lookups."""
+        """See TrackerLookups."""
         try:
             return self.logs.latest(partitions)
         except BrokerError as error:
@@ -43,15 +43,15 @@ class LogLookups:
             raise
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> Positions:
-        """See Lookups."""
+        """See TrackerLookups."""
         return attrs.evolve(self.logs, isolation_level="read_uncommitted").latest(partitions)
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Positions:
-        """See Lookups."""
+        """See TrackerLookups."""
         return self.logs.earliest(partitions)
 
     def starting(self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int]) -> Positions:
-        """See Lookups. Raises ConfigError for an offset past the end of its log."""
+        """See TrackerLookups. Raises ConfigError for an offset past the end of its log."""
         place = self.options.starting
         if place.named is None and place.timestamp == LATEST:
             return {tp: ends[tp] for tp in partitions}
@@ -60,9 +60,9 @@ class LogLookups:
             log_ends = self.log_ends(beyond)
             for tp in beyond:
                 if found[tp] > log_ends[tp]:
-                    raise ConfigError(f"option {place.option}: offset {found[tp]} of {tp} lies behind the end of the log, {log_ends[tp]}")
+                    raise ConfigError(f"option {place.option}: offset {found[tp]} of {tp} is past the end of the log, {log_ends[tp]}")
         return found
 
     def lose(self, what: str) -> None:
-        """See Lookups."""
+        """See TrackerLookups."""
         lose(self.options, what)

@@ -1,4 +1,4 @@
-"""Reports lost records as an error or a warning, as failOnDataLoss says. Invariant: the text names partition, offsets and reason."""
+"""Reports lost records as an error or a warning, as failOnDataLoss says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ WAY_OUT = "option failOnDataLoss=false reads the remaining records, and logs a w
 
 
 class DataLost(KafkaError):
-    """Raised if the log lacks records that a read needs: they were deleted, or an unclean leader election removed them."""
+    """Raised if the log lacks records that a read needs: they were deleted, an unclean leader election removed them, or the
+    topic was created again."""
 
     code = "DATA_LOST"
 

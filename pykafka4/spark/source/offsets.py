@@ -62,10 +62,10 @@ class StreamOffset:
     def of_json(cls, value: object) -> StreamOffset:
         """The offset of a checkpoint. Raises ConfigError if this version of pykafka4 cannot read it."""
         if not isinstance(value, dict):
-            raise _unreadable(value, "it is no object")
+            raise _unreadable(value, "it is not an object")
         extra = value.get(EXTRA, {})  # offsets of the JVM connector lack this key
         if not isinstance(extra, dict):
-            raise _unreadable(value, f"{EXTRA} is no object")
+            raise _unreadable(value, f"{EXTRA} is not an object")
         version = extra.get("version", VERSION)
         if version != VERSION:
             raise ConfigError(

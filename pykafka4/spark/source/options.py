@@ -1,4 +1,4 @@
-"""Parses the options of a read. They have the names and meanings of the JVM connector; docs/guide/spark-options.md lists our own ones."""
+"""Parses the options of a read. Names and meanings are the JVM connector's; docs/guide/spark-options.md lists our own options."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _kafka(given: Given) -> dict[str, Any]:
     """The options `kafka.*` as options of a read, without options for groups, which only the JVM connector needs."""
     found = given.client_options(ConsumerConfig, REFUSED_PROPERTIES)
     for name in found.keys() & OF_GROUPS:
-        log.info("option kafka.%s %s: reads are no members of a group", name.replace("_", "."), NO_EFFECT)
+        log.info("option kafka.%s %s: reads are not members of a group", name.replace("_", "."), NO_EFFECT)
     return {name: value for name, value in found.items() if name not in OF_GROUPS}
 
 

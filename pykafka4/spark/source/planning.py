@@ -2,7 +2,7 @@
 ranges.
 
 The rules are the JVM connector's: a partition is one range. It becomes several ranges of about the same size if it has more than
-maxRecordsPerPartition offsets, or if there are fewer ranges than minPartitions and the partition is large beside the others.
+maxRecordsPerPartition offsets, or if there are fewer ranges than minPartitions and the partition is large compared with the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def plan(
 
 
 def _shared_out(ranges: list[OffsetRange], wanted: int) -> Iterable[OffsetRange]:
-    """About `wanted` ranges. Small ranges stay whole; the others are divided into the remaining parts, in proportion to their sizes."""
+    """About `wanted` ranges. Small ranges stay undivided; the others are divided into the remaining parts, in proportion to their sizes."""
     total = sum(map(len, ranges))
     small = [_share(each, total, wanted) == 1 for each in ranges]
     left = max(wanted - sum(small), 1)

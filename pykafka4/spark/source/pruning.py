@@ -15,7 +15,7 @@ MOST: Final = 2**63 - 1
 
 @attrs.frozen
 class ReadLimits:
-    """The limits of a read. None stands for all `topics` or `partitions`; the offsets go from `first` up to, and without, `end`."""
+    """The limits of a read. None means all `topics` or `partitions`; the offsets go from `first` up to, and without, `end`."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -24,7 +24,7 @@ class ReadLimits:
     since_ms: int | None = None  # the read begins at the first record that is not older than this time
 
     def has(self, tp: TopicPartition) -> bool:
-        """Whether rows of the partition may pass the filters."""
+        """Whether rows of the partition can pass the filters."""
         return (self.topics is None or tp.topic in self.topics) and (self.partitions is None or tp.partition in self.partitions)
 
     def span(self, start: int, until: int, since: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Turns filters of Spark into limits of a batch read. Invariant: no row that passes the filters is left out.
 
-A filter on topic, partition or offset is exact, so Spark need not apply it again. A filter on the timestamp only moves the beginning of the
-read: later records may have earlier timestamps, so Spark applies the filter as well.
+A filter on topic, partition or offset that becomes a limit is exact, so Spark need not apply it again. A filter on the timestamp only moves
+the beginning of the read: later records may have earlier timestamps, so Spark applies the filter as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FilteringReader(KafkaBatchReader):
-    """A reader with filter pushdown. A class of its own: Spark refuses a class with `pushFilters` unless a setting of Spark is on, too."""
+    """A reader with filter pushdown. It is a separate class, because Spark refuses `pushFilters` unless a setting of Spark is on, too."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Leave offsets that cannot pass out of the read; returns the filters that Spark still has to apply."""

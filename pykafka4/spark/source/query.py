@@ -1,7 +1,7 @@
 """Runs the driver's part of a stream: the ends of micro-batches, and commits to the group that shows the lag.
 
-Invariant: a restart misses nothing that is kept here; the checkpoint has the position. A module of its own: Spark plans each micro-batch in
-a new process, which pickles the reader, asks no broker, and need not load the client.
+Invariant: a restart misses nothing that is kept here; the checkpoint has the position. This is a separate module because Spark plans each
+micro-batch in a new process, which pickles the reader, sends no request, and need not load the client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pykafka4.spark.source.tracker import Tracker
 
 __all__ = ["DriverQuery"]
 
-TOPICS_AGE_S: Final = 10.0  # the age at which topics are looked up again, without kafka.metadata.max.age.ms
+TOPICS_AGE_S: Final = 10.0  # the age at which topics are looked up again, unless kafka.metadata.max.age.ms is set
 COMMIT_S: Final = 5.0  # the longest wait for a commit to a group
 STOP_S: Final = 5.0
 

@@ -1,8 +1,8 @@
 """Reads the offset range of a task as Arrow batches. Invariant: each record of the range is in one batch, or the task fails,
 or the log names the lost offsets (failOnDataLoss=false).
 
-A range is read when the position of the read has reached its end, not when a last record was read: compaction, aborted transactions and
-control batches leave offsets without records. Only workers import this module: the driver plans without a consumer and without pyarrow.
+A range is read when the position of the read has reached its end, not when a last record has been read: compaction, aborted transactions
+and control batches leave offsets without records. Only workers import this module: the driver plans without a consumer and without pyarrow.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def read_range(options: SourceOptions, part: OffsetRange, names: Sequence[str]) 
 
 
 def is_recreated(client: Client, options: SourceOptions, part: OffsetRange) -> bool:
-    """Whether the topic was deleted and created again since the range was planned: a range names the topic, and the name is still the same.
+    """Whether the topic was deleted and created again since the range was planned. The name does not show that.
 
-    Called after the first fetch. The id of a deleted topic never comes back, so with an unchanged id the fetched records belong to the
-    range. Before the fetch the order of steps would be: the id is still the same, the topic is recreated, records of the new topic are
+    It is called after the first fetch. The id of a deleted topic never comes back, so with an unchanged id the fetched records belong to
+    the range. A check before the fetch would lose this race: the id is still the same, the topic is recreated, records of the new topic are
     fetched. `read_arrow` notices a topic that is recreated later.
     """
     return bool(part.topic_id) and Logs.of(client, options).topic_id(part.topic) not in ("", part.topic_id)

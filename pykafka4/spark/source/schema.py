@@ -52,7 +52,10 @@ def schema_of(options: Mapping[str, str]) -> StructType:
 
 
 def _parse(options: Mapping[str, str]) -> SourceOptions:
-    """The options of a batch, or if they are invalid, of a stream: Spark does not tell them apart here. The reader checks them again."""
+    """The options of a stream if one is only for streams; otherwise of a batch, or if they are invalid for a batch, of a stream.
+
+    Spark does not say here which of the two it needs. The reader checks the options again.
+    """
     if has_stream_options(options):
         return SourceOptions.parse(options, Use.STREAM_READ)
     try:

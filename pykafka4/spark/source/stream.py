@@ -44,7 +44,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return INITIAL.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit of a trigger. Spark has no limit of both kinds: with both, `latestOffset` takes the minimum from the options."""
+        """The limit of a trigger. No limit of Spark has both kinds: with both, `latestOffset` takes the minimum from the options."""
         if (most := self.options.max_offsets_per_trigger) is not None:
             return ReadMaxRows(most)
         least = self.options.min_offsets_per_trigger

@@ -1,4 +1,4 @@
-"""Parses the options that name topics, partitions, and places in logs: subscribe, assign, startingOffsets and similar ones."""
+"""Parses the options that name topics, partitions, and the ends of a read: subscribe, assign, startingOffsets and similar options."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class ReadEnd:
 
     @property
     def named(self) -> Collection[TopicPartition] | None:
-        """The partitions that the option names; None if the place is for all partitions."""
+        """The partitions that the option names; None if the end is for all partitions."""
         return self.offsets if self.offsets is not None else self.times
 
     @property
     def is_chosen(self) -> bool:
-        """Whether the place is another one than an end of the log."""
+        """Whether the option names partitions or a time, not just earliest or latest."""
         return self.named is not None or self.timestamp >= 0
 
     def check_names(self, assigned: Iterable[TopicPartition]) -> None:
@@ -75,7 +75,7 @@ def parse_subscription(given: Given) -> Subscription:
     found = given.has(*SUBSCRIPTIONS)
     if len(found) != 1:
         which = " and ".join(found) if found else 'none of them: add .option("subscribe", "a topic"), and leave load() empty'
-        raise ConfigError(f"give one of the options subscribe, subscribePattern and assign; here is {which}")
+        raise ConfigError(f"give one of the options subscribe, subscribePattern and assign; this read has {which}")
     return PARSERS[found[0]](given)
 
 
@@ -93,7 +93,7 @@ def _pattern(given: Given) -> Subscription:
             warnings.simplefilter("error", FutureWarning)  # such sets as [a-z&&[^q]] would match other topics than in Java
             re.compile(text)
     except (re.error, FutureWarning) as error:
-        raise wrong("subscribePattern", text, f"is no regular expression of Python ({error})") from None
+        raise wrong("subscribePattern", text, f"is not a regular expression of Python ({error})") from None
     if not text:
         raise wrong("subscribePattern", text, 'takes a regular expression, such as "^orders-"')
     return Subscription("subscribePattern", pattern=text)
@@ -111,7 +111,7 @@ PARSERS: Final = {"subscribe": _subscribe, "subscribePattern": _pattern, "assign
 
 
 def parse_place(given: Given, end: str, default: int) -> ReadEnd:
-    """The place of the options `starting…` or `ending…`. One time comes first, then times of partitions, then offsets."""
+    """The end by the options `starting…` or `ending…`. A time for all partitions has precedence, then times of partitions, then offsets."""
     timestamp, times, offsets = f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets"
     if (ms := given.count(timestamp, least=0)) is not None:
         return ReadEnd(timestamp, ms)
@@ -140,7 +140,7 @@ def _by_partition(given: Given, option: str, data: Any, form: str, least: int) -
 
 def _partition(option: str, given: Given, topic: str, number: object) -> TopicPartition:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MOST_PARTITION:
-        raise wrong(option, given.text(option) or "", f"{number!r} of topic {topic} is no number of a partition")
+        raise wrong(option, given.text(option) or "", f"{number!r} of topic {topic} is not the number of a partition")
     return TopicPartition(_topic(option, topic), number)
 
 

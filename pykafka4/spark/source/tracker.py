@@ -22,9 +22,9 @@ from pykafka4.spark.source.offsets import Positions, StreamOffset
 __all__ = ["TrackerLookups", "Topics", "Tracker"]
 
 Partitions = Collection[TopicPartition]
-LOOKS: Final = 50  # look-ups of topics and ends, until both belong together
+LOOKS: Final = 50  # attempts to look up topics and ends that belong together
 LOOK_PAUSE_S: Final = 0.2
-# Seconds between look-ups of an end that lies before a position: a new leader may not know yet how far its followers are.
+# Seconds between look-ups of an end that is before a position: a new leader may not know yet how far its followers are.
 DOUBTS_S: Final = (0.1, 0.3, 0.6, 1.0)
 
 
@@ -154,7 +154,7 @@ class Tracker:
     # ---------------------------------------------------------------- losses
 
     def _settled(self, start: StreamOffset, snapshot: Snapshot) -> tuple[Positions, Positions]:
-        """The positions that hold, and the starts that replace positions which do not.
+        """The positions in topics that were not recreated, and the starts that replace positions past the ends of their logs.
 
         Partitions of recreated topics are in neither: they are new. Positions of missing topics are kept, because the broker that has
         responded may not know the topic yet.
@@ -180,9 +180,9 @@ class Tracker:
         )
 
     def _truncated(self, known: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Positions:
-        """New starts for positions behind the ends of their logs.
+        """New starts for positions past the ends of their logs.
 
-        An end may lie before a position without a loss: the query has read uncommitted records before, or a new leader does not know yet
+        An end can be before a position without a loss: the query has read uncommitted records before, or a new leader does not know yet
         how far its followers are.
         """
         behind = {tp: offset for tp, offset in known.items() if offset > ends.get(tp, offset)}

@@ -71,7 +71,7 @@ def test_options_of_groups_have_no_effect_and_are_logged(caplog: pytest.LogCaptu
         found = parse(**{"kafka.group.id": "g", "kafka.session.timeout.ms": "1000", "kafka.max.poll.records": "7"})
     assert set(found.client) == {"bootstrap_servers"}
     assert found.consumer == {"max_poll_records": 7, "isolation_level": "read_uncommitted"}
-    assert "option kafka.group.id has no effect here: reads are no members of a group" in caplog.messages
+    assert "option kafka.group.id has no effect here: reads are not members of a group" in caplog.messages
 
 
 def test_they_travel_and_show_no_secret() -> None:

@@ -100,7 +100,7 @@ def test_starting_offsets_by_number_earliest_and_latest(job: Job, cluster: Clust
 def test_starting_offsets_behind_the_end_of_a_log_are_refused(job: Job, cluster: Cluster, topic: str) -> None:
     produce(cluster, topic, range(10), partition=0)
     text = wait_failed(job.start(startingOffsets=f'{{"{topic}": {{"0": 11, "1": -1}}}}'))
-    assert f"option startingOffsets: offset 11 of {topic}-0 lies behind the end of the log, 10" in text
+    assert f"option startingOffsets: offset 11 of {topic}-0 is past the end of the log, 10" in text
 
 
 def test_starting_timestamp(job: Job, cluster: Cluster, topic: str) -> None:
