@@ -1,4 +1,4 @@
-"""Runs a Kafka cluster in memory, for tests without a broker. Invariant: it behaves as Kafka, and fails only where a test has ordered it.
+"""Runs a Kafka cluster in memory, for tests without a broker. Invariant: the cluster behaves like Kafka, except for ordered faults.
 
 docs/guide/testing.md shows its use.
 

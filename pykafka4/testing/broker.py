@@ -1,4 +1,4 @@
-"""Describes the brokers of a cluster: their addresses, and whether they run. Logs are the cluster's, so a broker's stop loses no log."""
+"""Describes the brokers of a cluster: their addresses, and whether they run. The cluster owns the logs, so a stop loses no log."""
 
 from __future__ import annotations
 

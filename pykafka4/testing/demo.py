@@ -1,4 +1,4 @@
-"""Shows the client at work without a Kafka installation: a producer, a group of three consumers, and a broker that is killed on the way.
+"""Shows the client at work without a Kafka installation: a producer, a group of three consumers, and a broker that is killed midway.
 
 `python -m pykafka4 demo` runs it against three model brokers in the same process. Invariant: the checks at the end compare the brokers' log
 and the consumers' records with the numbers that the producer sent, not with what the client reports.
@@ -30,7 +30,7 @@ SENDING_S = 6.0  # seconds over which the producer spreads its records, so that 
 ELECTION_S = 0.5  # seconds from the kill of a broker to the election of other leaders
 WAIT_S = 60.0  # seconds after which each wait fails
 FRAME_S = 0.1  # seconds between two pictures on a terminal
-LINE_S = 1.0  # seconds between two lines, if the output is no terminal
+LINE_S = 1.0  # seconds between two lines, if the output is not a terminal
 BAR = 30  # characters
 
 
@@ -172,8 +172,8 @@ def increasing(numbers: Sequence[int]) -> bool:
 
 
 ABOUT: Final = (
-    "Show the client at work without a Kafka: three model brokers in this process, a producer, a group of three consumers, and a broker "
-    "that is killed on the way. At the end the brokers' log and the consumers' records are compared with the numbers that were sent."
+    "Show the client at work without Kafka: three model brokers in this process, a producer, a group of three consumers, and a broker "
+    "that is killed midway. At the end the brokers' log and the consumers' records are compared with the numbers that were sent."
 )
 
 

@@ -123,7 +123,7 @@ class ModelCluster(Cluster):
 
     @checked
     def unclean_election(self, topic: str, partition: int, *, lost: int = 1, to: int | None = None) -> int:
-        """Let a replica lead that lacks the last `lost` batches, which are lost, committed or not; return the new leader."""
+        """Let a replica without the last `lost` batches lead: these are lost, committed or not. Return the new leader."""
         target = self.topics[topic].partitions[partition]
         others = [n for n in target.replicas if n != target.last_leader and self.brokers[n].up]
         others = others or [n for n in target.replicas if n != target.last_leader] or [target.last_leader]
@@ -189,7 +189,8 @@ class ModelCluster(Cluster):
     def freeze(self, node: int, seconds: float) -> None:
         """Freeze a broker, as SIGSTOP does: connections stay open, and no request is executed.
 
-        Afterwards the broker executes all requests that have arrived, even from connections that were lost meanwhile.
+        Afterwards the broker executes the requests that have arrived; the requests of a connection that was lost meanwhile are executed
+        with the probability `zombies`.
         """
         broker = self.brokers[node]
         broker.frozen_until = max(broker.frozen_until, self.timeline.now + seconds)
@@ -215,14 +216,14 @@ class ModelCluster(Cluster):
 
     @checked
     def forget_fetch_sessions(self, node: int | None = None) -> None:
-        """Evict every fetch session, or every session of `node`, as a broker does if other sessions need the place."""
+        """Evict every fetch session, or every session of `node`, as a broker does if other sessions need the room."""
         for number, sessions in self.fetch_sessions.items():
             if node in (None, number):
                 sessions.clear()
 
     @checked
     def move_address(self, node: int, host: str, port: int) -> None:
-        """Move the broker to another address."""
+        """Move the broker to another address, and close its connections."""
         self.brokers[node].host, self.brokers[node].port = host, port
         self.drop_connections(node)
 
@@ -284,8 +285,8 @@ class ModelCluster(Cluster):
         """Deny operations (by default all) on a resource until `allow`: `deny("topic", "orders", "WRITE")`.
 
         Resources are `topic`, `group`, `transactional_id` and `cluster`, whose name is `kafka-cluster`. Each operation is checked by
-        itself: unlike in Kafka's ACLs, READ and WRITE do not include DESCRIBE. The denial is for all clients. ValueError for an operation
-        that brokers never check on such a resource.
+        itself: unlike in Kafka's ACLs, READ and WRITE do not include DESCRIBE. The denial applies to all clients. ValueError for an
+        operation that brokers never check on such a resource.
         """
         self.controls.deny(resource, name, operations)
 
@@ -295,7 +296,7 @@ class ModelCluster(Cluster):
 
     @checked
     def throttle(self, api: Api, seconds: float, times: int = 1) -> None:
-        """Set a throttle time in the next `times` responses of this API; for that time the broker reads nothing from the connection."""
+        """Set a throttle time in the next `times` responses of this API; for that time the connection's next requests wait."""
         self.controls.throttle(api, seconds, times)
 
     def heal(self) -> None:

@@ -1,4 +1,4 @@
-"""Chooses the coordinators of groups and transactional ids. Invariant: a key has one coordinator.
+"""Chooses the coordinators of groups and transactional ids. Invariant: a key has at most one coordinator.
 
 The coordinator moves when its broker is down, or when a test orders the move.
 """
@@ -45,5 +45,5 @@ class Placement:
         return self._loading.get(key, 0.0) > self._timeline.now
 
     def heal(self) -> None:
-        """No coordinator is loading any more."""
+        """End all loading of state."""
         self._loading.clear()

@@ -1,7 +1,8 @@
-"""Gives tests a model server, by the pytest fixture `kafka_server`. Invariant: a test does not pass if a fault that it ordered is left.
+"""Gives tests a model server, by the pytest fixture `kafka_server`. Invariant: a test does not pass if a fault that it ordered is left,
+unless its marker has unmet="ignore".
 
-pytest loads it by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a test, a
-class or a module sets the server's options.
+pytest loads this plugin by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a
+test, a class or a module sets the server's options.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Store whether the test itself passed: only then the fixture checks that ordered faults have happened."""
+    """Store whether the test itself passed, because the fixture checks only then that ordered faults have happened."""
     report = yield
     if call.when == "call":
         item.stash[PASSED] = report.passed

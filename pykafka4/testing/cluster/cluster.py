@@ -146,7 +146,7 @@ class Cluster:
                 self.replication.elect(topic.partitions[-1])
 
     def alter_topic(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> None:
-        """Change configs of a topic; None takes a config back to its default. ValueError for an invalid value."""
+        """Change configs of a topic; None restores the default of a config. ValueError for an invalid value."""
         topic = self.topics[name]
         settings = checked_settings(altered(topic.settings, changes), self.brokers)
         if validate_only:
@@ -188,7 +188,7 @@ class Cluster:
     # ---- records
 
     def appended(self, target: Partition, base: int) -> None:
-        """Call the watchers, as the leader has new records from `base` on; execute an ordered fault; let the followers copy.
+        """Call the watchers, because the leader has new records from `base` on; execute an ordered fault; let the followers copy.
 
         The fault comes before the copies: `lose_leadership_after_append` has to change the leader while followers lack the records.
         """

@@ -64,7 +64,7 @@ class Metadata:
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
 
     def was_replaced(self, node: int, partition: Partition) -> bool:
-        """Whether `node` believes to lead the partition, as it did when it last learned of a change, while another broker leads it now."""
+        """Whether `node` believes that it leads the partition, as when it last learned of a change, while another broker leads it now."""
         known, until = self._deaf.get(node, (None, 0.0))
         if known is None or self._timeline.now >= until or partition.leader == node:
             return False

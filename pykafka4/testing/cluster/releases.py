@@ -12,7 +12,7 @@ __all__ = ["RELEASES", "Behaviour", "versions_of"]
 Ranges = Mapping[int, tuple[int, int]]
 
 # fmt: off
-# The highest version of each API key. The lowest version is 0 before 4.0; from 4.0 on it is the lowest that KIP-896 has kept.
+# The highest version of each API key. Before 4.0 the lowest is 0; from 4.0 on rows have the lowest, too, because KIP-896 removed versions.
 _OLD: Final[dict[str, dict[int, int]]] = {
     "0.11": {0: 3, 1: 5, 2: 2, 3: 4, 8: 3, 9: 3, 10: 1, 11: 2, 12: 1, 13: 1, 14: 1, 18: 1, 19: 2, 20: 1, 22: 0, 23: 0,
             24: 0, 25: 0, 26: 0, 28: 0},

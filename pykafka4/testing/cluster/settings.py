@@ -67,14 +67,14 @@ def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def altered(settings: Mapping[str, Any], changes: Mapping[str, str | None]) -> dict[str, Any]:
-    """`settings` after a change of configs; None takes a config back to its default. ValueError for an invalid value."""
+    """`settings` after a change of configs; None restores the default of a config. ValueError for an invalid value."""
     gone = {CONFIGS[config][0] for config, value in changes.items() if value is None and config in CONFIGS}
     new = settings_from_configs({config: value for config, value in changes.items() if value is not None})
     return {name: value for name, value in settings.items() if name not in gone} | new
 
 
 def configs_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The numeric topic configs of the model, with their values or defaults."""
+    """The topic configs max.message.bytes and min.insync.replicas, with their values or defaults."""
     return {
         "max.message.bytes": str(settings.get("max_message_bytes", MOST_BYTES)),
         "min.insync.replicas": str(settings.get("min_in_sync", 1)),

@@ -1,4 +1,4 @@
-"""Checks the arguments that a test passes. Invariant: a wrong argument raises at once; the error has its name, value and allowed values."""
+"""Checks the arguments that a test passes. Invariant: a wrong argument raises at once; the error has its name and value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lists the faults that a test has ordered. Invariant: a matching request uses a fault up once; denials and kept functions stay.
+"""Lists the faults that a test has ordered. Invariant: a matching request uses up one of a fault's `times`; denials and kept functions
+stay.
 
 `requests/session.py` carries faults out: DELAY and DROP_BEFORE before a request is executed, the others by `REACTIONS`.
 """
@@ -133,7 +134,7 @@ class Controls:
     def push_error(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
-        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if it has errors for these."""
+        """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has an error."""
         self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, times, when))
 
     def throttle(self, api: Api, seconds: float, times: int) -> None:

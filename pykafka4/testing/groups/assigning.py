@@ -24,7 +24,7 @@ def by_topic(parts: Iterable[Part]) -> dict[UUID, list[int]]:
 
 
 def uniform(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:
-    """Assign equal numbers of partitions; each member keeps as many of its own as possible."""
+    """Assign numbers of partitions that differ as little as possible; each member keeps as many of its own as it can."""
     members = sorted({member for those in subscribers.values() for member in those})
     shares: Shares = {member: set() for member in members}
     parts = [(topic, number) for topic in sorted(subscribers) for number in range(sizes[topic]) if subscribers[topic]]
@@ -64,7 +64,7 @@ def _level(shares: Shares, subscribers: Subscribers) -> None:
 
 
 def range_(subscribers: Subscribers, sizes: Mapping[UUID, int], before: Shares) -> Shares:
-    """Assign neighbouring partitions of each topic to each member."""
+    """Assign consecutive partitions of each topic to each member."""
     shares: Shares = {member: set() for those in subscribers.values() for member in those}
     for topic, those in subscribers.items():
         members, start = sorted(those), 0

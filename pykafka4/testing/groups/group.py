@@ -1,8 +1,8 @@
 """Coordinates a group by the classic protocol, as brokers do, and keeps its offsets.
 
-Invariant: a generation changes only after its members were notified. A group is EMPTY, PREPARING (members rejoin), COMPLETING (they have
-joined, and wait for the leader's assignment) or STABLE. Responses go through callables, because a join gets its response only when all
-members have joined, a sync when the leader's assignment is there.
+Invariant: a generation changes only after PREPARING, in which heartbeats notify the members. A group is EMPTY, PREPARING (members rejoin),
+COMPLETING (they have joined, and wait for the leader's assignment) or STABLE. Responses go through callables, because a join gets its
+response only when all members have joined, and a sync when the leader's assignment is there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Group:
     id: str
     timeline: Timeline
     new_id: Callable[[str], str]
-    interrupts_sync: bool = False  # as before 2.4: heartbeats and commits get REBALANCE_IN_PROGRESS until the leader's assignment arrives
+    interrupts_sync: bool = False  # as before 2.4: heartbeats, too, get REBALANCE_IN_PROGRESS until the leader's assignment arrives
     modern: ConsumerProtocolGroup = attrs.field(
         default=attrs.Factory(lambda self: ConsumerProtocolGroup(self.timeline, Topics()), takes_self=True)
     )
@@ -80,11 +80,11 @@ class Group:
     members: dict[str, Member] = attrs.Factory(dict)
     expected: set[str] = attrs.Factory(set)  # ids of members that have not rejoined yet
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
-    pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id; with `_commits`
+    pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id; with commit number
     producer_epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the highest epoch that committed offsets here
     _commits: int = 0  # number of commits so far, with and without transactions
     _last_commit: dict[TopicPartition, int] = attrs.Factory(dict)  # the number of the last commit without a transaction
-    _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # the values before the last commit
+    _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # the values before the last commits
     _behind_until: float = 0.0  # the time until which a new coordinator may return these
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
     upgrades: int = 0  # number of conversions, with members, to the consumer protocol
@@ -95,7 +95,7 @@ class Group:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """Let a member join; `answer` is called when the generation is complete, or at once with an error."""
+        """Let a member join; `answer` is called when the generation is complete; at once with an error, or without a rebalance."""
         if self.modern.members:
             return self.mixed.join(request, answer)
         error = self._join_refusal(request)
@@ -185,7 +185,7 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """Begin the next generation, as all members have joined or the rebalance time-out is over.
+        """Begin the next generation, because all members have joined, or the rebalance time-out has passed.
 
         Members that have not joined are dropped; static members stay until their session ends.
         """
@@ -271,7 +271,7 @@ class Group:
             syncing(synced)
 
     def heartbeat(self, generation: int, member_id: str, instance_id: str | None) -> str:
-        """NONE, REBALANCE_IN_PROGRESS, or the error for a former member."""
+        """NONE, REBALANCE_IN_PROGRESS, or the error of `refusal`."""
         if self.modern.members:
             return self.mixed.heartbeat(generation, member_id, instance_id)
         error = self.refusal(generation, member_id, instance_id)
@@ -404,14 +404,14 @@ class Group:
         self.offsets[tp] = position
 
     def stored(self, tp: TopicPartition, *, stable: bool) -> OffsetAndMetadata | None:
-        """The committed offset. Unless `stable`, a new coordinator may return the one before, which it knows to be replicated."""
+        """The committed offset. Unless `stable`, a new coordinator may return the offset before it, which is known to be replicated."""
         behind = not stable and self.timeline.now < self._behind_until
         return self._before.get(tp) if behind else self.offsets.get(tp)
 
     # ---- offsets in transactions
 
     def may_pend(self, producer: tuple[int, int], generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """The error for offsets in a transaction, or None. As `may_commit`, but a request without a member is trusted (KIP-447)."""
+        """The error for offsets in a transaction, or None. Members name their generation; others are trusted (KIP-447)."""
         if producer[1] < self.producer_epochs.get(producer[0], 0):
             return "INVALID_PRODUCER_EPOCH"
         if generation < 0 and not member_id and instance_id is None:

@@ -1,10 +1,10 @@
 """Coordinates a group with members of both protocols (KIP-848), as brokers do with group.consumer.migration.policy=bidirectional.
 
-* The first member of the consumer protocol converts a classic group: its members stay, with their partitions and their generation as the
-  epoch, and the coordinator assigns to all. Joins and syncs that wait get REBALANCE_IN_PROGRESS.
-* A classic member has the partitions of its last JoinGroup, in the epoch of that time. Heartbeats let it join again when there is a newer
-  epoch, when it has to give back partitions, or when partitions for which it waits have become free. It never leads.
-* When the last member of the consumer protocol is gone, the group becomes a classic one again, and rebalances.
+* The first member of the consumer protocol converts a classic group: the classic members stay, with their partitions and their generation
+  as the epoch, and the coordinator assigns partitions to all members. Joins and syncs that wait get REBALANCE_IN_PROGRESS.
+* A classic member has the partitions of its last JoinGroup, in the epoch of that time. Heartbeats tell the member to join again when there
+  is a newer epoch, when it has to give back partitions, or when partitions for which it waits have become free. It never leads.
+* When the last member of the consumer protocol is gone, the group becomes a classic group again, and rebalances.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Mixed:
     # ---- conversions
 
     def upgrade(self) -> bool:
-        """Convert the classic group; False if its members are no consumers."""
+        """Convert the classic group; False if its members are not consumers."""
         group, modern = self.group, self._modern
         if group.protocol_type != CONSUMER:
             return False
@@ -115,7 +115,7 @@ class Mixed:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """Let a classic member join. `answer` is called at once, as the coordinator assigns."""
+        """Let a classic member join. `answer` is called at once, because the coordinator assigns the partitions."""
         group, modern = self.group, self._modern
         try:
             sent = _subscription(request)

@@ -1,4 +1,5 @@
-"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has one owner, until that member gives it back.
+"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has one owner, until that member gives it back
+or is removed.
 
 A member reaches the group's epoch when it has given back the partitions that it must give back. Partitions that another member still has
 come to it later.
@@ -44,7 +45,7 @@ class GroupHeartbeat:
 
 @attrs.frozen
 class GroupHeartbeatResponse:
-    """The response to a heartbeat. `assignment` is None if it has not changed since the last response."""
+    """The response to a heartbeat. `assignment` is None in an error, and where the response need not repeat it."""
 
     error: str = "NONE"
     member_id: str = ""
@@ -85,7 +86,7 @@ class ModernMember:
 
     @property
     def settled(self) -> bool:
-        """Whether it has its whole target, and has given back all other partitions."""
+        """Whether it has its complete target, and has given back all other partitions."""
         return not self.pending and not self.waits
 
 
@@ -320,7 +321,7 @@ class ConsumerProtocolGroup:
         self.on_removed()
 
     def release(self, member: ModernMember) -> None:
-        """Take a member out, without a check of the group's protocol."""
+        """Remove a member without a conversion of the group."""
         self._stop(member)
         del self.members[member.id]
         self.target.pop(member.id, None)

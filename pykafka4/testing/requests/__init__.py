@@ -2,8 +2,8 @@
 
 Invariants:
 * A connection's requests are executed one at a time, and answered in order.
-* Each response passes through `Call.answer` once, where faults and throttling take effect.
-* A handler takes an error that a test has ordered (`call.ordered_error`) before it changes anything.
+* Each response of a handler passes through `Call.answer` once, where faults and throttling take effect.
+* A handler takes an ordered error (`call.ordered_error`) for a part of its request before it changes anything for that part.
 
 Modules; each line imports only from lines below it:
     handlers      the table of APIs and their functions
@@ -18,5 +18,5 @@ Modules; each line imports only from lines below it:
     shares        ShareGroupHeartbeat, ShareFetch, ShareAcknowledge
     groups        membership, descriptions and lists of groups, FindCoordinator
     partitions    the partitions of a request, with errors for partitions that another broker leads
-    session       one connection: decodes and executes requests, SASL
+    session       one connection: decodes and executes requests
 """

@@ -29,7 +29,7 @@ METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
 
 
 def commit(call: Call) -> OffsetCommitResponse:
-    """Store the offsets that a member of the current generation commits."""
+    """Store committed offsets, if the group allows the commit."""
     message: OffsetCommitRequest = call.message
     refused = refusal(call, message.group_id, nameless=True)
     group = call.cluster.group(message.group_id)
@@ -104,7 +104,7 @@ def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> 
     if refused:
         return answer
     if wanted.topics is None:
-        known = {name: topic.id for name, topic in call.cluster.topics.items()}  # an offset may outlive its topic for a moment
+        known = {name: topic.id for name, topic in call.cluster.topics.items()}  # an offset of a transaction may outlive its topic
         names = [(name, indexes, known.get(name, NO_UUID)) for name, indexes in _all_of(group)]
     else:
         names = [(_name_of(call, t), t.partition_indexes, t.topic_id) for t in wanted.topics]

@@ -1,4 +1,4 @@
-"""Serves DescribeConfigs and IncrementalAlterConfigs, for topics. Invariant: a refused request changes nothing."""
+"""Serves DescribeConfigs and IncrementalAlterConfigs, for topics. Invariant: a refused resource is not changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def describe_configs(call: Call) -> DescribeConfigsResponse:
-    """The configs that topics were given, and the numeric configs of the model; of brokers none."""
+    """The configs that clients have set, and max.message.bytes and min.insync.replicas, of topics; brokers have none."""
     return DescribeConfigsResponse(results=[_describe(call, resource) for resource in call.message.resources])
 
 
@@ -55,7 +55,7 @@ def _alter(call: Call, wanted: IncrementalAlterConfigsRequest.Resource) -> Incre
     kind, name = IncrementalAlterConfigsResponse.Resource, wanted.resource_name
     error, text = _refusal(call, wanted.resource_type, name, "ALTER_CONFIGS"), None
     if error is None and wanted.resource_type != TOPIC:
-        error, text = "INVALID_REQUEST", "the model cluster has settings of topics alone"
+        error, text = "INVALID_REQUEST", "in the model cluster only topics have configs"
     if error is None:
         configs = {row.name: _changed(call.cluster.topics[name].configs.get(row.name, ""), row) for row in wanted.configs}
         try:
@@ -72,7 +72,7 @@ def _refusal(call: Call, resource_type: int, name: str, operation: str) -> str |
 
 
 def _changed(before: str, row: IncrementalAlterConfigsRequest.Resource.Config) -> str | None:
-    """The new value of a setting; None for the default."""
+    """The new value of a config; None for the default."""
     items = [item for item in before.split(",") if item]
     given = (row.value or "").split(",")
     if row.config_operation == APPEND:

@@ -84,12 +84,12 @@ def want(call: Call) -> tuple[Wanted, str | None]:
 
 
 def name(call: Call, topic: FetchRequest.Topic | RequestedPartition) -> str | None:
-    """The name of the topic, which may be given by id; None if it does not exist."""
+    """The name of the topic, which may be given by id; None if no topic has the id."""
     return named(call, topic, topic.topic, BY_ID_SINCE)[0]
 
 
 def enough(call: Call, asked: Iterable[RequestedPartition]) -> bool:
-    """Whether there is an error, or `min_bytes` of records."""
+    """Whether the response need not wait: it has an error, a diverging epoch, a preferred replica, or `min_bytes` of records."""
     message: FetchRequest = call.message
     size = 0
     for one in asked:
@@ -131,7 +131,7 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
 
 
 def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchResponse:
-    """The response with the records of this moment. `epoch` is the epoch of the session when a Fetch began that has waited."""
+    """The response with the records of this moment. `epoch`: of the session when a Fetch began to wait; None without a wait."""
     session = wanted.session
     if session is not None and epoch not in (None, session.epoch):
         return FetchResponse(error_code=code("INVALID_FETCH_SESSION_EPOCH"), session_id=session.id, responses=[])

@@ -1,4 +1,4 @@
-"""Serves requests about groups, except offsets. Invariant: only a group's coordinator serves them, after it has loaded the group."""
+"""Serves requests about groups, except offsets. Invariant: only a loaded coordinator serves a group; any broker finds it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def error_after(call: Call, error: str) -> str:
 
 
 def join(call: Call) -> Any:
-    """Let a member join; the response follows when the generation is complete."""
+    """Let a member join; `Group.join` says when the response follows."""
     message: JoinGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:

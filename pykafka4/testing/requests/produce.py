@@ -1,4 +1,4 @@
-"""Serves Produce requests. Invariant: only the leader appends; with acks=all a response waits until the high watermark covers the batch."""
+"""Serves Produce requests. Invariant: only the leader appends; acks=all waits for the high watermark, or for the time-out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADDS_SINCE: Final = 12  # the first version that adds its partitions to the tran
 class Row:
     """A partition's part of a response that waits until the high watermark reaches `offset`.
 
-    None: it never does. The broker was replaced as the leader and does not know it, so no replica copies its records.
+    None: it never does. The broker was replaced as the leader without learning of this, so no replica copies its records.
     """
 
     partition: Partition

@@ -29,7 +29,7 @@ MAX_REQUEST: Final = 100 * 1024 * 1024  # socket.request.max.bytes
 
 
 class NoMessage(Enum):
-    """The results of a handler that are no message."""
+    """The results of a handler that are not messages."""
 
     LATER = "`call.answer` will be called later"
     NO_ANSWER = "the client expects no response: Produce with acks=0"
@@ -173,7 +173,7 @@ class Session:
             self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
-        """The request in `frame`. Extra bytes behind it are ignored, as by brokers: librdkafka sends some (its issue 5049)."""
+        """The request in `frame`. Extra bytes after it are ignored, as by brokers: librdkafka sends some."""
         if len(frame) < 8:
             self._refuse(frame, f"{len(frame)} bytes are too few for a request header")
             return None

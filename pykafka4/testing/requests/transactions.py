@@ -1,4 +1,4 @@
-"""Serves InitProducerId and the requests of transactions. Invariant: only the coordinator of a transactional id decides."""
+"""Serves InitProducerId and the requests of transactions. Invariant: only its coordinator changes a transactional id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the model cluster on TCP sockets, for tests of applications. Invariant: one thread owns the cluster; all others reach it by `do`.
+"""Runs the model cluster on TCP sockets, for tests of applications. Invariant: one thread at a time uses the cluster, under the lock.
 
     with ModelServer(brokers=3, release="3.9") as server:
         server.create_topic("orders", partitions=6)
@@ -88,7 +88,10 @@ class ModelServer:
         return ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
 
     def do(self, act: Callable[[ModelCluster], T]) -> T:
-        """Run `act` on the cluster while nothing else happens there, and return its result. RuntimeError if the server has crashed."""
+        """Run `act` on the cluster while nothing else happens there, and return its result.
+
+        RuntimeError if the server has crashed, or in a forked child; ClosedError after `close`.
+        """
         self._check_process()
         with self._lock:
             self._check_running()
@@ -182,11 +185,11 @@ class ModelServer:
     ) -> None:
         """Return an error for the next `times` requests of an API: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
 
-        `api` and `error` are Kafka's names. Requests about partitions (such as Produce, Fetch, ListOffsets and OffsetCommit) fail for each
-        partition that matches `topic` and `partition`, and each partition counts once. The request is not executed; with `after` (Produce,
-        OffsetCommit, and requests of members and transactions) it is executed, and then its response is the error. ValueError, at once, for
-        a fault that could never happen: an unknown name, an API that this release does not have, a topic or partition if the response has
-        none.
+        `error` is Kafka's name of the error; `api` is Kafka's name of the API, its key, or its request class. Requests about partitions
+        (such as Produce, Fetch, ListOffsets and OffsetCommit) fail for each partition that matches `topic` and `partition`, and each
+        partition counts once. The request is not executed; with `after` (Produce, OffsetCommit, and requests of members and transactions)
+        it is executed, and then its response is the error. ValueError, at once, for a fault that could never happen: an unknown name, an
+        API that this release does not have, a topic or partition if the response has none.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 
@@ -195,7 +198,7 @@ class ModelServer:
         self._order(lambda cluster: orders.delay(cluster, api, seconds, broker, times))
 
     def disconnect(self, api: Api, *, broker: int | None = None, times: int = 1, after: bool = False) -> None:
-        """Close the connection instead of a response to the next `times` requests of an API (at `broker`, by default at any broker).
+        """Close the connection instead of responding to the next `times` requests of an API (at `broker`, by default at any broker).
 
         The request is not executed; with `after` it is executed, and only its response is lost. ValueError as for `fail`.
         """
@@ -206,7 +209,7 @@ class ModelServer:
         return self.do(lambda cluster: [str(order) for order in self._orders if order.entry.times])
 
     def assert_all_met(self) -> None:
-        """AssertionError naming the faults that did not happen as often as ordered: then the test has not tested its case."""
+        """Raise AssertionError with the faults that did not happen as often as ordered: then the test has not tested its case."""
         left = self.unmet()
         if left:
             raise AssertionError("ordered faults that did not happen, or not as often as ordered: " + "; ".join(left))

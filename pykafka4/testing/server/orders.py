@@ -36,7 +36,7 @@ AFTER: Final = (
 
 @attrs.frozen(eq=False)
 class Order:
-    """One ordered fault: its text, and its entry in the cluster's list, which counts the times that are left."""
+    """One ordered fault: its text, and its entry in the cluster's list, which counts the remaining times."""
 
     text: str
     times: int

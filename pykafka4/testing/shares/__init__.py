@@ -1,4 +1,5 @@
-"""Keeps share groups (KIP-932): members, the state of each record, share sessions. Invariant: a record is locked for one member at a time.
+"""Keeps share groups (KIP-932): members, the state of each record, share sessions. Invariant: one member at a time has the lock of a
+record.
 
 The code follows the KIP, independently of the client.
 

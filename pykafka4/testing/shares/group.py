@@ -16,7 +16,7 @@ JOIN, LEAVE = 0, -1  # epochs
 
 @attrs.frozen
 class ShareBeat:
-    """The response to a heartbeat. `assignment` is None if it has not changed since the last response."""
+    """The response to a heartbeat. `assignment` is None in an error, and where the response need not repeat it."""
 
     error: str = "NONE"
     epoch: int = 0
@@ -31,7 +31,7 @@ class ShareMember:
     epoch: int = 0
     previous: int = 0
     topics: tuple[str, ...] = ()
-    told: frozenset[tuple[UUID, int]] | None = None  # the assignment that the member knows
+    told: frozenset[tuple[UUID, int]] | None = None  # the last assignment in a response to the member
     session: Moment = NEVER
 
 

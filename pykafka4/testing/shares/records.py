@@ -131,7 +131,7 @@ class SharePartition:
         return slot is None or slot.state is RecordState.AVAILABLE
 
     def acquire(self, log: PartitionLog, holder: Holder, most: int, whole_batches: bool) -> list[tuple[int, int, int]]:
-        """Lock up to `most` records for `holder`, with `whole_batches` also the rest of the last batch.
+        """Lock up to `most` records for `holder`, with `whole_batches` also the remaining records of the last batch.
 
         Returns runs of records as (first offset, last offset, deliveries).
         """

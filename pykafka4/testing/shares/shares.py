@@ -105,7 +105,7 @@ class Shares:
         return session
 
     def find(self, node: int, group: str, member: str) -> ShareSession | None:
-        """The session, None if it has ended or lost its connection."""
+        """The session; None if there is none, or if it has ended or lost its connection."""
         session = self.sessions.get((node, group, member))
         return None if session is None or session.ended else session
 

@@ -2,7 +2,7 @@
 
 Invariants:
 * This package does not depend on the format of requests.
-* Only `PartitionLog` changes a log; only `Replication` changes a partition's leader and in-sync replicas.
+* Only `PartitionLog` adds and removes batches; only `Replication` changes a partition's leader and in-sync replicas.
 * Every running in-sync replica has all records below the high watermark, except after an unclean election.
 
 Modules; each line imports only from lines below it:

@@ -1,4 +1,4 @@
-"""Checks record batches as brokers do. Headers are read by its own code, not by the client's, as clients are tested against this module."""
+"""Checks record batches as brokers do. The checks read headers with their own code, because the client is tested against them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the fetch sessions (KIP-227) of one broker. Invariant: a response leaves out a partition only if it has not changed since the last.
+"""Keeps the fetch sessions (KIP-227) of one broker. Invariant: a response leaves out only partitions without a change since the last.
 
 A session keeps the partitions that its client requests, in the order in which a response is filled. A partition that had records moves
 to the end. A partition that is requested again after it was forgotten comes last. The order has no other changes. The broker keeps a
@@ -20,7 +20,7 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 __all__ = ["RequestedPartition", "FetchSession", "FetchSessions"]
 
 SLOTS: Final = 1000  # max.incremental.fetch.session.cache.slots
-EVICTED_AFTER: Final = 120.0  # seconds for which a session is kept even if another session needs its place
+EVICTED_AFTER: Final = 120.0  # seconds for which a session is kept even if another session needs its slot
 Answer: TypeAlias = FetchResponse.Topic.Partition
 Key: TypeAlias = tuple[str | UUID, int]
 
@@ -44,7 +44,7 @@ class RequestedPartition:
     def note(self, answer: Answer) -> bool:
         """Note the offsets in `answer`. True if they changed, or if the response must contain the partition in any case."""
         changed = (self.high_watermark, self.log_start_offset) != (answer.high_watermark, answer.log_start_offset)
-        # After an error -1: the high watermark differs next time, so that the next response contains the partition.
+        # -1 after an error: the high watermark differs next time, so that the next response contains the partition.
         self.high_watermark = -1 if answer.error_code else answer.high_watermark
         self.log_start_offset = answer.log_start_offset
         told = answer.diverging_epoch.epoch >= 0 or answer.preferred_read_replica >= 0
@@ -118,7 +118,7 @@ class FetchSessions:
         self._sessions.clear()
 
     def _evict(self, size: int) -> bool:
-        """Make room for a session with `size` partitions: evict an unused session, or an old one that is no larger."""
+        """Make room for a session with `size` partitions: evict an unused session, or an old one that is not larger."""
         latest = self._timeline.now - EVICTED_AFTER
         unused = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if unused is not None and unused.used_at >= latest:

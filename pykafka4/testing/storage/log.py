@@ -1,7 +1,7 @@
 """Validates the batches of one replica's log, gives them offsets, stores them, and keeps producer state, as a broker does.
 
-The code follows the protocol's description (KIP-98, KIP-360, KIP-101, KIP-467), independently of the client's batch writer, as clients are
-tested against it.
+The code follows the protocol's description (KIP-98, KIP-360, KIP-101, KIP-467), independently of the client's batch writer, because
+clients are tested against it.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class PartitionLog:
         return self.batches[0].base_offset if self.batches else None
 
     def _agree(self, leader: PartitionLog) -> None:
-        """Truncate the end of this log, as far as the leader's log does not have it."""
+        """Remove the end of this log that the leader's log lacks."""
         while self.batches and self.batches[-1].next_offset > leader.start_offset and not leader.holds(self.batches[-1]):
             self.truncate(self.batches[-1].base_offset)
         if self.end_offset > leader.end_offset:
@@ -250,7 +250,7 @@ class PartitionLog:
         return self.stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
 
     def aborted(self, offset: int, size: int) -> list[Ended]:
-        """The aborted transactions that a response names beside `size` bytes of records from `offset` on, in the order of their markers."""
+        """The aborted transactions that a response names with `size` bytes of records from `offset` on, in the order of their markers."""
         if not any(entry.aborted for entry in self.transactions.ended):
             return []
         upper = index_bound(self.batches, offset, size)

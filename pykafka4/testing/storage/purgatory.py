@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 class Delayed(Generic[K]):
     """A request that waits until one of `keys` changes and `ready(key)` holds, or until it times out.
 
-    While its broker is frozen, which cannot respond then, the request does not time out, but when the broker resumes.
+    A frozen broker cannot respond, so the request does not time out before `frozen_until()`.
     """
 
     keys: list[K]
@@ -44,7 +44,7 @@ class Purgatory(Generic[K]):
     def wake(self, key: K) -> None:
         """Respond to the requests that are ready, because `key` has changed."""
         for delayed in list(self._delayed.get(key, ())):
-            # The timer: a response may lead to another request, which may have ended others of this copy of the list.
+            # The timer shows whether the request still waits: a response can lead to a request that ends others of this copy.
             if delayed.timer.pending and delayed.ready(key):
                 self._end(delayed)
 

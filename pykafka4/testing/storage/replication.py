@@ -66,7 +66,7 @@ class Replication:
             self.resume(node)
 
     def resume(self, node: int) -> None:
-        """Let the broker catch up, which may copy again or has restarted, and let other brokers copy from it."""
+        """Let the broker, which can copy again or has restarted, catch up, and let other brokers copy from it."""
         for partition in self._topics.partitions():
             if node in partition.copies:
                 partition.copies[node].copying.cancel()
@@ -85,7 +85,7 @@ class Replication:
         self._advance(partition)
 
     def force(self, partition: Partition) -> None:
-        """Give every in-sync replica the whole log, and raise the high watermark to its end, even if brokers are down."""
+        """Give every in-sync replica the complete log, and raise the high watermark to its end, even if brokers are down."""
         log = partition.log
         for node in partition.in_sync:
             copy = partition.copies[node]
@@ -174,12 +174,12 @@ class Replication:
                 self._advance(partition)
 
     def stopped(self, node: int) -> None:
-        """Note that a broker has stopped. Without a delay it leaves the in-sync replicas at once, except of partitions that it leads."""
+        """Note that a broker has stopped. Without a delay it leaves the in-sync replicas at once, except for partitions that it leads."""
         if self._delay(node) <= 0:
             self.gone(node)
 
     def gone(self, node: int) -> None:
-        """Remove a broker from the in-sync replicas, as the controller has noticed that it stopped."""
+        """Remove a broker from the in-sync replicas of partitions that others lead: the controller has noticed that it stopped."""
         for partition in self._topics.partitions():
             if partition.leader != node:
                 self.shrink(partition, node)

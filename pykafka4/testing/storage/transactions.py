@@ -1,4 +1,4 @@
-"""Finds the transactions in one replica's log. Invariant: all is known from the log alone, so each replica has its own view (KIP-98).
+"""Finds the transactions in one replica's log. Invariant: the log is the only source, so each replica has its own view (KIP-98).
 
 A producer's transaction in a partition begins with its first transactional batch and ends with a marker: a control batch of the same
 producer. A marker without records before it ends no transaction.
@@ -82,7 +82,7 @@ class LogTransactions:
                 self.ended.append(Ended(header.producer_id, first, batch.base_offset, kind is ControlType.ABORT))
 
     def truncate(self, end: int, batches: Iterable[StoredBatch]) -> None:
-        """Forget the transactions and markers from `end` on, where the log ends now; `batches` are the batches that are left."""
+        """Forget the transactions and markers from `end` on, where the log ends now; `batches` are the remaining batches."""
         while self.ended and self.ended[-1].marker_offset >= end:
             undone = self.ended.pop()
             self.open[undone.producer_id] = undone.first_offset
@@ -119,7 +119,7 @@ def _kind(batch: StoredBatch) -> ControlType | None:
 def index_bound(batches: Iterable[StoredBatch], offset: int, size: int) -> int | None:
     """An upper bound of the offsets that a read of `size` bytes from `offset` on returns, from the log's sparse index; None: the log's end.
 
-    The bound can be far beyond the records read: then a response also names transactions that begin behind its records, as in Kafka.
+    The bound can be far beyond the records read: then a response also names transactions that begin after its records, as in Kafka.
     """
     position = since_entry = 0
     until: int | None = None

@@ -1,7 +1,7 @@
 """Gives out producer ids and epochs, and begins and ends transactions, as transaction coordinators do.
 
-Invariant: a transactional id has one coordinator, and its state moves with the coordinator. Methods return the name of an error, or None.
-`requests` checks that a request has come to the coordinator.
+Invariant: a transactional id has at most one coordinator, and its state moves with the coordinator. Methods return the name of an error, or
+None. `requests` checks that a request has come to the coordinator.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ class Ending:
 
 
 class MarkerWriter:
-    """Writes markers until every partition has them.
+    """Writes the markers of ending transactions; its caller repeats `write` until every partition has its marker.
 
-    `appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` returns whether the group has taken it.
+    `appended(partition, offset)` is called after each marker; `settle_offsets(group, marker)` returns whether the group has accepted it.
     """
 
     def __init__(

@@ -45,13 +45,13 @@ TABLE = Transitions[S](
 
 @attrs.define(eq=False)
 class Transaction:
-    """A transactional id: its producer, and the transaction that the producer has begun last."""
+    """A transactional id: its producer, and the transaction that the producer last began."""
 
     id: str
     producer_id: int
     epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH  # the epoch before the current one, if its producer has asked for the current one
-    last_producer_id: int = NO_PRODUCER  # the producer id before, whose epochs are used up
+    last_producer_id: int = NO_PRODUCER  # the previous producer id, whose epochs are used up
     timeout: float = 0.0
     state: TransactionState = S.EMPTY
     partitions: dict[TopicPartition, None] = attrs.Factory(dict)
