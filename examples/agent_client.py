@@ -1,4 +1,5 @@
-"""Hand messages over to the agent of this machine. The agent delivers each accepted message; a missing agent does not stop the application.
+"""Hand messages over to the agent of this machine. The agent delivers each message, or discards and counts it; a missing agent
+does not stop the application.
 
 pykafka4 agent --config examples/agent.toml      # in another terminal
 python examples/agent_client.py --socket-path /run/pykafka4/agent.sock --topic clicks --count 1000
@@ -19,11 +20,11 @@ def main() -> None:
     parser.add_argument("--max-block-ms", type=float, default=1000, help="how long a message may wait while the agent is behind or away")
     options = parser.parse_args()
 
-    # A datagram socket has room for few messages. An application that prefers to lose messages instead of a wait sets max_block_ms to 0.
+    # A datagram socket has room for few messages. An application that would rather lose messages than wait sets max_block_ms to 0.
     with Client(options.socket_path, max_block_ms=options.max_block_ms) as agent:
         for number in range(options.count):
             user = number % 10
-            # All clicks of a user go to one partition, whose number is `partition_key` modulo the topic's partitions.
+            # All clicks of a user go to one partition, whose number is `partition_key` modulo the number of the topic's partitions.
             agent.send(options.topic, f"click {number}", key=f"user {user}", partition_key=user)
         lost = sum(agent.lost.values())
         why = f"; the last reason: {agent.last_error}" if lost else ""

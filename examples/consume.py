@@ -2,7 +2,8 @@
 
     python examples/consume.py --bootstrap-servers localhost:9092 --topic greetings --group readers
 
-Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start goes on where this one stopped.
+Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start continues where this one
+stopped.
 """
 
 from __future__ import annotations

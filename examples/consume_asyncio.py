@@ -2,8 +2,8 @@
 
     python examples/consume_asyncio.py --bootstrap-servers localhost:9092 --topic greetings --to loud-greetings --group loud
 
-Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start goes on where this one stopped.
-The results are delivered before the offsets of their records are committed, so a crash repeats some results and loses none.
+Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start continues where this one
+stopped. The results are delivered before the offsets of their records are committed, so a crash repeats some results and loses none.
 """
 
 from __future__ import annotations

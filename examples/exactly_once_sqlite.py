@@ -2,8 +2,8 @@
 
     python examples/exactly_once_sqlite.py --bootstrap-servers localhost:9092 --topic greetings --database greetings.db
 
-Kill the program at any time and start it again: it goes on at the offsets in the database, and the group's committed offsets do not matter.
-Start it several times with the same database: the members of the group share the partitions. Ctrl-C ends it.
+Kill the program at any time and start it again: it continues at the offsets in the database, and the group's committed offsets do not
+matter. Start it several times with the same database: the members of the group share the partitions. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Stored:
         database.executescript(TABLES)
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Go on at the offsets in the database."""
+        """Continue at the offsets in the database."""
         for tp in partitions:
             if (offset := self._next(tp)) is not None:
                 self._consumer.seek(tp, offset)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TASKS = 8
-JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a job of seconds on two cores is over before the optimizing compiler pays off
-BLOCK = 50  # rows between two looks at the pace
-LOOK = 0.05  # seconds between two looks at the pace during a wait, and between two reports of a worker
+JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a job of seconds on two cores ends before the optimizing compiler pays off
+BLOCK = 50  # rows between two reads of the pace
+LOOK = 0.05  # seconds between two reads of the pace during a wait, and between two reports of a worker
 BOARD = "FLIGHTS_BOARD"  # the environment variable with the name of the folder
 CATCH_UP = 0.1  # seconds: a larger delay is not made up for by a faster pace
 NULL = "NA"  # a missing value in the data set
@@ -38,7 +38,7 @@ SCHEMA = (
     "time_hour string"
 )
 
-# Without an appender Spark ignores the file; without the level of the gateway Spark announces its own default.
+# Without an appender, Spark ignores the file; without the level of the gateway, Spark announces its own default.
 LOGGING = """
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -166,6 +166,6 @@ class Paced:
             due = end
 
     def seconds(self, rows: int) -> float:
-        """The seconds that this many rows take at the present pace."""
+        """The seconds that `rows` rows take at the present pace."""
         pace = self.board.pace()
         return rows / pace if pace else math.inf

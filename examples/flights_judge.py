@@ -51,7 +51,7 @@ def flight(line: Mapping[str, str]) -> Flight:
 
 
 def check_data(expected: Sequence[Flight], rows: int) -> Check:
-    """Check the data set itself: it has `rows` flights, and if these are all, the known number of flights without a key."""
+    """Check the data set itself: it has `rows` flights, and a complete one has the known number of flights without a key."""
     nulls = sum("tailnum" not in flight for flight in expected)
     whole = len(expected) == rows and (rows != ROWS or nulls == NULLS)
     return Check("the data set is complete", whole, f"{len(expected):,} of {rows:,} flights, {nulls:,} without a tail number")
@@ -71,7 +71,7 @@ def check_log(log: Log, expected: Sequence[Flight]) -> list[Check]:
     )
     return [
         Check("no flight is lost", not lost, shown("lost", lost)),
-        Check("no flight stands twice in the log", not twice, shown("twice", twice)),
+        Check("no flight is in the log twice", not twice, shown("twice", twice)),
         Check("every flight is unchanged, under its own key", not changed, shown("changed", changed)),
         Check("each key in one partition", not (keys := scattered(found)), shown("scattered", keys)),
         Check("input order within each key", not disordered, shown("out of order", disordered)),
@@ -128,7 +128,7 @@ def check_group(seen: Sequence[Sequence[Read]], log: Log) -> list[Check]:
     backwards = [read for reads in seen for read in overtaken(reads)]
     return [
         Check("the group read every record", missed == 0, f"{missed} missed of {len(truth):,}"),
-        Check("what it read is what the log holds", other == 0, f"{other} differ"),
+        Check("its records equal the records of the log", other == 0, f"{other} differ"),
         Check("in the order of the log", not backwards, f"{len(backwards)} overtaken"),
         Check("all three members read", all(seen), ", ".join(f"{len(reads):,}" for reads in seen)),
     ]

@@ -44,11 +44,11 @@ TOPIC, GROUP, PARTITIONS, MEMBERS = "flights", "flights-readers", 6, 3
 
 UNHURRIED = 10.0  # seconds for the first third of the rows, so that the script can meet the moment of the kill
 MANY = 5 * PARTITIONS  # records in flight at the kill: some for each partition
-OUTAGE = 30.0  # seconds for the rest of the second third, so that the broker can be back before its end
+OUTAGE = 30.0  # seconds for the remaining rows of the second third, so that the broker can be back before the end of that third
 # Shares of the rows. Above GATHER only a trickle is sent until all readers read, and above HOLD until the broker is back.
 GATHER, HOLD = 0.4, 0.6
 TRICKLE = 1 / 5000  # share of the rows in a second: even the longest outage does not use up the rows from HOLD to two thirds
-LOOK = 0.05  # seconds between two looks at the number of sent rows
+LOOK = 0.05  # seconds between two reads of the number of sent rows
 START = 400.0  # seconds for Spark's start and the first third together: on a machine busy with other things a JVM starts slowly
 SAMPLE = 0.2  # seconds between two points of the picture
 PROGRESS = 2.0  # seconds between two lines that show the progress
@@ -144,7 +144,7 @@ def outage(run: Run) -> Outage:
         run.say(f"broker {victim}, leader of {led} partitions, killed with {in_flight:,} records in flight")
         recover(run, [partition for partition, leader in leaders.items() if leader == victim])
         recovered = time.monotonic() - killed
-        run.until(lambda: run.board.total("retries") > resent, "what was in flight to be sent again", timeout=5.0)
+        run.until(lambda: run.board.total("retries") > resent, "the batches in flight to be sent again", timeout=5.0)
         resent = run.board.total("retries") - resent
         run.say(f"all partitions take records again after {recovered:.1f} s; broker {victim} starts")
         run.cluster.launch(victim)
@@ -169,7 +169,7 @@ def gather(run: Run) -> None:
 def held(run: Run, share: float) -> Iterator[None]:
     """A block in which only a trickle is sent once `share` of the rows were sent, however long the script waits in the block.
 
-    Sent rows count, and not acknowledged ones: while a partition has no leader its records wait, and then are acknowledged all at once. The
+    Sent rows count, not acknowledged rows: while a partition has no leader, its records wait, and then are acknowledged all at once. The
     trickle goes on, because new records are the sign that a partition works again.
     """
 
@@ -190,7 +190,7 @@ def strike(run: Run, victim: int) -> tuple[int, int]:
     other = next(node for node in run.cluster.nodes if node != victim)
     run.cluster.freeze(other)
     try:
-        # The number that ended the wait is reported: a second look might find another number.
+        # The number that ended the wait is reported: a second read might find another number.
         in_flight = run.until(lambda: (now := run.board.total("in_flight")) >= MANY and now, f"{MANY} records in flight")
         resent = run.board.total("retries")
         run.cluster.kill(victim)
@@ -365,7 +365,7 @@ def show(checks: list[Check], figures: list[tuple[str, str]]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="The main job of pykafka4, with a broker killed on the way.")
+    parser = argparse.ArgumentParser(description="The main job of pykafka4, with a broker killed midway.")
     parser.add_argument("--rows", type=int, default=ROWS, help="of the 336,776 flights (default: all)")
     parser.add_argument("--cluster", choices=list(BACKENDS), default=chosen(), help="backend of the brokers (default: $CLUSTER or local)")
     parser.add_argument("--master", default="local[2]", help="where Spark runs: local[2], spark://host:7077 on this machine")

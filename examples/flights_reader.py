@@ -58,7 +58,7 @@ def follow(servers: str, topic: str, group: str, path: Path) -> None:
             out.flush()
             handed += len(records)
         if not handed:
-            print("a reader was handed nothing:", consumer.status(), file=sys.stderr)
+            print("a reader has read nothing:", consumer.status(), file=sys.stderr)
 
 
 def main() -> int:

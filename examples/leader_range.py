@@ -2,9 +2,10 @@
 
     python examples/leader_range.py --bootstrap-servers localhost:9092 --topic greetings --group readers
 
-`LeaderRangeAssignor` puts the partitions in the order of their leaders, and each member gets a range of that order. With as many members
-as brokers, each member reads from one or two brokers; with `range` each member may read from all brokers. Start the program several times.
-All members of the group have to list the assignor. After a change of leaders, partitions stay with their members until the next rebalance.
+`LeaderRangeAssignor` puts the partitions in the order of their leaders, and each member gets a range of that order. With as many members as
+brokers, and as many leaders on each broker, a member reads from one or two brokers; with `range` it may read from all brokers. Start the
+program several times. All members of the group have to list the assignor. After a change of leaders, partitions stay with their members
+until the next rebalance.
 """
 
 from __future__ import annotations

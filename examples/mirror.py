@@ -2,7 +2,7 @@
 
     python examples/mirror.py --from source:9092 --to copy:9092 --topics orders clicks
 
-Stop the program with Ctrl-C, or kill it: the next start goes on. Delivery is at least once. The group commits the offsets of a batch only
+Stop the program with Ctrl-C, or kill it: the next start continues. Delivery is at least once. The group commits the offsets of a batch only
 after the destination has acknowledged the batch, so no record is lost, and after a kill the batches since the last commit are copied again.
 Within one run no batch is written twice, as the producer is idempotent. A copy keeps partition, order, key, value, headers, timestamp and
 compression; offsets are new.

@@ -2,7 +2,7 @@
 
     python examples/parallel_by_key.py --bootstrap-servers localhost:9092 --topic greetings --dead-letter greetings.dead
 
-Kill the program at any time and start it again: it goes on with the first unfinished record. Later records may be handled again, so each
+Kill the program at any time and start it again: it continues with the first unfinished record. Later records may be handled again, so each
 line names the partition and offset of its record. Ctrl-C ends the program, after the running handlers.
 """
 

@@ -1,10 +1,10 @@
-"""Load a topic into Parquet files with several processes. After a kill, the next start goes on where this one stopped.
+"""Load a topic into Parquet files with several processes. After a kill, the next start continues where this one stopped.
 
     pip install pyarrow        # and rich, for a better progress bar
     python examples/parallel_load.py --bootstrap-servers localhost:9092 --topic orders --to /data/orders --processes 4
 
 The first start divides the present records of the topic into splits, and writes that plan to the folder. A process reads one split into one
-file, which gets its name when it is complete. So after a kill the existing files are whole, the missing ones are made again, and each
+file, which gets its name when it is complete. So after a kill the existing files are complete, the missing files are made again, and each
 record is in exactly one file. To load newer records, delete the folder, or choose another one.
 """
 
@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from pykafka4 import Client, Split, read_arrow
 
 PLAN = "plan.pickle"
-SECONDS = 0.5  # between looks at the progress
+SECONDS = 0.5  # between reads of the progress
 loaded: Synchronized[int]  # the number of records that all processes have loaded
 
 
@@ -59,7 +59,7 @@ def planned(folder: Path, topic: str, count: int, config: Any, servers: str) -> 
 
 
 def begin(counter: Synchronized[int]) -> None:
-    """Take the shared counter, as a process of the pool starts."""
+    """Keep the shared counter. Called once in each process of the pool, when it starts."""
     global loaded
     loaded = counter
 

@@ -1,11 +1,11 @@
-"""Share the records of a topic with other processes. Each record goes to one process, and is delivered again if that one does not accept
-it.
+"""Share the records of a topic with other processes. Each record goes to one process, and is delivered again if that process does not
+accept it.
 
     python examples/share_group.py --bootstrap-servers localhost:9092 --topic jobs
 
-Start as many processes as you like, also more than the topic has partitions, and kill any of them: its unaccepted records go to the others
-when their locks end (after 30 s by default). A record that fails is released and delivered again, up to the group's limit. Needs Kafka 4.2.
-Ctrl-C ends the program.
+Start as many processes as you like, even more than the topic has partitions, and kill any of them: its unaccepted records go to the other
+processes when their locks end (after 30 s by default). A record that fails is released and delivered again, up to the group's limit. The
+program needs Kafka 4.2. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def work(value: bytes | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Process the records of a topic, together with others.")
+    parser = argparse.ArgumentParser(description="Process the records of a topic, together with other processes.")
     parser.add_argument("--bootstrap-servers", default="localhost:9092")
     parser.add_argument("--topic", default="jobs")
     parser.add_argument("--group", default="workers")

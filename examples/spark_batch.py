@@ -2,7 +2,7 @@
 
     python examples/spark_batch.py --bootstrap-servers localhost:9092 --topic greetings --to counts
 
-Needs `pip install '.[spark]'` and a JDK 17. With `format("kafka")` and the jars of Spark's JVM connector the job runs, too.
+The job needs `pip install '.[spark]'` and a JDK, 17 or newer. With `format("kafka")` and the jars of Spark's JVM connector, it runs, too.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python examples/spark_stream.py --bootstrap-servers localhost:9092 --topic greetings --to windows --checkpoint /data/windows
 
-Needs `pip install '.[spark]'` and a JDK 17. After a kill, a start with the same checkpoint goes on where the query was: a reader of `--to`
-with `isolation_level="read_committed"` finds each window of a key once. A window is finished when the query has read records that are
-`--late` seconds newer than the end of the window.
+The query needs `pip install '.[spark]'` and a JDK, 17 or newer. After a kill, a start with the same checkpoint continues where it was: a
+reader of `--to` with `isolation_level="read_committed"` finds each window of a key once. A window is finished when the query has read
+records that are `--late` seconds newer than the end of the window.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def main() -> None:
     parser.add_argument("--to", default="windows", help="the topic of the finished windows")
     parser.add_argument("--checkpoint", required=True, help="a folder that outlives the job; on a cluster one that all nodes reach")
     parser.add_argument("--window", type=int, default=10, help="seconds")
-    parser.add_argument("--late", type=int, default=10, help="seconds that a record may come too late")
+    parser.add_argument("--late", type=int, default=10, help="seconds by which a record may be late")
     parser.add_argument("--most", type=int, default=100_000, help="records in a micro-batch")
-    parser.add_argument("--once", action="store_true", help="end when everything is read that the topic holds now")
+    parser.add_argument("--once", action="store_true", help="end when all records that the topic has now are read")
     parser.add_argument("--master", default="local[2]", help="where Spark runs: local[2], spark://host:7077, …")
     parser.add_argument("--config", help="a .properties file as Java's clients take it, with security.protocol and so on")
     options = parser.parse_args()

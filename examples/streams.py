@@ -3,7 +3,7 @@
     python examples/streams.py --bootstrap-servers localhost:9092 --topic greetings --streams 3
 
 Each thread has state of its own, here a counter, that no other thread touches. Start the program several times to share the partitions
-among processes. Kill it at any time: the next start goes on with the first unfinished record of each partition. Ctrl-C ends it.
+among processes. Kill it at any time: the next start continues with the first unfinished record of each partition. Ctrl-C ends it.
 """
 
 from __future__ import annotations

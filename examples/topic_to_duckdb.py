@@ -1,9 +1,9 @@
-"""Append the new records of a topic to a table of a DuckDB database, each of them once.
+"""Append the new records of a topic to a table of a DuckDB database, each record once.
 
     python examples/topic_to_duckdb.py --bootstrap-servers localhost:9092 --topic greetings --database greetings.duckdb
 
-Needs `pip install duckdb`. The next run begins after the offsets in the table, so there is no group and nothing to commit. A killed run
-appends nothing, as one statement inserts all rows.
+The program needs `pip install duckdb`. The next run begins after the offsets in the table, so there is no group and nothing to commit. A
+killed run appends nothing, as one statement inserts all rows.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def on_node(options: argparse.Namespace) -> None:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m integration", description="A real 3-broker Kafka.")
+    parser = argparse.ArgumentParser(prog="python -m integration", description="A real Kafka cluster, of three brokers by default.")
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser("up", help="start the cluster and print its bootstrap servers")
     start.add_argument("--backend", choices=list(BACKENDS), default=chosen(), help="backend of the brokers (default: $CLUSTER or local)")

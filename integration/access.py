@@ -1,4 +1,5 @@
-"""Changes users, rights and certificates of a running cluster. Invariant: a change returns when every running broker obeys it.
+"""Changes users, rights and certificates of a running cluster. Invariant: a change returns when every running broker that it
+concerns obeys it.
 
 So a test never meets a broker that does not know the change yet. Orders go through the admin listener; a login at the clients' listener,
 past any proxy, shows whether a broker accepts a password or a certificate.
@@ -69,7 +70,7 @@ class Acl:
     permission: int
 
     def filter(self) -> dict[str, Any]:
-        """Return the fields of a request that means exactly this right."""
+        """Return the fields of a request that matches exactly this right."""
         return {
             "resource_type_filter": self.resource_type,
             "resource_name_filter": self.resource_name,
@@ -169,7 +170,7 @@ class Access:
         self.wait_admitted(user, mechanism, password, True, deadline)
 
     def drop_user(self, user: str, mechanism: Mechanism | None = None, timeout: float = WAIT) -> None:
-        """Remove a user's password, of one mechanism or of all; the user's open connections continue."""
+        """Remove a user's password, of one SCRAM mechanism or of all; the user's open connections continue."""
         if mechanism is not None:
             self.check_scram(mechanism)
         deadline = Deadline(timeout)

@@ -1,7 +1,7 @@
-"""Sends requests and orders to brokers, over one blocking connection to each broker's admin listener. Invariant: every call ends within
-its deadline, and every error code is raised by name.
+"""Sends requests and orders to brokers, over one blocking connection to each broker's admin listener. Invariant: every request has a
+deadline, and an order that brokers refuse raises the error by name.
 
-The code is plain and slow on purpose: the tests rely on it, so it shares nothing with the client but the message formats.
+The code is plain and slow on purpose: the tests rely on it, so it shares only the message formats and the errors with the client.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Connection:
         return self.exchange(message, self.version(type(message), highest), deadline)
 
     def usable(self) -> bool:
-        """Whether the connection can carry another request. Bytes without a request, or the end of the stream: the broker is ending it."""
+        """Whether the connection can carry another request. Bytes without a request, or the end of the stream, show that it ends."""
         if self.broken:
             return False
         poll = select.poll()
@@ -119,7 +119,7 @@ class Connection:
             if answered != number:
                 raise ConnectionLost(f"{self.address} answered request {answered} where {number} was asked")
         except BaseException:
-            self.broken = True  # the rest of this answer would be taken for the next one
+            self.broken = True  # the remaining bytes of this answer would be taken for the next answer
             raise
         return response
 

@@ -41,7 +41,7 @@ ATTEMPTS = 3
 class Cluster(Brokers):
     """Brokers as tests use them. As a context manager: up on entry, everything gone on exit."""
 
-    start_timeout: ClassVar[float] = READY  # seconds that `start` takes at most where it is not told
+    start_timeout: ClassVar[float] = READY  # seconds: the default time-out of `start`
     ready_after = 0.0  # seconds that `up` took on entry
 
     @functools.cached_property
@@ -58,7 +58,7 @@ class Cluster(Brokers):
         return Access(self, self.admin, self.security)
 
     def client_security(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
-        """pykafka4's options beside `bootstrap_servers`, for a client of that user; nothing where the brokers demand nothing."""
+        """pykafka4's options besides `bootstrap_servers`, for a client of that user; empty where the brokers demand nothing."""
         return {} if self.security is None else self.access.options(user, mechanism, password)
 
     @property
@@ -73,7 +73,7 @@ class Cluster(Brokers):
 
     @property
     def java(self) -> dict[str, str]:
-        """The properties of a Java client beside `bootstrap.servers`."""
+        """The properties of a Java client besides `bootstrap.servers`."""
         return {} if self.security is None else for_java(self.client_security())
 
     # -- life --------------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Cluster(Brokers):
         self.admin.close()
 
     def start(self, node: int, timeout: float | None = None) -> None:
-        """Start a broker that is down and wait until it serves; a port that somebody has for a moment is waited for."""
+        """Start a broker that is down, and wait until it serves. Waits for a port that another process has for a moment."""
         if self.state(node) is not State.DOWN:
             raise RuntimeError(f"broker {node} is {self.state(node).value}; start is for one that is down")
         deadline = Deadline(self.start_timeout if timeout is None else timeout)
@@ -152,7 +152,7 @@ class Cluster(Brokers):
         return folder
 
     def keep_logs_for(self, error: BaseException) -> None:
-        """Keep the logs that exist, and add their place to the error."""
+        """Keep the logs that exist, and add the path of their folder to the error."""
         if any(self.server_log(node).exists() for node in self.nodes):
             error.add_note(f"the brokers' logs are kept in {self.keep_logs(Path(tempfile.mkdtemp(prefix='pykafka4-logs-')))}")
 
@@ -192,7 +192,7 @@ class Cluster(Brokers):
     def demands(self, usual: Mapping[str, str], keystore: str, host: str = "localhost") -> dict[str, str]:
         """Return a broker's settings for `security`, in addition to the `usual` settings.
 
-        `keystore` is the broker's path of the file of `put_keystore`; `host` is the name by which clients reach the broker.
+        `keystore` is the path, on the broker, of the file that `put_keystore` writes; `host` is the name by which clients reach the broker.
         """
         if self.security is None:
             return {}
@@ -206,7 +206,7 @@ class Cluster(Brokers):
         return {node: self.access.certificate(node).keystore for node in self.nodes}
 
     def mourn(self, error: BaseException) -> None:
-        """Close a cluster that did not come up, and add the place of its logs to the error."""
+        """Close a cluster that did not come up, and add the path of its logs to the error."""
         self.keep_logs_for(error)
         self.close()
 
@@ -226,7 +226,7 @@ class Cluster(Brokers):
             raise died(f"broker {node}", self.last_words(node))
 
     def last_words(self, node: int) -> str:
-        """Return the broker's output, or its end."""
+        """Return the broker's output, or the last part of it."""
         return self.server_log(node).read_text(errors="replace")
 
     def wait_down(self, node: int, timeout: float) -> None:
@@ -279,7 +279,10 @@ class Cluster(Brokers):
         configs: Mapping[str, str] | None = None,
         timeout: float = TOPIC,
     ) -> None:
-        """Create a topic, and wait until every running broker knows all its leaders. Default replication factor: 3, or fewer brokers."""
+        """Create a topic, and wait until every running broker knows all its leaders.
+
+        `replication_factor`: by default 3, or the number of brokers if that is lower.
+        """
         factor = min(3, len(self.nodes)) if replication_factor is None else replication_factor
         deadline = Deadline(timeout)
         self.admin.create_topic(name, partitions, factor, configs or {}, deadline.left())
@@ -339,7 +342,7 @@ class Cluster(Brokers):
         self.wait(lambda: self.agreed(topic, partition, None) == to, deadline.left(), f"broker {to} to lead {topic}-{partition}")
 
     def prefer(self, topic: str, partition: int, replicas: tuple[int, ...], timeout: float = LEADER) -> None:
-        """Give the partition these replicas, in this order, and wait until the first one is in sync; the leader does not change."""
+        """Give the partition these replicas, in this order, and wait until the first is in sync. A leader among them stays the leader."""
         deadline = Deadline(timeout)
         self.admin.reassign(topic, partition, replicas, deadline.left())
         what = f"{topic}-{partition} to have replicas {replicas}"

@@ -26,7 +26,7 @@ NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw", "disconnect
 
 
 def state_file() -> Path:
-    """Return the path of the file with the daemon's socket: `$PYKAFKA4_CLUSTER`, or a file in the cache. A daemon that ends removes it."""
+    """Return the path of the file with the daemon's socket: `$PYKAFKA4_CLUSTER`, or one in the cache. SIGKILL leaves it there."""
     chosen = os.environ.get("PYKAFKA4_CLUSTER")
     return Path(chosen) if chosen else cache() / "cluster.json"
 

@@ -50,7 +50,7 @@ def died(what: str, log: str) -> BrokerDied:
     """Return the error for a process that ended by itself; `log` is its output in this run."""
     lines = log.splitlines()
     kind = PortTaken if any(TAKEN.search(line) for line in lines) else BrokerDied
-    return kind("\n".join([f"{what} ended while it was waited for; the end of its log:", *lines[-20:]]))
+    return kind("\n".join([f"{what} ended during a wait for it; the end of its log:", *lines[-20:]]))
 
 
 class Brokers(abc.ABC):
@@ -132,14 +132,14 @@ class Brokers(abc.ABC):
 
     @abc.abstractmethod
     def controller_address(self, node: int) -> Address:
-        """Return the address of the controller's listener; of the admin listener if brokers are no controllers."""
+        """Return the address of the controller's listener; of the admin listener if brokers are not controllers."""
 
     @abc.abstractmethod
     def server_log(self, node: int) -> Path:
-        """Return a file with the broker's output up to now, over its restarts."""
+        """Return a file with the broker's output up to now, across its restarts."""
 
     def running(self) -> list[int]:
-        """Return the brokers whose process runs now, and that know the state of the cluster."""
+        """Return the brokers whose process runs now. A backend leaves out brokers that the others cannot reach."""
         return [node for node in self.nodes if self.state(node) is State.RUNNING]
 
     def process(self, node: int) -> str:
@@ -186,7 +186,7 @@ class Brokers(abc.ABC):
 
     @property
     def direct_bootstrap(self) -> str:
-        """`host:port,…` by which clients reach all brokers, also one that is cut off from the others."""
+        """`host:port,…` by which clients reach all brokers, even a broker that is cut off from the others."""
         raise self.lacking("cut")
 
     def lacking(self, operation: str) -> Unsupported:

@@ -1,5 +1,5 @@
-"""Waits for conditions. Invariant: every wait names its condition, has a deadline on the monotonic clock, and ends as soon as the condition
-holds."""
+"""Waits for conditions. Invariant: every wait names its condition, has a deadline on the monotonic clock, and evaluates the condition again
+after at most 0.25 s."""
 
 from __future__ import annotations
 

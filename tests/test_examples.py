@@ -264,8 +264,8 @@ def test_a_group_that_read_everything_passes_and_what_it_read_again_is_counted(j
     ("damage", "promise"),
     [
         (lambda a, b, c: [a, b, c[:-1]], "read every record"),
-        (lambda a, b, c: [a, b, [c[0]._replace(checksum=1), *c[1:]]], "what the log holds"),
-        (lambda a, b, c: [a, b, [*c, c[0]._replace(offset=99)]], "what the log holds"),
+        (lambda a, b, c: [a, b, [c[0]._replace(checksum=1), *c[1:]]], "the records of the log"),
+        (lambda a, b, c: [a, b, [*c, c[0]._replace(offset=99)]], "the records of the log"),
         (lambda a, b, c: [a, b, c[::-1]], "in the order of the log"),
         (lambda a, b, c: [a + b, [], c], "all three members"),
     ],

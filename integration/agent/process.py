@@ -54,7 +54,8 @@ class AgentProcess:
     """An agent whose sockets, spool and output are in `folder`.
 
     `kafka` has options of the producer, `tables` the other tables of the configuration. An input that `tables` does not name is off, except
-    the datagram socket, which is always there. After a kill or an end, the same folder gives the same agent again.
+    the datagram socket, which is always there. After a kill or an end, `start` continues with the same agent, as its files are in the
+    folder.
     """
 
     def __init__(self, folder: Path, kafka: Mapping[str, Any], python: str = sys.executable, **tables: Mapping[str, Any]) -> None:
@@ -137,7 +138,7 @@ class AgentProcess:
     # -- pages and output ----------------------------------------------------------------------------------------------------
 
     def said(self) -> str:
-        """Return the output of the process, over its restarts."""
+        """Return the output of the process, across its restarts."""
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
     def get(self, path: str, method: str = "GET") -> Any:

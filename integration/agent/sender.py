@@ -1,4 +1,4 @@
-"""Sends numbered messages to the agent. Run as a file; the program shares no code with pykafka4.
+"""Sends numbered messages to the agent. The program runs as a file and shares no code with pykafka4.
 
 Its argument is JSON: `to` (a path or a port), `kind` (datagram, stream), `topics`, `name`, `first`, `count`, `size`, `rate` (per second,
 0: as fast as it can), `partition_key` (modulus, 0: AnyPartition), `wait` (whether it waits while the datagram queue is full). Message n

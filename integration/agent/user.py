@@ -1,4 +1,4 @@
-"""Sends numbered messages with pykafka4.agent.Client until standard input ends. Invariant: each number is taken or lost, once.
+"""Sends numbered messages with pykafka4.agent.Client until standard input ends. Invariant: each number is sent or refused, once.
 
 Its argument is JSON: `kind` (datagram, stream, tcp), `to` (a path or a port), `topic`, `name`, `rate` (per second), `size`,
 `partition_key` (or null). It prints JSON:

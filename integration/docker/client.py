@@ -38,7 +38,7 @@ def purge(client: DockerClient, label: str | None = None) -> list[str]:
     until(
         lambda: emptied(client, filters, removed),
         PURGE,
-        f"the engine to remove what bears {label or 'any label'}",
+        f"the engine to remove the objects with {label or 'any or no label'}",
         forgive=(OSError, DockerException),
     )
     return list(removed)

@@ -3,7 +3,7 @@
 The clients' network has a listener that is published on 127.0.0.1 (CLIENT), and a listener that is advertised with the container's own
 address (DIRECT): these two obey `security`. The brokers talk among themselves, and with the judge, on the other network (ADMIN,
 CONTROLLER). So a broker can be cut off from the other brokers while clients still reach it. No packet is forwarded between the two
-networks, or from them to any other one.
+networks, or from them to any other network, if this process may switch forwarding off.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DockerCluster(Cluster):
     `image`: by default an image made from this machine's own Java and Maven's jars, never pulled. Any other image must take Kafka's
     settings from the environment as `apache/kafka` does (KAFKA_NODE_ID and so on, CLUSTER_ID, KAFKA_HEAP_OPTS), and must be able to write
     to /var/lib/kafka/data; it is pulled only if the engine lacks it, and `version` does not apply to it. `$KAFKA_DOCKER_IMAGE` names the
-    image of clusters that are made without this argument, of a test suite's, for example.
+    image of clusters that are made without this argument, for example by a test suite.
     `engine`: an engine that is open, and that the cluster leaves open; by default a new `Engine`, which is the user's if DOCKER_HOST names
     one. The engine must run on this machine, because brokers are reached by the addresses of its bridges. `memory`: the limit of each
     container.
@@ -101,7 +101,10 @@ class DockerCluster(Cluster):
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
-        """Remove every container and both networks, without a clean stop, for which the last broker would need a quorum. Works twice."""
+        """Remove every container and both networks, without a clean stop, for which the last broker would need a quorum.
+
+        A second call does nothing.
+        """
         super().close()
         engine, self.engine = self.engine, self.lent
         if engine is not None and self.name:
@@ -326,7 +329,7 @@ class DockerCluster(Cluster):
         return ",".join(f"{self.networks[0].address(node)}:{DIRECT}" for node in self.nodes)
 
     def server_log(self, node: int) -> Path:
-        """Write the broker's output up to now, over its restarts, to a file, and return its path; each call collects it anew."""
+        """Write the broker's output up to now, across its restarts, to a file, and return its path; each call collects it anew."""
         folder = self.opened().scratch / (self.name or "none")
         if node in self.members:
             folder.mkdir(parents=True, exist_ok=True)
@@ -348,7 +351,7 @@ class DockerCluster(Cluster):
 
 
 def archive(path: str, content: bytes) -> bytes:
-    """Return a file as an archive for the engine, readable for any user, and dated now: a broker reads only a younger file again."""
+    """Return a file as an archive for the engine, readable for any user, and dated now: a broker reads a file again only if it is newer."""
     entry = tarfile.TarInfo(path.removeprefix("/"))
     entry.size, entry.mode, entry.mtime = len(content), 0o644, time.time()
     packed = io.BytesIO()

@@ -2,7 +2,8 @@
 but images behind.
 
 Processes that use our own engine at the same time share it, and it ends with the last of them (`keeper.py`): so a test suite need not wait
-for a cluster that runs by hand. The containers and networks of a process go with that process. Images stay in the cache for the next run.
+for a cluster that runs by hand. The containers and networks of a process are removed when it ends. Images stay in the cache for the next
+run.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Engine:
             told = None
         except TimeoutError as error:
             connection.close()
-            raise EngineFailed(f"the keeper behind {self.place.keeper} does not answer; end it, and its engine goes with it") from error
+            raise EngineFailed(f"the keeper at {self.place.keeper} does not answer; end it, and its engine ends with it") from error
         except BaseException:
             connection.close()
             raise
@@ -124,7 +125,7 @@ class Engine:
         return self.place.folder / "keeper.log"
 
     def close(self) -> None:
-        """Leave, and wait until this user's objects are gone, and the engine, too, if no other user is left. Works twice."""
+        """Leave, and wait until this user's objects are gone, and the engine, too, if no other user is left. A second call does nothing."""
         docker, self.docker = self.docker, None
         if docker is not None:
             docker.close()
@@ -167,7 +168,8 @@ class Engine:
 
 
 def clean(folder: Path | str | None = None) -> list[str]:
-    """Remove the leftovers of crashed runs: of our own engine all but its images, of the engine of DOCKER_HOST the objects with our label.
+    """Remove the leftovers of crashed runs: from our own engine all but its images, from the engine at DOCKER_HOST the objects with our
+    label.
 
     Returns a line for each. An engine in use, and any other engine, is not touched. Raises `EngineFailed` if the named engine does not
     answer.
@@ -188,6 +190,6 @@ def cleaned_at(host: str) -> list[str]:
 
 
 def unused(place: Place, sweep: Callable[[], list[str]]) -> list[str]:
-    """Return the result of `sweep`, if the place has no user; a new user waits meanwhile."""
+    """Return the result of `sweep`, or an empty list if the place has a user; a new user waits meanwhile."""
     with locked(place.door, COME_IN), place.life.open("w") as life:
         return sweep() if taken(life.fileno()) else []

@@ -52,7 +52,7 @@ class Network:
                     f"the engine at {engine.host} has its bridges elsewhere (a virtual machine, rootless): unset DOCKER_HOST"
                 )
             return Network(handle, name, interface, subnet)
-        raise EngineFailed("every private range that networks are looked for in is used on this machine; see `ip route`")
+        raise EngineFailed("every private range for our networks is in use on this machine; see `ip route`")
 
     def address(self, node: int) -> str:
         return str(self.subnet[10 + node])

@@ -52,7 +52,7 @@ class Heads:
 
 
 class Acks:
-    """Which answers of one connection acknowledge records."""
+    """Finds the responses of one connection that acknowledge records."""
 
     def __init__(self) -> None:
         self.requests, self.responses = Heads(REQUEST), Heads(CORRELATION)

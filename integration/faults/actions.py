@@ -1,7 +1,7 @@
 """Carries out the faults of the list on real brokers, on the proxies in front of them, and on group members.
 
-Invariant: an action returns when its fault is over and the cluster is ready for the next one; it notes for the judge the records whose log
-was lost through no fault of the client.
+Invariant: an action of the lane BROKERS returns when its fault has ended and the cluster is ready for the next fault. Actions note for the
+judge the records whose log was lost through no fault of the client.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Run:
     began: float = attrs.Factory(time.monotonic)
 
     def play(self) -> None:
-        """Carry out the plan: each lane in a thread of its own, until its time is over or an action fails."""
+        """Carry out the plan: each lane in a thread of its own, until the plan's time has passed or an action fails."""
         threads = [threading.Thread(target=self.lane, args=(lane,), name=f"chaos-{lane.value}", daemon=True) for lane in Lane]
         for thread in threads:
             thread.start()
@@ -168,7 +168,7 @@ def _refused_before_append(run: Run, step: Step) -> None:
 
 
 def _refused_after_append(run: Run, step: Step) -> None:
-    """Have replicas leave the in-sync set after records were appended, which are not acknowledged until the set is whole again."""
+    """Have replicas leave the in-sync set after records were appended, which are not acknowledged until the set is complete again."""
     run.min_insync("3")
     try:
         _frozen(run, run.node(step), step.seconds)
@@ -196,7 +196,7 @@ def _shrink(run: Run, step: Step) -> None:
 
 
 def _unclean(run: Run, step: Step) -> None:
-    """Have a replica lead that lacks acknowledged records: kill the only replica in sync before the other one is back."""
+    """Have a replica that lacks acknowledged records lead: kill the only replica in sync before the other one is back."""
     topic, partition = run.fragile.topic, step.pick % FRAGILE
     leader, behind = run.cluster.wait_leader(topic, partition), run.follower(topic, partition)
     run.cluster.freeze(behind)

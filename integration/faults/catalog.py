@@ -65,7 +65,7 @@ FAULTS: Final[tuple[ScheduledFault, ...]] = (
         name="metadata is stale",
         producers=(0.1, 2.0),
         consumers=(0.1, 3.0),
-        unreal="brokers hear of changes within milliseconds; only one that is cut off from the controllers answers what was true before",
+        unreal="brokers hear of changes within milliseconds; only a broker that is cut off from the controllers returns an earlier state",
     ),
     ScheduledFault(
         name="topic is hidden",

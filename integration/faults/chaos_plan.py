@@ -17,7 +17,7 @@ from integration.faults.catalog import Lane, ScheduledFault, real
 __all__ = ["ChaosPlan", "Step", "draw", "seed_of"]
 
 PAUSES: Final = {Lane.BROKERS: (1.0, 6.0), Lane.NETWORK: (0.5, 4.0), Lane.MEMBERS: (2.0, 8.0)}  # seconds between two faults of a lane
-LIKELY: Final = 0.6  # probability of a fault to be part of a plan
+LIKELY: Final = 0.6  # probability that a fault is part of a plan
 FAIR: Final = 3  # least number of faults in a lane
 LEADERLESS: Final = ("no leader", "partition is gone")
 UNCLEAN: Final = "unclean election"

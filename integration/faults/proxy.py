@@ -39,7 +39,7 @@ class Counters:
     """The counts since the proxy was made; bytes count when they leave the proxy."""
 
     connections: int = 0
-    refused: int = 0  # the broker was not there
+    refused: int = 0  # connections for which the broker was not there
     resets: int = 0
     lossy_resets: int = 0  # of these, connections that had lost responses before
     lost_acks: int = 0  # the least number of responses to Produce requests among the swallowed bytes; 0 over TLS
@@ -71,7 +71,7 @@ class Chaos:
 
 
 class Direction(asyncio.Protocol):
-    """One side of a connection, whose received bytes go to the other side, late or never."""
+    """One side of a connection, whose received bytes go to the other side, at once, late or never."""
 
     def __init__(self, link: Link, faults: Faults, counter: str) -> None:
         self.link, self.faults, self.counter = link, faults, counter
@@ -125,7 +125,7 @@ class Direction(asyncio.Protocol):
         return self.last_due
 
     def pump(self) -> None:
-        """Forward the bytes that are due, and set a timer for the rest."""
+        """Forward the bytes that are due, and set a timer for the remaining bytes."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

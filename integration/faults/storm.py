@@ -1,7 +1,7 @@
-"""Makes a storm on connections through proxies: each lives for about a second, half of them lose acknowledgements, and links are slow or
-stuck in between.
+"""Makes a storm on connections through proxies: each lives for about a second, half of them lose responses, and links are slow or stuck in
+between.
 
-Invariant: the faults follow from the seed, and every proxy is healed when the storm is over. `cuts`, `lost_acks` and `done` count faults
+Invariant: the faults follow from the seed, and every proxy is healed when the storm has ended. `cuts`, `lost_acks` and `done` count faults
 with an effect: a test that relies on a storm has to check them.
 """
 
@@ -71,7 +71,10 @@ class Storm:
         return sum(c.resets for c in counters), sum(c.lossy_resets for c in counters), sum(c.lost_acks for c in counters)
 
     def since(self) -> tuple[int, int, int]:
-        """Return the counts from its start to its end. Connections that the storm found or left open are reset, too, but not counted."""
+        """Return the counts of the storm, or of its time so far.
+
+        Connections that the storm found or left open are reset, too, but not counted.
+        """
         resets, lossy, lost = (now - before for now, before in zip(self.after or self.counted(), self.before, strict=True))
         return resets, lossy, lost
 

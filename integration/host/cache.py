@@ -18,7 +18,7 @@ from integration.waiting import until
 
 __all__ = ["cache", "install", "locked", "taken"]
 
-MAKING = 900.0  # seconds: a cold Maven repository behind a slow line
+MAKING = 900.0  # seconds: a cold Maven repository over a slow connection
 
 
 def cache() -> Path:
@@ -44,7 +44,7 @@ def install(folder: Path, fill: Callable[[Path], None]) -> Path:
 def sweep(folder: Path) -> None:
     """Remove temporary folders of processes that were killed while they filled `folder`.
 
-    Their names have eight characters behind the name of `folder`, so they belong to no other folder.
+    Their names have eight characters after the name of `folder`, so they belong to no other folder.
     """
     for left in folder.parent.glob(f".{folder.name}-????????"):
         shutil.rmtree(left)

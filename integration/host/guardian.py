@@ -1,4 +1,5 @@
-"""Starts brokers for their owner, and ends them with it. Invariant: no broker and no scratch folder outlives the owner, even after SIGKILL.
+"""Starts brokers for their owner, and ends them with it. Invariant: no broker and no scratch folder outlives the owner, even after SIGKILL
+of the owner.
 
 The guardian is a process of its own, the parent of the brokers. It learns of its owner's end in two ways: by the end of its standard input,
 and by the owner's process descriptor (a forked child of the owner keeps the pipe open, but does not keep the owner alive). Its children die
@@ -25,7 +26,7 @@ GONE = 10.0  # seconds until a killed process has to be reaped
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the guardian ends. Called in the child, before exec."""
+    """Have the kernel kill this process when its parent ends. This runs in the child, before exec."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,7 +1,8 @@
 """Gives ports to clusters. Invariant: a port belongs to one cluster until the cluster is gone, even while its broker is down.
 
-The ports lie below the kernel's range for outgoing connections. In that range: a client connects again and again to the port of a dead
-broker, the kernel gives the client this very port for its own end, the client is connected to itself, and the broker cannot start.
+The ports are below the kernel's range for outgoing connections. A port in that range can lose this race: a client connects again and again
+to the port of a dead broker, the kernel gives the client this very port for its own end, the client is connected to itself, and the broker
+cannot start.
 Each block of ports has a lock file, so that two clusters never choose the same block. The sockets stay bound until just before the start.
 """
 

@@ -1,6 +1,6 @@
 """Sends the owner's orders to the guardian, one at a time. Invariant: every answer has a deadline.
 
-A guardian has a scratch folder. If the guardian was killed, too, the next process that makes a guardian removes the folder.
+A guardian has a scratch folder. If both owner and guardian were killed, the next process that makes a guardian removes the folder.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Sends records with the Java producer of any release since 0.10, and so uses no younger API. Arguments: topic, then settings as key=value.
+ * Sends records with the Java producer of any release since 0.10, and so uses no newer API. Arguments: topic, then settings as key=value.
  * Standard input has a record per line, "partition timestamp key value"; bytes are base64, "-" is null (or: not given).
  * Standard output has "partition offset timestamp" for each.
  */

@@ -1,1 +1,1 @@
-"""Runs Java's own clients and tools, of today and of each release."""
+"""Runs Java's own clients and tools, of the newest release and of older ones."""

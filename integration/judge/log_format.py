@@ -110,7 +110,7 @@ def batch_of(frame: memoryview, where: str) -> Batch:
     body = Bytes(unpack(attributes & CODEC, frame[BATCH.size :].tobytes(), where), where)
     rows = [body.record(base, first_time, max_time if append_time else None, pid, epoch, sequence) for _ in range(count)]
     if body.left():
-        raise Wrong(f"{where} has {body.left()} bytes behind its {count} records")
+        raise Wrong(f"{where} has {body.left()} bytes after its {count} records")
     if rows and rows[-1].offset > base + last_delta:
         raise Wrong(f"{where} holds offset {rows[-1].offset}, past its own end")
     return Batch(

@@ -1,6 +1,7 @@
 """Downloads Kafka's jars once, through Maven, into the cache.
 
-`python -m integration.kafka.jars` downloads all jars that tests and benchmarks use.
+`python -m integration.kafka.jars` downloads the jars of the newest broker and of the tools; older releases are downloaded at their first
+use.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ __all__ = ["KAFKA", "TOOLS", "absent", "classpath", "kafka_clients_jar", "kafka_
 
 KAFKA, TOOLS = "4.4.0", "4.3.1"
 POM = Path(__file__).with_name("pom.xml")
-DOWNLOAD = 900.0  # seconds: a cold Maven repository behind a slow line
+DOWNLOAD = 900.0  # seconds: a cold Maven repository over a slow connection
 
 
 def kafka_jars(version: str = KAFKA) -> Path:
-    """Return the folder with the broker's jars, and with its ZooKeeper's if the release needs one."""
+    """Return the folder with the broker's jars, and with ZooKeeper's jars if the release needs one."""
     row = release(version)
     properties = {"kafka.version": version, "scala.version": row.scala}
     return install(cache() / f"kafka_{row.scala}-{version}" / "jars", lambda folder: copy(row.profiles, properties, folder))
 
 
 def tools_jars(version: str = TOOLS) -> Path:
-    """Return the folder with Kafka's command line tools. It is not the broker's, which has other versions of the same jars."""
+    """Return the folder with Kafka's command line tools. The broker's folder has other versions of the same jars."""
     return install(cache() / f"kafka-tools-{version}" / "jars", lambda folder: copy("tools", {"tools.version": version}, folder))
 
 

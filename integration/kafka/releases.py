@@ -1,4 +1,4 @@
-"""Lists the needs of Kafka releases on today's Java, one row for a range of releases. Invariant: no other module compares versions."""
+"""Lists the needs of Kafka releases on today's Java, one row for a range of releases. Invariant: no backend compares versions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Writes the class archives of brokers and of Kafka's tools: `python -m integration.local.class_archives`, once for each release.
 
-One broker starts, creates a topic, serves a producer and a consumer, and answers a tool; each JVM writes the classes that it has loaded
-when it ends.
+One broker starts, creates a topic, serves a producer and a consumer, and answers a tool. When a JVM ends, it writes the classes that it
+has loaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs real brokers as plain processes of this machine. Invariant: all of them end with their owner, in any way.
+"""Runs real brokers as plain processes of this machine. Invariant: all of them end with their owner, however it ends.
 
 Every broker has three listeners on 127.0.0.1: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers
 among themselves, never proxied; and CONTROLLER. Each node is broker and controller in one JVM. Brokers before 4.0 have no CONTROLLER
@@ -74,7 +74,10 @@ class LocalCluster(Cluster):
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
-        """Kill every broker and remove their folders, without a clean stop, for which the last broker would need a quorum. Works twice."""
+        """Kill every broker and remove their folders, without a clean stop, for which the last broker would need a quorum.
+
+        A second call does nothing.
+        """
         super().close()
         ward, self.ward = self.ward, None
         if ward is not None:

@@ -23,7 +23,7 @@ __all__ = ["Node", "Quorum", "Raft", "Site"]
 
 @attrs.frozen
 class Node:
-    """One broker: its ports and its folder. `controller` is None if brokers are no controllers."""
+    """One broker: its ports and its folder. `controller` is None if brokers are not controllers."""
 
     id: int
     client: int
@@ -83,7 +83,7 @@ class Quorum(Protocol):
         """Return the JVM option with which the broker logs to its standard output."""
 
     def admit(self, node: int, timeout: float) -> None:
-        """Wait until the broker may be started; matters only for one that was running before."""
+        """Wait until the broker may be started. This matters only for a broker that ran before."""
 
 
 class Raft:

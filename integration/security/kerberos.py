@@ -1,4 +1,5 @@
-"""Runs a realm of Kerberos with Debian's KDC, from a temporary folder on 127.0.0.1. Invariant: no file of the system is read or changed.
+"""Runs a realm of Kerberos with Debian's KDC, from a temporary folder on 127.0.0.1. Invariant: no Kerberos file of the system is read or
+changed.
 
 `environment` is all that Kerberos libraries and programs need to find the realm. Java takes `config`.
 """
@@ -28,7 +29,7 @@ KDC = "kdc"
 READY, COMMAND = 30.0, 60.0
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 INSTALL = "apt-get install -y krb5-kdc krb5-admin-server krb5-user"
-PROGRAMS = dict.fromkeys(("krb5kdc", "kdb5_util", "kadmin.local", "kinit"), f"it is a part of the realm of tests; {INSTALL}")
+PROGRAMS = dict.fromkeys(("krb5kdc", "kdb5_util", "kadmin.local", "kinit"), f"it is a part of the tests' realm; {INSTALL}")
 
 PACKAGE = "apt-get install -y gcc libkrb5-dev && pip install -e '.[gssapi]'"
 

@@ -184,7 +184,7 @@ def scram(mechanism: str, user: str, password: str) -> Exchange:
     server_first = (yield f"n,,{first}".encode()).decode()
     told = dict(part.split("=", 1) for part in server_first.split(","))
     if not told["r"].startswith(nonce):
-        raise ConnectionError("the broker's nonce is not ours continued")
+        raise ConnectionError("the broker's nonce does not begin with ours")
     secret = salted(mechanism, password, base64.b64decode(told["s"]), int(told["i"]))
     final = f"c=biws,r={told['r']}"
     signed = f"{first},{server_first},{final}".encode()

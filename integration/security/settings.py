@@ -20,7 +20,7 @@ Protocol: TypeAlias = Literal["SASL_SSL", "SSL", "SASL_PLAINTEXT"]
 Mechanism: TypeAlias = Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER", "GSSAPI"]
 
 PASSWORDS: Final[tuple[Mechanism, ...]] = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
-MECHANISMS: Final[tuple[Mechanism, ...]] = (*PASSWORDS, "OAUTHBEARER")  # the mechanisms that need no other server beside the brokers
+MECHANISMS: Final[tuple[Mechanism, ...]] = (*PASSWORDS, "OAUTHBEARER")  # the mechanisms that need no server besides the brokers
 ANONYMOUS: Final = "ANONYMOUS"  # the user of each connection to a PLAINTEXT listener: of the brokers and the harness
 MODULES: Final = "org.apache.kafka.common.security"
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -1,4 +1,4 @@
-"""Runs Spark beside the clusters: the parts that tests and benchmarks need in addition to pyspark.
+"""Runs Spark next to the clusters: the parts that tests and benchmarks need in addition to pyspark.
 
 Modules:
     cluster  a standalone Spark cluster of this machine: a master, workers, their executors

@@ -32,7 +32,7 @@ HOSTS = ("127.0.0.1", "127.0.0.2")
 DAEMON_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 WORKER_MEMORY = "1g"  # memory of a worker's executors
 EXECUTOR_MEMORY = "640m"
-JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a test of seconds is over before the optimizing compiler pays off
+JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a test of seconds ends before the optimizing compiler pays off
 READY = 120.0  # seconds: the JVMs of a machine that does other things as well
 ANSWER = 10.0  # seconds for one answer of the master
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -262,7 +262,7 @@ def command(process: Any) -> list[str]:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process exists and is no zombie."""
+    """Whether the process exists and is not a zombie."""
     import psutil  # only here: offline tests import this package and do without
 
     try:

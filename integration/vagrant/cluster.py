@@ -1,6 +1,6 @@
 """Runs brokers on machines that Vagrant makes from the Vagrantfile, each at its own address on a private network.
 
-As everywhere, a broker has three listeners: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers
+A broker has three listeners: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers
 among themselves; and CONTROLLER. An operation on a broker runs inside its machine (`vagrant/kafka-node.sh`), an operation on a machine is
 carried out by its provider.
 """
@@ -50,7 +50,7 @@ def write_settings(folder: Path, brokers: int) -> None:
 class VagrantCluster(Cluster):
     """A `Cluster` of machines. `provider`: docker, virtualbox or libvirt; by default VAGRANT_DEFAULT_PROVIDER, or else docker.
 
-    `up` makes the machines; if they are up already, it only empties them, for another cluster id.
+    `up` makes the machines; if they are up already, it only empties them, with another cluster id.
     """
 
     lacks = {"cut": "its machines have one network, for brokers and clients alike; the docker backend has two"}
@@ -135,7 +135,7 @@ class VagrantCluster(Cluster):
             self.launch(node)
 
     def close(self) -> None:
-        """Destroy the machines, without a clean stop, for which the last broker would need a quorum. Works twice."""
+        """Destroy the machines, without a clean stop, for which the last broker would need a quorum. A second call does nothing."""
         super().close()
         machines, self.machines = self.machines, None
         if machines is not None:
@@ -174,7 +174,7 @@ class VagrantCluster(Cluster):
         self.wait_down(node, STOP)
 
     def cut_power(self, node: int) -> None:
-        """Switch the whole machine off at once; `launch` and `start` boot it again."""
+        """Switch the machine off at once; `launch` and `start` boot it again."""
         self.opened().power_off(node)
         self.wait_down(node, STOP)
 
@@ -255,7 +255,7 @@ class VagrantCluster(Cluster):
         return self.scratch / "settings" / f"kafka{node}.pem"
 
     def server_log(self, node: int) -> Path:
-        """Write the broker's output up to now, over its restarts, to a file, and return its path; each call collects it anew."""
+        """Write the broker's output up to now, across its restarts, to a file, and return its path; each call collects it anew."""
         file = self.scratch / f"broker-{node}.log"
         content = self.opened().fetch(node, LOG)
         if content is not None:

@@ -11,7 +11,7 @@
 #
 #   kafka-node start | stop | status       by systemd where it runs, else by itself; status prints running (exit status 0), down (3)
 #                                          or frozen (150)
-#   kafka-node kill | freeze | thaw        SIGKILL, SIGSTOP, SIGCONT; return when it is so
+#   kafka-node kill | freeze | thaw        SIGKILL, SIGSTOP, SIGCONT; return when the signal has had its effect
 #   kafka-node reset CLUSTER_ID            end the broker and empty it, formatted for another cluster
 #   kafka-node keystore BASE64             replace the PEM file with the key and the certificate that it shows to clients
 #   kafka-node run | end [SECONDS]         what the service does: be the broker; ask it to end, and kill it where that cannot succeed
@@ -109,7 +109,7 @@ start() {
     until_status ! down 60 || { tail -n 20 "$LOG" >&2; return 1; }
 }
 
-# 1 when it had to be killed
+# Returns 1 if the broker had to be killed.
 stop() {
     if systemd; then systemctl stop kafka; else end "$@"; fi
     [ ! -e "$KILLED" ] || { rm -f "$KILLED"; return 1; }

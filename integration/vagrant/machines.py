@@ -1,4 +1,4 @@
-"""Declares the operations on machines, by the shortest way that a provider has; Vagrant only makes and ends machines.
+"""Declares the operations on machines, which a provider carries out in the shortest way that it has. Vagrant makes the machines.
 
 Containers are driven through their engine (`containers.py`), all other machines through ssh (`virtual.py`).
 """
@@ -32,7 +32,7 @@ class Machines(abc.ABC):
         self.unplugged: set[int] = set()
 
     def missing(self) -> list[str]:
-        """Return a line for each program that this machine lacks to make them."""
+        """Return a line for each program that this machine needs to make them, and lacks."""
         return prerequisites.missing(PROGRAMS)
 
     def home(self, scratch: Path) -> Path:
@@ -72,7 +72,7 @@ class Machines(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Destroy the machines, and release the parts that `open` prepared. Works twice, and for machines that were never made."""
+        """Destroy the machines, and release the parts that `open` prepared. May be called twice, and for machines that were never made."""
 
     @abc.abstractmethod
     def name(self, node: int) -> str:

@@ -42,7 +42,7 @@ class Remote(Machines):
         done = self.ssh(f"kafka{node}", "sudo " + shlex.join(command))
         told = (done.stdout + done.stderr).decode(errors="replace")
         if done.returncode == UNREACHABLE:
-            raise Off(f"machine {self.name(node)} is not reached: {told.strip()}")
+            raise Off(f"machine {self.name(node)} cannot be reached: {told.strip()}")
         return done.returncode, told
 
     def fetch(self, node: int, path: str) -> bytes | None:

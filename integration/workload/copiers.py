@@ -1,4 +1,4 @@
-"""Runs the transactional copier, starts it again when it has ended too early, and judges the copy against the brokers' logs.
+"""Runs the transactional copier, starts another one when it has ended too early, and judges the copy against the brokers' logs.
 
 Invariant: each output partition has exactly the records of its input partition as committed records, each once and in order.
 """

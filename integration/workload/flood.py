@@ -1,10 +1,11 @@
 """Sends records as fast as it can while no broker is up, in a process of its own, and measures the memory that this takes.
 
-`python -m integration.workload.flood SETTINGS`. SETTINGS is a JSON object: `options` of the producer, `topic` (which exists), `unknown`
-(a topic that does not exist), `seconds`, and `dense` (every thread sends values that compress to nearly nothing, with a callback). When one
-record is acknowledged, the process writes a line with its resident memory, and waits for a line on its standard input. Then four threads
-send: plain records; records with keys and headers, with callbacks for their outcomes; records whose handles are kept for a while; and
-records of a topic that no broker knows. At the end the process writes the peak of its resident memory since then, and the outcomes.
+The command is `python -m integration.workload.flood SETTINGS`. SETTINGS is a JSON object: `options` of the producer, `topic` (which
+exists), `unknown` (a topic that does not exist), `seconds`, and `dense` (every thread sends values that compress to nearly nothing, with a
+callback). When one record is acknowledged, the process writes a line with its resident memory, and waits for a line on its standard input.
+Then four threads send: plain records; records with keys and headers, with callbacks for their outcomes; records whose handles are kept for
+a while; and records of a topic that no broker knows. At the end the process writes the peak of its resident memory since that line, and the
+outcomes.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Flood:
         self.producer.send(self.topic, SAME, partition=n % PARTITIONS, on_delivery=self.count)
 
     def run(self, dense: bool) -> None:
-        """Run all threads until the time is over."""
+        """Run all threads until the time has passed."""
         sends = (self.dense,) * 4 if dense else (self.plain, self.called_back, self.handles, self.parked)
         threads = [threading.Thread(target=self.work, args=(send,), daemon=True) for send in sends]
         for thread in threads:

@@ -9,7 +9,7 @@ A journal has one JSON object per line; `what` is the kind of event, `at` its ti
 | `read` | `rows` of (partition, offset, digest), and the `generation` |
 | `committing`, `committed` | before and after a commit of all records read |
 | `error` | the exception of a call |
-| `starved` | the process has not got the processor from `since` on |
+| `starved` | the process did not get the processor between `since` and `at` |
 """
 
 from __future__ import annotations

@@ -81,14 +81,14 @@ class Load(threading.Thread):
         return n % self.counts[bisect.bisect_right(self.counts, n, key=lambda row: row[0]) - 1][1]
 
     def grow(self, partitions: int) -> None:
-        """Send to more partitions from now on, because the topic has them. Called on any thread."""
+        """Send to more partitions, which the topic has now, from `MARGIN` records after this call on. Any thread may call it."""
         self.last_ack += [0.0] * (partitions - len(self.last_ack))
         self.counts.append((self.sent + MARGIN, partitions))
 
     def excuse(self, concerned: Callable[[int], bool]) -> None:
         """Excuse the loss of records sent so far for which `concerned` is true: their log was deleted or cut off.
 
-        Called on any thread. `concerned` is called at the end, as an acknowledgement may come long after the broker has lost its record.
+        Any thread may call it. `concerned` is called at the end, as an acknowledgement may come long after the broker has lost its record.
         """
         self.excuses.append((self.sent + 1, concerned))  # with the record that is being sent now, which may be written, too
 
@@ -194,7 +194,7 @@ class Verdict:
         kinds: dict[str, list[Any]] = {
             "acknowledged but not in the log": self.lost,
             "in the log more than once": self.duplicated,
-            "behind a later one in its partition": self.reordered,
+            "after a later record of their partition": self.reordered,
             "not as sent": self.changed,
             "that nobody sent": self.foreign,
             "not at the offset reported": self.wrong_offset,

@@ -22,7 +22,7 @@ __all__ = ["main"]
 
 CLOSE = 10.0  # seconds
 COMMIT_EVERY = 7  # polls that returned records
-WATCH, STARVED = 0.05, 0.15  # seconds between two looks at the clock; more than STARVED: the process did not get the processor
+WATCH, STARVED = 0.05, 0.15  # seconds between two reads of the clock; more than STARVED: the process did not get the processor
 ERRORS = 20  # errors in a row after which a member ends by itself
 
 

@@ -1,6 +1,6 @@
 """Starts group members in processes of their own, ends them, and compares the records that they read with the brokers' logs.
 
-Invariant: some member has read every record of the log, unchanged; the members' journals keep the rules of
+Invariant: each record of the log was read by some member, unchanged; the members' journals keep the rules of
 `integration.workload.validator`. Our members end only when they are asked or killed, raise only errors that the package documents, and
 write no traceback.
 """
@@ -111,8 +111,8 @@ class Member:
     def took(self) -> float | None:
         """The seconds from the request to end until the end; None for a member that did not end by itself.
 
-        They begin when the member exists, as a busy machine may need long to start a process. The time in which its process did not get the
-        processor does not count.
+        The seconds count from the moment when the member exists, because a busy machine may need long to start a process. The time in which
+        its process did not get the processor does not count.
         """
         if self.asked is None:
             return None
@@ -221,7 +221,7 @@ class Members:
             begin = stored() if None in at.values() else {}
             return all(owned) and {p: begin.get(p) if due is None else due for p, due in at.items()} == ends
 
-        until(standing, timeout, lambda: f"living members of {self.group} to stand at the ends of all partitions; {self.state()}")
+        until(standing, timeout, lambda: f"living members of {self.group} to be at the ends of all partitions; {self.state()}")
 
     def state(self) -> str:
         """Return the last event of each living member, for a test that gives up."""
@@ -298,4 +298,4 @@ def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict
             return None
         return {row.partition_index: row.committed_offset for row in rows}
 
-    return cluster.wait(asked, ANSWER, f"what {group} has committed")
+    return cluster.wait(asked, ANSWER, f"the committed offsets of {group}")

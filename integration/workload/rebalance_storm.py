@@ -1,7 +1,7 @@
 """Kills, freezes, adds and removes members of one group, one every few seconds: a rebalance storm.
 
-Invariant: the actions and their times follow from the seed, and no member is frozen after the storm. The judgement comes afterwards, from
-the members' journals and the coordinator's log.
+Invariant: the random choices follow from the seed (the members that are alive then do not), and no member is frozen after the storm. The
+judgement comes afterwards, from the members' journals and the coordinator's log.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Storm:
         self.began = time.monotonic()
 
     def run(self, seconds: float) -> None:
-        """Act until `seconds` after the start of the first members are over; then thaw every frozen member."""
+        """Act until `seconds` after the start of the first members have passed; then thaw every frozen member."""
         for number, place in enumerate(self.scenario.places):
             if not place.spare:
                 self.mend(number, "join")

@@ -3,14 +3,15 @@
 Rules, each with a planted breach in `tests/harness/test_validator.py`:
 
 * a member reads records only of partitions that it was assigned, and in a generation in which the coordinator's log says so;
-* since an assignment the offsets of a partition follow one another, from a committed offset on;
+* from an assignment on, the offsets of a partition follow one another, and begin at a committed offset;
 * no two members read a partition in one generation, and the coordinator's log gives it to one member at a time;
 * a commit never goes back, and never exceeds the records that members had received by then: so no record is skipped;
 * a member that ends cleanly leaves position = consumed = committed;
 * some member has read every record.
 
-A breach has an author: the member that owned the partition, by the coordinator's log. So breaches of other clients are told from ours. The
-log of the topic has no gaps (no transactions, no compaction). Clocks: journals have monotonic seconds, the coordinator wall milliseconds.
+A breach has an author: the member that owned the partition, by the coordinator's log. So breaches of other clients are distinguished from
+ours. The log of the topic has no gaps (no transactions, no compaction). Clocks: journals have monotonic seconds, the coordinator wall
+milliseconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from integration.workload.journal import MOST
 
 __all__ = ["Breach", "Journal", "breaches", "covered", "pauses", "rebalances", "starved"]
 
-Era = tuple[int, int]  # how often the coordinator had begun to count anew, as for a group that was empty and is converted; the generation
+Era = tuple[int, int]  # (how often the coordinator had begun to count anew, as for an empty group that is converted, the generation)
 
 NEVER = float("inf")
 NORMAL = 0.25  # longest time between two reads of a partition without a fault, in seconds
@@ -264,7 +265,7 @@ class Judge:
         for partition, times in self.read_by.items():
             begin = bisect.bisect_left(times, NEVER)
             if begin < len(times):
-                self.blame("nobody", f"read {partition}@{begin + self.first.get(partition, 0)}, or it was not the only one")
+                self.blame("nobody", f"read {partition}@{begin + self.first.get(partition, 0)}, and perhaps other offsets")
 
 
 def breaches(
@@ -284,7 +285,7 @@ def breaches(
     for journal in journals:
         if journal.ours:
             judge.check_member(journal, committed)
-    if events is not None:  # which say when generations begin anew
+    if events is not None:  # the events say when generations begin anew
         judge.check_generations()
     if not any("before all of it was read" in breach.text for breach in judge.found):
         judge.check_missing()  # otherwise the author is known
@@ -298,7 +299,7 @@ def rebalances(journal: Journal) -> int:
 
 
 def gaps(journal: Journal, longer: float) -> Iterator[tuple[int, float, float]]:
-    """Yield (partition, begin, end) of each time over `longer` seconds between two reads of a partition that the member kept."""
+    """Yield (partition, begin, end) of each interval over `longer` seconds between two reads of a partition that the member kept."""
     last: dict[int, float] = {}
     for line in journal.lines:
         if line["what"] in ("assigned", "revoked", "lost"):
@@ -349,7 +350,7 @@ def covered(begin: float, end: float, intervals: Iterable[tuple[float, float]]) 
 
 
 def pauses(journal: Journal, longer: float, control: Journal, end: float = NEVER) -> Iterator[tuple[int, float, float]]:
-    """Yield (partition, since, seconds) of each pause over `longer` seconds before `end`, of partitions that the member kept.
+    """Yield (partition, since, seconds) of each pause of more than `longer` seconds before `end`, of partitions that the member kept.
 
     `control` is a lone member of another group, which nothing disturbs. Times in which `control` does not get a partition's records either,
     or in which the process was busy otherwise, do not count: the group is not their reason.

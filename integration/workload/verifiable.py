@@ -1,6 +1,6 @@
 """Starts Kafka's own verifiable consumer as a member of a group, and translates its output to a journal.
 
-The consumer reports neither keys and values nor its generation, so its rows have the digest None, and no generation.
+The consumer reports no keys, no values and no generation, so its rows have the digest None, and no generation.
 """
 
 from __future__ import annotations

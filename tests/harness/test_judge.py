@@ -144,7 +144,7 @@ def test_a_load_that_is_in_the_log_as_it_was_sent_passes() -> None:
         (0, [lying(0)], "1 records acknowledged but not in the log: [6]"),
         (0, [lying(0), lying(6), lying(6, 2)], "1 records in the log more than once: [6]"),
         (0, [lying(0), lying(6), lying(1, 2)], "1 records in the log more than once: [1]"),
-        (0, [lying(6, 0), lying(0, 1)], "1 records behind a later one in its partition: [0]"),
+        (0, [lying(6, 0), lying(0, 1)], "1 records after a later record of their partition: [0]"),
         (0, [lying(0), lying(6, 2)], "1 records not at the offset reported: [6]"),
         (0, [lying(0, key=b""), lying(6)], "1 records not as sent: [0]"),
         (0, [lying(0), lying(6, headers=(("n", None),))], "1 records not as sent: [6]"),

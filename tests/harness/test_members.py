@@ -116,7 +116,7 @@ def test_members_have_not_finished_while_records_would_be_read_again(members: Me
     """The one that read the last records ended, and its commit failed."""
     took_part(members, ASSIGNED, read(*ROWS), kind="aiokafka", code=0)
     took_part(members, *lines)
-    with pytest.raises(WaitTimeout, match="to stand at the ends"):
+    with pytest.raises(WaitTimeout, match="to be at the ends"):
         members.wait_finished({0: 3}, 0.0, lambda: {0: 2})
 
 

@@ -149,7 +149,7 @@ BREACHES: list[tuple[Callable[[Story], None], str]] = [
     (too_far, "a committed 0@4 before all of it was read: 3 never was"),
     (too_early, "b committed 0@6 before all of it was read: 3 was 0.50 s later"),
     (not_committed, "b ended without having committed 0@6, which comes after what it read last"),
-    (never_read, "nobody read 0@5, or it was not the only one"),
+    (never_read, "nobody read 0@5, and perhaps other offsets"),
 ]
 
 

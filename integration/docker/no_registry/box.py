@@ -1,7 +1,7 @@
 """Makes the image of a machine for Vagrant's docker provider: a bare Debian with sshd and this machine's Java, without Kafka, which
 provisioning adds.
 
-The bare system takes most of a minute, so the cache keeps it; the rest is added within seconds.
+The bare system takes most of a minute, so the cache keeps it; the other parts are added within seconds.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def suite() -> str:
 
 
 def digest(public: Path) -> str:
-    """Return a digest of the parts of the image; its Java counts by the release file."""
+    """Return a digest of the parts of the image; the release file stands for its Java."""
     java = java_home()
     parts = [Path(__file__).read_bytes(), BOOT.read_bytes(), public.read_bytes(), str(java).encode(), (java / "release").read_bytes()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]

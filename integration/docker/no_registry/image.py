@@ -1,5 +1,5 @@
 """Makes the image of a broker from the files of this machine: its Java, its tools, Maven's jars. Invariant: the image is never pulled, and
-its tag follows from its content.
+its tag changes with its parts.
 
 The image runs one broker, which its environment configures like the image apache/kafka (`kafka.sh`), from a data folder that was formatted
 when the image was made.
@@ -34,7 +34,7 @@ ENTRY = Path(__file__).with_name("kafka.sh")
 HOME = "opt/kafka"
 BUILD = 300.0
 CHANGES = [f'ENTRYPOINT ["/{HOME}/kafka.sh"]', "ENV PATH=/opt/java/bin:/usr/bin JAVA_HOME=/opt/java"]
-# Programs of the entry script, and programs for a person who looks into a container; of the second, those that are missing are left out.
+# Programs of the entry script, and programs for a person who looks into a container; missing programs of the second kind are left out.
 NEEDED = ("bash", "env", "cat", "cp", "mkdir", "sed", "tr", "head")
 HANDY = (
     "sh", "ls", "rm", "mv", "ln", "chmod", "sleep", "kill", "ps", "grep", "awk", "tail", "cut", "date", "id", "df", "find", "ss", "ip",

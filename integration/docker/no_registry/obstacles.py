@@ -23,7 +23,7 @@ PROGRAMS = {
     "unshare": "it gives the engine its own namespaces; apt-get install -y util-linux",
 }
 
-PROBE = 10.0  # seconds for a program that takes a hundredth of one
+PROBE = 10.0  # seconds for a program that takes a hundredth of a second
 BRIDGED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")  # absent if no bridge is filtered
 ELSEWHERE = "name a running engine, DOCKER_HOST=unix:///var/run/docker.sock"
 # The first acts of an engine, in namespaces that end with the probe: a bridge, the empty /run of its cell, a container's file system.
@@ -50,7 +50,7 @@ def missing() -> list[str]:
 
 
 def everywhere() -> str:
-    """Return the path with the folders of system programs: engines lie in folders that only root's path has."""
+    """Return the path with the folders of system programs: engines are in folders that only root's path has."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
