@@ -1,4 +1,5 @@
-"""Names everything public of pykafka4, a Kafka client. Invariant: an import of the package costs nothing until a name is used.
+"""Lists the public names of pykafka4, a Kafka client, and imports each name when it is first used. Invariant: `import pykafka4` alone
+imports no other module of the package.
 
 Modules; each line imports only from lines below it:
     __main__        `python -m pykafka4`
@@ -6,12 +7,12 @@ Modules; each line imports only from lines below it:
     agent/          the daemon that takes messages of local programs
     aio/            producer and consumer for asyncio
     cli/            the command line
-    diagnosis/      the search for the reason why no records flow, from outside
+    diagnosis/      checks of a cluster that find out why no records flow
     tables/         `table`: a compacted topic as a mapping
-    bounded/        `read`: the records between two places of logs, and the end
+    spark/          writes rows of Spark to Kafka, and reads topics as a Spark data source
+    bounded/        `read`: the records of fixed offset ranges, after which the iteration ends
     share/          ShareConsumer: records of share groups
     messages        Kafka's requests and responses, for `Client.request`
-    spark/          writes rows of Spark to Kafka
     admin/          AdminClient, which reads and changes a cluster
     consumer/       Consumer, on the application's threads; handlers and streams of records
     producer/       Producer, on the application's threads
@@ -231,18 +232,18 @@ _HOMES = {  # the public names by module
     "pykafka4.tables.table": "Table table",
     "pykafka4.wire.records.hot": "Delivery Record RecordColumns SentRows",
 }
-_PACKAGES = ("aio", "messages", "spark", "testing")  # packages that an application imports by themselves
+_PACKAGES = ("aio", "messages", "spark", "testing")  # modules that an application has to import by name
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = sorted([*_HOME, "__version__"])
 
 
-if not TYPE_CHECKING:  # type checkers would believe that this function knows every misspelt name
+if not TYPE_CHECKING:  # because of this function, type checkers would accept every misspelt name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             if name in _PACKAGES:
-                raise AttributeError(f"module 'pykafka4' has no {name!r} before that is imported: import pykafka4.{name}")
+                raise AttributeError(f"module 'pykafka4' has no {name!r} until it is imported: import pykafka4.{name}")
             from pykafka4.other_clients.tables import CLASSES
 
             if name in CLASSES:  # raise an ImportError, because `from pykafka4 import …` replaces the text of an AttributeError

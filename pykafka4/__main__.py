@@ -1,8 +1,8 @@
-"""Runs the command line (`python -m pykafka4`), or names the packages to install for it. The client does not need these packages, and the
-commands `agent`, `demo` and `send` do not either.
+"""Runs the command line (`python -m pykafka4`), or names the packages to install for it. The client and the commands `agent`, `demo` and
+`send` do not need these packages.
 
-Invariant: Ctrl-C ends the program without a traceback at any time, even while its modules are imported. SIGTERM and SIGHUP do the same: a
-consumer leaves its group, and a topic of `bench` is deleted.
+Invariant: once `main` has begun, Ctrl-C ends the program without a traceback, even while the modules of a command are imported. SIGTERM and
+SIGHUP do the same in the commands of `pykafka4.cli`: a consumer leaves its group, and the topic of `bench` is deleted.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ WITHOUT_PACKAGES = {  # commands with a parser of their own
     "demo": "pykafka4.testing.demo",
     "send": "pykafka4.agent.sending",
 }
-INTERRUPTED = 130  # the exit code that shells give a program that Ctrl-C has ended
-YOUNG_OBJECTS = 20_000  # new objects between two collections of cyclic garbage; Python's default is 700
+INTERRUPTED = 130  # the exit code that shells report for a program that Ctrl-C has ended
+YOUNG_OBJECTS = 20_000  # new objects between two collections of cyclic garbage; Python's default is 700, from 3.13 on 2,000
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ def _run() -> int:
     from pykafka4.cli.main import run
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error has it: a name that cannot be written must not end a table
+        sys.stdout.reconfigure(errors="backslashreplace")  # as for standard error: a name that cannot be encoded must not end a table
     return run(sys.argv[1:])
 
 

@@ -1,7 +1,7 @@
 """Computes one offset range per partition from the two ends of a bounded read. Invariant: the ranges are fixed before the first record is
 read.
 
-`as_bound` parses `start` and `until`. `Bounds.timestamps` has the ListOffsets look-ups that a partition needs, `Bounds.span` computes the
+`as_bound` parses `start` and `until`. `Bounds.timestamps` has the ListOffsets look-ups that a partition needs. `Bounds.span` computes the
 partition's range from their results. This module does no I/O: `read`, `read_arrow` and `Client.splits` do the look-ups.
 """
 
@@ -60,7 +60,7 @@ class Bound:
     offsets: Mapping[TopicPartition, int] | None = None
 
     def offset(self, tp: TopicPartition, found: Mapping[int, int | None]) -> int:
-        """Return the offset in `tp`, from look-up results by timestamp. Raises ConfigError for an offset beyond the end of the log."""
+        """Return the offset in `tp`, from look-up results by timestamp. Raises ConfigError if none is named, or it is beyond the log."""
         end = found[LATEST]
         assert end is not None
         if self.offsets is None:
@@ -92,7 +92,8 @@ class Bounds:
     def span(self, tp: TopicPartition, found: Mapping[int, int | None]) -> Span:
         """Return the range of `tp`. `found` has the offset for each of `timestamps`, None for a time after the last record.
 
-        Raises ConfigError for an offset beyond the end of the log. `start` may lie before `earliest`: these records were deleted.
+        Raises ConfigError if an offset is missing or beyond the end of the log. `start` can be lower than `earliest`: then the records
+        between the two were deleted.
         """
         earliest = found[EARLIEST]
         assert earliest is not None
@@ -102,8 +103,8 @@ class Bounds:
 def as_selection(topics: object, partitions: object) -> Selection:
     """Return the topics and partitions of a read.
 
-    `topics` is a name or a list of names; `partitions` has (topic, partition) pairs, or numbers if there is one topic; None: all. Raises
-    ConfigError or TypeError for other arguments.
+    `topics` is a name or a list of names; `partitions` has (topic, partition) pairs, or numbers if there is one topic; None means all
+    partitions. Raises ConfigError or TypeError for other arguments.
     """
     if isinstance(topics, Mapping):  # refused, because the mapping's values would be ignored
         raise TypeError(f"topics={shown(topics)}: takes names; partitions=[(topic, partition), …] chooses partitions")
@@ -141,7 +142,7 @@ def _partition(item: object, names: Collection[str], what: str) -> TopicPartitio
 
 
 def now_ms() -> int:
-    """Return the time from which durations count back, in milliseconds since 1970."""
+    """Return the current time in milliseconds since 1970, from which durations count back."""
     return int(time.time() * 1000)
 
 

@@ -1,5 +1,5 @@
-"""Declares the hooks of producers and consumers, and checks the option `hooks`. Invariant: a hook may change a record only before `send`
-accepts it, and a hook that raises loses no record. A slow hook slows `send` down.
+"""Declares the hooks of producers and consumers, and checks the option `hooks`. Invariant: a hook can change a record only before `send`
+accepts it, and a hook that raises loses no record.
 
 An object in the option `hooks` has any of the methods of `ProducerHooks` or `ConsumerHooks`; it need not derive from these classes. An
 exception in a hook is logged once per hook and method, and otherwise ignored.
@@ -57,7 +57,7 @@ class SealedBatch:
 
 @attrs.frozen
 class RequestSent:
-    """A Produce request on its way to the broker `node`. A batch that is resent is part of several requests."""
+    """A Produce request on its way to the broker `node`, with `size` bytes. A batch that is resent is part of several requests."""
 
     node: int
     batches: int
@@ -87,7 +87,7 @@ class BatchOutcome:
 
     @property
     def offsets(self) -> range:
-        """The offsets of the records, in the order of their `send`; empty if they failed or are unknown."""
+        """The offsets of the records, in the order of their `send`; empty if the records failed or the offsets are unknown."""
         return range(self.base_offset, self.base_offset + self.records) if self.base_offset >= 0 else range(0)
 
     def lost(self) -> list[ProducerRecord]:
@@ -109,14 +109,15 @@ class Polled:
 
 
 class ProducerHooks:
-    """All methods that a hook of producers may have; these do nothing.
+    """All methods that a hook of producers can have; these do nothing.
 
-    `on_send`, `on_enqueue` and `on_refuse` run on the thread that sends, `on_close` on the thread that closes. The others run on the
+    `on_send`, `on_enqueue` and `on_refuse` run on the thread that sends, so a slow one slows `send` down. `on_close` runs on the thread
+    that closes the producer, or on the callback executor if records get their outcome only after `close`. The other methods run on the
     callback executor, in order.
     """
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
-        """Called by `send`. Returns the record to send instead; None: send `record`. Each of several hooks gets the result of the hook
+        """Called by `send`. Returns the record to send instead; None: send `record`. Of several hooks, each gets the result of the hook
         before it.
         """
 
@@ -124,7 +125,10 @@ class ProducerHooks:
         """Called when `send` has accepted a record; `send` returns this `delivery`."""
 
     def on_refuse(self, error: BaseException) -> None:
-        """Called when `send` raises `error`. After each `on_send`, `on_enqueue` or `on_refuse` follows, in the same thread or task."""
+        """Called when `send` raises `error` after `on_send`; not called if no hook has `on_send`.
+
+        Each `on_send` is followed by `on_enqueue` or `on_refuse`, in the same thread or task.
+        """
 
     def on_batch_sealed(self, batch: SealedBatch) -> None:
         """Called when a batch takes no more records. While 10,000 events wait for slow hooks, later events are left out, and counted in
@@ -147,7 +151,7 @@ class ProducerHooks:
 
 
 class ConsumerHooks:
-    """The method that a hook of consumers and share consumers may have; this one does nothing."""
+    """The method that a hook of consumers and share consumers can have; this one does nothing."""
 
     def on_poll(self, polled: Polled) -> None:
         """Called on the thread that polls, when a poll, or the next list of a loop, has records, and before the application gets them."""

@@ -2,10 +2,10 @@
 thread.
 
 Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. `tests/source/test_log_lines.py` checks every call, and
-lists the few messages about the whole process. Before there is a client, `config` and `wire.records.hot` use `logging` directly.
+lists the few messages about the whole process. Before there is a client, `options` and `wire.records.hot` use `logging` directly.
 
-Each record has fields beside its text, as attributes (like `extra=` of `logging`): the client's id, from the beginning of the message, and
-the keywords of the call: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists all fields.
+Besides its text, each record has fields, as attributes (like `extra=` of `logging`): the client's id, from the beginning of the message,
+and the keywords of the call: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists all fields.
 
 A logging handler may block (a pipe, a slow disk), and a handler that produces to Kafka may wait for the loop itself. So `divert` is called
 first: `net.logs` installs it, and passes the entries of the loop thread to a separate thread. On other threads a record is handled at once,
@@ -69,12 +69,12 @@ _divert: list[Divert] = []  # at most one
 
 
 def set_divert(divert: Divert) -> None:
-    """Have `divert(entry)` called before an entry is handled. It returns True if it has taken the entry."""
+    """Have `divert(entry)` called before an entry is handled. `divert` returns True to handle the entry itself."""
     _divert[:] = [divert]
 
 
 class Log:
-    """The logger methods that this package uses. `fields` are for programs; None leaves a field out. `tp` sets topic and partition."""
+    """The logger methods that this package uses. `fields` are for programs: None leaves a field out, and `tp` sets topic and partition."""
 
     __slots__ = ("_logger",)
 

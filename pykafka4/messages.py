@@ -1,7 +1,7 @@
-"""Has Kafka's requests and responses, for `Client.request`. Fields, versions and defaults come from Kafka's own message definitions.
+"""Exports Kafka's requests and responses, for `Client.request`. Fields, versions and defaults are those of Kafka's message definitions.
 
 `client.request(ANY, MetadataRequest(topics=None))`. Fields are keywords; the parts of a message are nested classes, such as
-`MetadataRequest.Topic(name="orders")`. The reference has a table of all requests.
+`MetadataRequest.Topic(name="orders")`. docs/reference/messages.md has a table of all requests.
 """
 
 from pykafka4.wire.protocol.messages_acls import (

@@ -67,7 +67,7 @@ def check_topic(topic: object) -> str:
 
 
 def check_group(group: object) -> str:
-    """Return a group's id as a plain str: any text up to the longest that a request can carry. Some old clients have an empty id.
+    """Return a group's id as a plain str: any text up to the longest that a request can carry. Some old clients use an empty id.
 
     Raises TypeError if `group` is no str, ConfigError if no request can carry it.
     """
@@ -97,7 +97,7 @@ def topic_partition(value: object) -> TopicPartition:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
     topic, partition = tuple.__iter__(value)
     topic = check_topic(topic)
-    # Checked here, not only in `check_count`: a call may name thousands of partitions, and each `check_count` costs a text for an error.
+    # Checked here, not only in `check_count`: a call may name thousands of partitions, and each `check_count` formats a text for an error.
     if type(partition) is not int or not 0 <= partition <= MOST_PARTITION:
         partition = check_count(partition, f"the partition of topic {topic!r}", MOST_PARTITION)
     elif type(value) is TopicPartition and topic is value.topic:
@@ -170,7 +170,7 @@ def explain_send(error: TypeError) -> None:
 
 
 class NameOfPeers:
-    """A field that records of other clients have. A read raises AttributeError with a hint."""
+    """A field that only records of other clients have. A read raises AttributeError with a hint."""
 
     __slots__ = ("_text",)
 

@@ -60,7 +60,7 @@ def whole_socket_class() -> Any:
 
 @functools.cache
 def tls_socket_class() -> Any:
-    """Return `ssl.SSLSocket`, for clients that use TLS beside greenlets. Called on a thread of the application, like other imports."""
+    """Return `ssl.SSLSocket`, for TLS in a process with greenlets. Called on a thread of the application, like other imports."""
     return _copy_of("ssl", socket=_copy_of("socket")).SSLSocket
 
 

@@ -18,7 +18,7 @@ __all__ = ["DEFAULT", "NAMED", "Hash", "PartitionFunction", "Partitioner", "Spre
 PartitionFunction: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[int]], int]
 
 # Values of `Partitioner.least_key`.
-ANY_KEY: Final = -1  # every key is hashed: a null key as an empty one
+ANY_KEY: Final = -1  # every key is hashed, a null key like an empty one
 NOT_NULL: Final = 0
 NOT_EMPTY: Final = 1
 
@@ -35,7 +35,7 @@ class Hash(IntEnum):
 class Spread(IntEnum):
     """The choice of a partition for records whose key does not choose it."""
 
-    STICKY = 0  # records go to one partition until it has had a batch, then to another one
+    STICKY = 0  # records go to one partition until it has received about a batch, then to another one
     ROUND_ROBIN = 1  # each record goes to the next partition
     LATE = 2  # a batch gets its partition when a request with it is built
 
@@ -44,8 +44,8 @@ class Wraps(IntEnum):
     """The meaning of the argument `partition` of `send`."""
 
     NONE = 0  # a partition, which must exist
-    WAIT = 1  # a number, which is taken modulo the number of partitions
-    NEXT = 2  # the same; while this partition has no leader, the next partition with a leader
+    WAIT = 1  # a number: the partition is this number modulo the number of partitions
+    NEXT = 2  # as WAIT; while this partition has no leader, the next partition with a leader
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Declares the public value types: plain immutable data without behaviour. Invariant: this module imports nothing of the package."""
+"""Declares the public value types: plain immutable data without behaviour. Invariant: this module imports nothing from the package."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Written(enum.Enum):
 
 
 class TopicPartition(NamedTuple):
-    """A topic's name and a partition number; prints as Kafka's logs do: `orders-3`."""
+    """A topic's name and a partition number; prints as in Kafka's logs: `orders-3`."""
 
     topic: str
     partition: int
@@ -72,11 +72,11 @@ class SubscriptionPattern:
 
 @attrs.frozen
 class RecordMetadata:
-    """The place of an acknowledged record in the log.
+    """The position of an acknowledged record in the log, its timestamp and its sizes.
 
-    `offset` is -1 if the broker did not report it (acks=0, or a duplicate of a batch whose offset the broker no longer knows).
+    `offset` is -1 if the broker did not report it (acks=0, or a duplicate of a batch whose offset the broker no longer has).
     `timestamp_ms` is the broker's append time for topics with `message.timestamp.type=LogAppendTime`, otherwise the record's own. Sizes are
-    in bytes after serialization, -1 for null. `maybe_repeated` is True if an earlier attempt may have written the record, too, so that the
+    in bytes after serialization, -1 for null. `maybe_repeated` is True if an earlier attempt may also have written the record, so that the
     record may be in the log twice; with idempotence it is always False.
     """
 

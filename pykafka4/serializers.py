@@ -1,9 +1,10 @@
-"""Has the named serializers and deserializers. Invariant: none converts an object silently; for an object that a serializer does not take,
-the error names the serializer.
+"""Implements the named serializers and deserializers. Invariant: for an object that a serializer does not take, the error names the topic
+and the serializer; no serializer falls back to `str(value)`.
 
 A serializer is called with the topic and a key or value that is not None (None stays a null), on the thread that sends, and returns bytes,
 str (sent as UTF-8) or None. A deserializer is called with the topic and the bytes of a key or value that is not null (a null stays None),
-on the thread that polls, and returns any object. `options/serializers.py` parses the options that name them.
+on the thread that polls, and returns any object. `options/serializers.py` parses the options that name them, and adapts
+callables with other arguments.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def bytes_serializer(topic: str, value: Any) -> bytes:
 
 
 def str_serializer(topic: str, value: Any) -> bytes:
-    """Encode a str as UTF-8, as Java's StringSerializer does. Raises TypeError for others, UnicodeEncodeError for lone surrogates."""
+    """Encode a str as UTF-8, as Java's StringSerializer does. Raises TypeError for other types, UnicodeEncodeError for lone surrogates."""
     if isinstance(value, str):
         return str.encode(value)
     raise TypeError(f"{topic}: the serializer 'str' takes str, not {type(value).__name__}; pass str(…) of it, or use 'bytes' or 'json'")

@@ -19,8 +19,8 @@ __all__ = ["Split", "divide"]
 class Split:
     """A part of a bounded read: an offset range in each of some partitions. A split can be pickled, for another process or machine.
 
-    `ranges` maps partitions to their `Span`s: `start`, `until` (not included). `bytes` is the estimated size in the log, 0 if the client
-    may not ask for sizes. `number` counts the splits of one call from 0.
+    `ranges` maps partitions to their `Span`s: `start`, `until` (not included). `bytes` is the estimated size in the log, 0 if the size of
+    any partition is unknown. `number` counts the splits of one call from 0.
     """
 
     number: int
@@ -37,7 +37,7 @@ class Split:
 
 
 def divide(spans: Mapping[TopicPartition, Span], sizes: Mapping[TopicPartition, float], n: int) -> list[Split]:
-    """Return at most `n` splits of about equal weight: the ranges, one behind the other, are cut into `n` parts.
+    """Return at most `n` splits of about equal weight: the ranges, one after the other, are cut into `n` parts.
 
     `sizes` has the bytes per offset of each partition; if it is empty, all offsets weigh the same.
     """
@@ -59,7 +59,7 @@ def _pieces(span: Span, weight: float, before: float, share: float, n: int) -> I
     """Yield (number of the part, its piece of `span`). `before` is the weight of the ranges before `span`, `share` the weight of a part."""
     at, number = span.start, min(int(before / share), n - 1)
     while at < span.until:
-        # The last part takes the rest: with a computed end, rounding could leave offsets to no part.
+        # The last part ends with the last range: with a computed end, rounding could leave offsets in no part.
         end = span.until if number == n - 1 else span.start + round((share * (number + 1) - before) / weight)
         end = min(max(end, at), span.until)
         if end > at:

@@ -29,7 +29,7 @@ def producer(server: ModelServer) -> Iterator[Producer]:
 @pytest.mark.parametrize("name", ["aio", "spark", "testing"])
 def test_a_package_that_nobody_has_imported_is_named_with_its_import(name: str) -> None:
     """`import pykafka4` is not enough for `pykafka4.aio`; to say that there is no such thing would be wrong."""
-    with pytest.raises(AttributeError, match=f"module 'pykafka4' has no '{name}' before that is imported: import pykafka4.{name}$"):
+    with pytest.raises(AttributeError, match=f"module 'pykafka4' has no '{name}' until it is imported: import pykafka4.{name}$"):
         pykafka4.__getattr__(name)
 
 

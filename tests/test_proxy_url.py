@@ -46,7 +46,7 @@ def test_no_proxy_is_the_default_and_a_parsed_one_is_taken_again() -> None:
     assert ClientConfig.parse({**B, "proxy_url": None}).proxy_url is None
     config = ClientConfig.parse({**B, "proxy_url": "socks5://a:b@gw:1"})
     assert ProducerConfig.parse(attrs.asdict(config, recurse=False)).proxy_url == config.proxy_url
-    with pytest.raises(TypeError, match="a Proxy cannot be pickled, as that would show its secret"):
+    with pytest.raises(TypeError, match="this Proxy cannot be pickled, as that would show its secret"):
         pickle.dumps(config)
     without = ClientConfig.parse({**B, "proxy_url": "socks5://gw:1"})
     assert pickle.loads(pickle.dumps(without)) == without

@@ -79,7 +79,7 @@ WRONG = [
     ({"security_protocol": "SSL", "ssl_context": object()}, "ssl_context is of type object: must be an ssl.SSLContext"),
     (
         {"security_protocol": "SSL", "ssl_context": ssl.create_default_context(), "ssl_cafile": "a"},
-        "ssl_cafile has no effect beside ssl_context",
+        "ssl_cafile has no effect with ssl_context",
     ),
 ]
 

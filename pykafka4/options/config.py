@@ -60,8 +60,8 @@ log = logging.getLogger("pykafka4.config")
 
 # Options that group_protocol=consumer refuses, each with the setting in its place.
 CLASSIC_ONLY: Final = {
-    "session_timeout_ms": "the coordinator has it, as the group's config consumer.session.timeout.ms",
-    "heartbeat_interval_ms": "the coordinator has it, as the group's config consumer.heartbeat.interval.ms",
+    "session_timeout_ms": "the coordinator takes it from the group's config consumer.session.timeout.ms",
+    "heartbeat_interval_ms": "the coordinator takes it from the group's config consumer.heartbeat.interval.ms",
     "partition_assignment_strategy": "the coordinator assigns the partitions; group_remote_assignor names its assignor",
 }
 
@@ -135,13 +135,13 @@ class ClientConfig(SecurityConfig):
         parse_proxy,
         "URL",
         "Proxy for all connections: `socks5://[user:password@]host:port`, or `http://…` for HTTP CONNECT. "
-        "It looks up the names of brokers.",
+        "The proxy looks up the names of brokers.",
     )
     allowed_hosts: AllowedHosts | None = parsed(
         parse_allowed_hosts,
         "host or network, …",
         "Hosts that brokers may advertise: names (`example.com`, with its subdomains) and networks (`10.0.0.0/8`). "
-        "The client connects to no other host, besides `bootstrap_servers`. None: any.",
+        "The client connects to no other host except those in `bootstrap_servers`. None: any.",
     )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
     enable_metrics_push: bool = flag(
@@ -160,7 +160,7 @@ class ClientConfig(SecurityConfig):
     socket_connection_setup_timeout_ms: float = millis(10_000, "How long one connection attempt may take, handshake included.", low=1)
     socket_connection_setup_timeout_max_ms: float = millis(30_000, "Maximum of that timeout, which grows while attempts fail.", low=1)
     connections_max_idle_ms: float = millis(540_000, "A connection idle for this long is closed.", low=1)
-    metadata_max_age_ms: float = millis(300_000, "Metadata is refreshed at least this often (less a random 20 %).", low=1)
+    metadata_max_age_ms: float = millis(300_000, "Metadata is refreshed at least this often: up to 20 % earlier, at random.", low=1)
     allow_auto_create_topics: bool = flag(
         True, "Ask brokers to create missing topics that a producer sends to. Consumers never create topics."
     )
@@ -235,20 +235,23 @@ class ProducerConfig(ClientConfig):
     """Options of producers, in addition to the options of every client."""
 
     acks: int = parsed(
-        _parse_acks, "all, 1, 0", "How many replicas must have written a record: all in-sync ones, the leader, none.", default=-1
+        _parse_acks, "all, 1, 0", "Which replicas must have written an acknowledged record: all in-sync ones, the leader, none.", default=-1
     )
-    enable_idempotence: bool | None = flag(None, "Brokers discard duplicates caused by retries. Default: on with acks=all, off otherwise.")
+    enable_idempotence: bool | None = flag(
+        None, "Brokers discard duplicates caused by retries. Default: on with acks=all, unless retries=0; otherwise off."
+    )
     transactional_id: str | None = text(
-        None, "Name under which transactions outlive this producer: a new producer with it fences this one. None: no transactions."
+        None,
+        "Name under which transactions outlive this producer: a new producer with the same name fences this one. None: no transactions.",
     )
     transaction_timeout_ms: float = millis(
         60_000, "The coordinator aborts a transaction that is open longer; at most the brokers' transaction.max.timeout.ms.", low=1
     )
-    # Kafka takes one batch for each partition in a request, so small batches limit the rate, and cost CPU on both sides.
+    # A Produce request has at most one batch for each partition, so small batches limit the rate, and cost CPU on both sides.
     batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it reaches this size; buffers start small.", low=1024, high=64 * MIB)
     linger_ms: float | None = millis_or_off(
         5,
-        "How long a batch waits for more records; up to an eighth less if others are sent before. None: until it is full or complete, "
+        "How long a batch waits for more records; up to an eighth less if other batches are sent then. None: until it is full or complete, "
         "at most half of `delivery_timeout_ms`.",
         high=600_000,
     )
@@ -259,11 +262,11 @@ class ProducerConfig(ClientConfig):
         "for which these three are the same, which are then sent together.",
     )
     batch_bytes: int | None = number_or_off(
-        None, "bytes", "A batch is sent when its keys and values have this many bytes, at least 1 for each record.", low=1
+        None, "bytes", "A batch is sent when its keys and values have this many bytes; a record counts as at least 1.", low=1
     )
     batch_records: int | None = number_or_off(None, "records", "A batch is sent when it has this many records.", low=1)
     buffer_memory: int = number(64 * MIB, "bytes", "Memory that records may use while they wait for brokers.", low=64 * KIB, high=2**40)
-    # The records of a dead partition wait here, and must leave room for the other partitions.
+    # The records of an unavailable partition wait in the buffer, and must leave room for the other partitions.
     max_partition_bytes: int | None = number(
         None, "bytes", "How much of buffer_memory one partition may use. Default: a quarter.", low=4 * KIB, high=2**40
     )
@@ -276,7 +279,7 @@ class ProducerConfig(ClientConfig):
     key_serializer: Serializers | None = parsed(
         parse_key_serializers,
         ", ".join(NAMED_SERIALIZERS),
-        "What makes bytes of keys: a name, a callable with topic and key, or a mapping of topic patterns to these. "
+        "How keys become bytes: a name, a callable with topic and key, or a mapping of topic patterns to these. "
         "Default: bytes and str are sent as they are.",
     )
     value_serializer: Serializers | None = parsed(parse_value_serializers, ", ".join(NAMED_SERIALIZERS), "The same for values.")
@@ -296,12 +299,14 @@ class ProducerConfig(ClientConfig):
         low=1,
     )
     close_timeout_ms: float | None = millis(
-        None, "How long `close`, and the end of a `with` block, wait for deliveries; the rest fails. Default: `delivery_timeout_ms`."
+        None,
+        "How long `close`, and the end of a `with` block, wait for deliveries; then the remaining records fail. "
+        "Default: `delivery_timeout_ms`.",
     )
     retries: int | None = number(
         None,
         "attempts",
-        "How often a batch that was written to a socket is sent again. Default: until delivery_timeout_ms is over. 0: at most once, may "
+        "How often a batch that was written to a socket is sent again. Default: until delivery_timeout_ms has passed. 0: at most once, may "
         "lose records but never duplicates them; disables enable_idempotence.",
         high=2**31 - 1,
     )
@@ -323,13 +328,16 @@ class ProducerConfig(ClientConfig):
         high=1000,
     )
     max_message_bytes: int | None = number_or_off(
-        None, "bytes", "Largest batch, and largest record with its overhead, before compression. None: `max_request_size` counts.", low=128
+        None,
+        "bytes",
+        "Largest batch, and largest record with its overhead, before compression. None: `max_request_size` is the limit.",
+        low=128,
     )
     compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
     partitioner: str | PartitionFunction = parsed(
         as_str,
         f"{', '.join(NAMED)}, or a callable",
-        "Which partition a record gets that names none (docs/guide/partitioning.md). A callable is called with topic, key, "
+        "The partition of a record that is sent without one (docs/guide/partitioning.md). A callable is called with topic, key, "
         "partitions and available partitions.",
         default=DEFAULT,
         validator=_check_partitioner,
@@ -339,17 +347,24 @@ class ProducerConfig(ClientConfig):
         True, "Records without a key go less often to partitions whose earlier records are not acknowledged yet (KIP-794)."
     )
     compression_level: int | None = number_or_off(
-        None, "level", "Level of the codec: gzip 1 to 9, lz4 1 to 17, zstd -131,072 to 22. None: its default.", low=-131_072, high=22
+        None,
+        "level",
+        "Level of the codec: gzip 1 to 9, lz4 1 to 17, zstd -131,072 to 22. None: the codec's default.",
+        low=-131_072,
+        high=22,
     )
     compression_min_bytes: int = number(0, "bytes", "A batch with fewer bytes of records is not compressed.")
-    compression_max_ratio: float = ratio(1.0, "A batch is sent uncompressed if more than this share of its bytes would be left.")
+    compression_max_ratio: float = ratio(
+        1.0, "A batch is sent uncompressed if its compressed size would be more than this share of its size."
+    )
     topic_policies: tuple[TopicPolicy, ...] = mapping(
         policies_of, "name or pattern -> settings", f"Settings of single topics: {', '.join(f'`{name}`' for name in SETTINGS)}."
     )
     rate_limits: tuple[RateLimit, ...] = mapping(
         rates_of,
         "name or pattern -> (max_messages, interval_ms)",
-        "How many records of a topic are taken in each interval; 0: none. None instead of the pair: no limit, whatever later patterns say.",
+        "How many records of a topic are accepted in each interval; 0: none. None instead of the pair: no limit, "
+        "whatever later patterns say.",
     )
     on_rate_limit: str = choice(
         "delay", ("delay", "drop"), "What happens to records over the limit of their topic: `send` waits, or drops them."
@@ -415,14 +430,17 @@ class ConsumerConfig(ClientConfig):
         "Who assigns the partitions: `classic`, a member; `consumer`, the coordinator (KIP-848, from Kafka 4.0 on).",
     )
     group_remote_assignor: str | None = text(
-        None, "With group_protocol=consumer: the coordinator's assignor, `uniform`, `range` or one of its own. None: it chooses."
+        None,
+        "With group_protocol=consumer: the coordinator's assignor, `uniform`, `range` or one of its own. None: the coordinator chooses.",
     )
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
     heartbeat_interval_ms: float = millis(
-        3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent ones were late.", low=1
+        3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent heartbeats were late.", low=1
     )
     close_timeout_ms: float = millis(
-        10_000, "How long `close`, and the end of a `with` block, wait for the last commit and for leaving the group, besides the listener."
+        10_000,
+        "How long `close`, and the end of a `with` block, wait for the last commit and for leaving the group; "
+        "the listener's time is not counted.",
     )
     max_poll_interval_ms: float = millis(
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
@@ -438,8 +456,8 @@ class ConsumerConfig(ClientConfig):
     auto_offset_reset: str = parsed(
         parse_reset,
         "earliest, latest, none, by_duration:…",
-        "Where to start when there is no committed offset, or it is out of range; `by_duration:PT1H` or a timedelta: at the records of the "
-        "last hour (KIP-1106).",
+        "Where to start if there is no committed offset, or the offset is out of range; `by_duration:PT1H` or a timedelta: at the "
+        "records of the last hour (KIP-1106).",
         default="latest",
         validator=check_reset,
     )
@@ -467,13 +485,14 @@ class ConsumerConfig(ClientConfig):
     max_decompressed_bytes: int = number(
         64 * MIB,
         "bytes",
-        "A batch whose decompressed size is larger is rejected. A `poll` ends at the record with which its records take as much memory.",
+        "A batch whose decompressed size is larger is rejected. A `poll` ends at the record with which its records reach "
+        "this size in memory.",
         low=1024,
     )
     key_deserializer: Deserializers | None = parsed(
         parse_key_deserializers,
         ", ".join(NAMED_DESERIALIZERS),
-        "What makes objects of the bytes of keys: a name, a callable with topic and data, or a mapping of topic patterns to these. "
+        "How the bytes of keys become objects: a name, a callable with topic and data, or a mapping of topic patterns to these. "
         "Default: keys are bytes.",
     )
     value_deserializer: Deserializers | None = parsed(parse_value_deserializers, ", ".join(NAMED_DESERIALIZERS), "The same for values.")
@@ -481,7 +500,7 @@ class ConsumerConfig(ClientConfig):
         as_str,
         f"raise, skip, {DEAD_LETTER}<topic>",
         "What happens to a record that a deserializer refuses: `poll` raises DeserializationError until the application seeks past it; "
-        "it is left out, and counted; or it is sent to that topic, and left out once that is acknowledged.",
+        "it is left out, and counted; or it is sent to that topic, and left out once the brokers have acknowledged it.",
         default="raise",
         validator=_check_on_poison,
     )
@@ -531,7 +550,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def log_name(self) -> str:
-        """Begins log lines: `pykafka4: group billing`, or only the client id without a group."""
+        """The beginning of log lines: `pykafka4: group billing`, or only the client id without a group."""
         group = self.group_id
         return self.client_id if group is None else Subject.of(self.client_id, f"group {group}", group=group)
 

@@ -45,7 +45,7 @@ MAX_INT = 2**31 - 1  # the largest int32
 KIB, MIB = 1024, 1024 * 1024
 
 
-LONGEST_STRING = 32_767  # bytes: the protocol has the length of a string as an int16
+LONGEST_STRING = 32_767  # bytes: the protocol encodes the length of a string as an int16
 
 
 def bad(name: str, value: object, allowed: str) -> ConfigError:
@@ -105,7 +105,7 @@ def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) 
 
 
 def _off(kind: Any) -> Any:
-    """The same option, with None for no limit. Other numbers take None only if it is their default."""
+    """The same option, which also takes None: off. Other numbers take None only if it is their default."""
     kind._validator = attrs.validators.optional(kind._validator)
     kind.metadata["range"] += ", None"
     return kind

@@ -26,9 +26,9 @@ def translate(kind: type[ClientConfig], source: Properties, more: Mapping[str, A
 
 
 def create(make: Callable[..., T], kind: type[ClientConfig], source: Properties, options: Mapping[str, Any], **others: object) -> T:
-    """Call `make` with the options of `source`, the `options` in place of equal ones, and those `others` that are not None.
+    """Call `make` with the options of `source`, overridden by `options`, and with the `others` that are not None.
 
-    A subclass may not take an argument of `others`, so None is not passed. A note on a ConfigError names the property and file of an
+    None is not passed because a subclass may lack an argument of `others`. A note on a ConfigError names the property and file of an
     option.
     """
     more = {**options, **{name: value for name, value in others.items() if value is not None}}
@@ -36,7 +36,7 @@ def create(make: Callable[..., T], kind: type[ClientConfig], source: Properties,
     try:
         return make(**found.options, **more)
     except ConfigError as error:
-        text = str(error)  # names its options: only their origins are of use
+        text = str(error)  # the error names options: the note has the origins of these only
         named = [f"{option} is {item.name} of {item.where}" for option, item in found.origins.items() if re.search(rf"\b{option}\b", text)]
         if named:
             error.add_note("; ".join(named))

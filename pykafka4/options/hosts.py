@@ -1,6 +1,6 @@
 """Parses `allowed_hosts`, and matches the hosts that brokers advertise: names by suffix, addresses by network.
 
-Invariant: a name matches no network, as only the resolver knows its address.
+Invariant: a name matches no network, because only the resolver knows its address.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def restore_lines(text: str) -> str:
 
 
 def _body(body: str) -> str:
-    """Base64 in lines of 64 characters. Behind headers (`DEK-Info: …`) the lines are kept, without their indentation."""
+    """Base64 in lines of 64 characters. A body with headers (`DEK-Info: …`) keeps its lines, without their indentation."""
     if ":" in body:
         return "\n".join(line.strip() for line in body.strip().splitlines())
     return "\n".join(textwrap.wrap("".join(body.split()), 64))

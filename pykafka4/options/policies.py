@@ -1,6 +1,7 @@
 """Parses topic policies and rate limits, and finds the entry for a topic: the exact name, otherwise the first pattern that matches.
 
-Invariant: a topic has one entry. A setting that the entry lacks is the producer's own. Patterns are as in `fnmatch`: `*`, `?`, `[ab]`.
+Invariant: at most one entry applies to a topic. A setting that the entry lacks is the producer's own. Patterns are as in `fnmatch`: `*`,
+`?`, `[ab]`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class TopicPolicy:
 
 @attrs.frozen
 class RateLimit:
-    """The limit to the records that `send` takes in an interval, for each topic that matches `pattern`."""
+    """The limit of the records that `send` accepts in an interval, for each topic that matches `pattern`."""
 
     pattern: str
     max_messages: int | None  # None: no limit

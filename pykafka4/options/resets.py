@@ -14,7 +14,7 @@ BY_DURATION: Final = "by_duration:"
 MOST_MS: Final = 2**53  # the longest duration: a float has each integer up to here exactly, and no log is older
 FIXED: Final = ("earliest", "latest", "none")
 PART: Final = r"(?:([-+]?\d{1,18})%s)?"
-# As java.time.Duration.parse. A group of the time part is missing if the text ends with `T`.
+# As java.time.Duration.parse. A part of the time must follow `T`.
 ISO: Final = re.compile(
     rf"([-+]?)P{PART % 'D'}(?:T(?=.){PART % 'H'}{PART % 'M'}(?:([-+]?\d{{1,18}})(?:[.,](\d{{0,9}}))?S)?)?", re.IGNORECASE | re.ASCII
 )
@@ -35,7 +35,7 @@ def check_reset(_: Any, attribute: Any, value: Any) -> None:
 
 
 def duration_ms(reset: str) -> int | None:
-    """The milliseconds of `by_duration:<duration>`; None for any other text, and for a negative duration."""
+    """The milliseconds of `by_duration:<duration>`; None for any other text, and for a duration below 0 or above MOST_MS."""
     found = ISO.fullmatch(reset.removeprefix(BY_DURATION)) if reset.startswith(BY_DURATION) else None
     if found is None or not any(found.groups()[1:]):
         return None

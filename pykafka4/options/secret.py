@@ -1,6 +1,6 @@
 """Protects values that hold secrets. Invariant: no `repr`, no pickle and no error for a wrong value shows the secret.
 
-A pickle is a file or a message in plain text.
+Pickles are refused because a pickle is a file or a message in plain text.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ __all__ = ["Secret", "hidden", "refuse"]
 
 
 def refuse(self: object, protocol: Any) -> NoReturn:
-    """Refuse to be pickled: the `__reduce_ex__` of a class with a secret."""
+    """Raise TypeError: the `__reduce_ex__` of a class with a secret."""
     name = type(self).__name__
-    raise TypeError(f"a {name} cannot be pickled, as that would show its secret: pass a function that returns one where it is used")
+    raise TypeError(f"this {name} cannot be pickled, as that would show its secret: pass a function that returns one where it is used")
 
 
 class Secret:

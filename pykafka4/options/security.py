@@ -42,37 +42,38 @@ class SecurityConfig:
     security_protocol: str = choice(
         "PLAINTEXT", PROTOCOLS, "Protocol of the connections: SSL encrypts them, SASL authenticates the client."
     )
-    ssl_cafile: str | None = path("PEM file with the certificates of the authorities to trust. Default: those of the system.")
-    ssl_certfile: str | None = path("PEM file with the client's certificate and those that lead to its authority.")
+    ssl_cafile: str | None = path("PEM file with the certificates of the authorities to trust. Default: the system's authorities.")
+    ssl_certfile: str | None = path("PEM file with the client's certificate and the intermediate certificates up to its authority.")
     ssl_keyfile: str | None = path("PEM file with the key of that certificate. Default: it is in `ssl_certfile`.")
     ssl_password: Secret = secret("Password of the key.")
     ssl_ca_pem: str | None = pem_text("The content of `ssl_cafile`, in place of a file.")
     ssl_cert_pem: str | None = pem_text("The content of `ssl_certfile`, in place of a file.")
     ssl_key_pem: Secret = secret("The content of `ssl_keyfile`, in place of a file.", callables=False)
     ssl_check_hostname: bool = flag(True, "Whether a broker's certificate has to name the host that the client connects to.")
-    ssl_ciphers: str | None = text(None, "Ciphers for TLS 1.2 as OpenSSL names them. Default: those of Python.")
+    ssl_ciphers: str | None = text(None, "Ciphers for TLS 1.2 as OpenSSL names them. Default: Python's.")
     ssl_context: Any = one_of_kind(
-        "an ssl.SSLContext", _is_context, "A context of the application's, used as it is, in place of all other `ssl_*` options."
+        "an ssl.SSLContext", _is_context, "A context of the application, used unchanged, in place of all other `ssl_*` options."
     )
     sasl_mechanism: str | None = choice(None, MECHANISMS, "How the client authenticates itself.")
     sasl_username: str | Callable[[], str] | None = secret("User name for PLAIN and SCRAM; a callable is called for each connection.")
     sasl_password: Secret = secret("Password for PLAIN and SCRAM; a callable is called for each connection.")
     sasl_delegation_token: bool = flag(
-        False, "For SCRAM: user name and password are the id and the secret of a delegation token, as `AdminClient.create_token` returns."
+        False,
+        "For SCRAM: user name and password are the id and the secret of a delegation token, as `AdminClient.create_token` returns them.",
     )
     sasl_oauth_token: Callable[[], Any] | None = one_of_kind(
         "a callable that returns a token",
         callable,
-        "For OAUTHBEARER: returns a token; called on a helper thread, again before the token expires.",
+        "For OAUTHBEARER: a callable that returns a token; called on a helper thread, again before the token expires.",
         hidden=True,
     )
     sasl_kerberos_service_name: str = text("kafka", "For GSSAPI: first part of the brokers' principals, as in `kafka/host@REALM`.")
     sasl_kerberos_principal: str | None = text(
-        None, "For GSSAPI: the client's principal. Default: that of the keytab, or of the default ticket cache."
+        None, "For GSSAPI: the client's principal. Default: the principal of the keytab, or of the default ticket cache."
     )
     sasl_kerberos_keytab: str | None = text(
         None,
-        "For GSSAPI: file with the client's key, to get tickets with. Default: the tickets of the default cache (`kinit`).",
+        "For GSSAPI: file with the client's key, for getting tickets. Default: the tickets of the default cache (`kinit`).",
     )
 
     @property
@@ -115,7 +116,7 @@ class SecurityConfig:
 
     def _check_tls(self) -> None:
         if self.ssl_context is not None and (others := [name for name in changed_options(self, TLS) if name != "ssl_context"]):
-            raise ConfigError(f"{others[0]} has no effect beside ssl_context: set it in the context, or leave out one of the two")
+            raise ConfigError(f"{others[0]} has no effect with ssl_context: set it in the context, or leave out one of the two")
         for file, content in EXCLUSIVE:
             if getattr(self, file) is not None and getattr(self, content) is not None:
                 raise ConfigError(f"{file} and {content} are both set: leave out one of the two")

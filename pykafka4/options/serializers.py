@@ -1,4 +1,4 @@
-"""Reads the options that name serializers and deserializers: a name, a callable, or a mapping from topic names and patterns to either.
+"""Parses the options that name serializers and deserializers: a name, a callable, or a mapping from topic names and patterns to either.
 
 `policies.Matcher` chooses the entry of a mapping for a topic.
 """
@@ -100,12 +100,12 @@ def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., An
 
 
 def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:
-    """A function from a topic to its serializer by an option's value; to None without one: then bytes and str are sent."""
+    """A function that returns a topic's serializer according to the option; None if it has none: then bytes and str are sent."""
     return _finder(given, _serializer)
 
 
 def deserializer_finder(given: Any) -> Callable[[str], Deserialize | None]:
-    """A function from a topic to its deserializer by an option's value, a callable with topic, data and record; to None without one."""
+    """A function that returns a topic's deserializer according to the option: a callable with topic, data and record, or None."""
     return _finder(given, _deserializer)
 
 

@@ -18,7 +18,7 @@ __all__ = ["ShareConsumerConfig"]
 class ShareConsumerConfig(ClientConfig):
     """Options of share consumers, in addition to the options of every client."""
 
-    group_id: str | None = text(None, "The share group; required. Its name must not be that of a group of another kind.")
+    group_id: str | None = text(None, "The share group; required. No group of another kind may have this id.")
     client_rack: str | None = text(None, "Rack of this consumer, for the coordinator's assignor.")
     share_acknowledgement_mode: str = choice(
         "implicit",
@@ -43,7 +43,7 @@ class ShareConsumerConfig(ClientConfig):
     max_decompressed_bytes: int = number(
         64 * MIB,
         "bytes",
-        "A batch whose decompressed size is larger is rejected. Polls decode until the records that wait for them take as much memory.",
+        "A batch whose decompressed size is larger is rejected. Polls decode until the decoded records that wait take this much memory.",
         low=1024,
     )
     hooks: tuple[Any, ...] = parsed(
@@ -67,5 +67,5 @@ class ShareConsumerConfig(ClientConfig):
 
     @property
     def is_implicit(self) -> bool:
-        """Whether the next poll accepts the records of the last one."""
+        """Whether the next poll accepts the records of the previous one."""
         return self.share_acknowledgement_mode == "implicit"

@@ -85,7 +85,7 @@ def test_a_broker_that_repeats_the_token_is_not_quoted(part: str) -> None:
 def test_a_token_is_not_shown_and_not_pickled() -> None:
     token = Token(SECRET, NOW, "alice", {"pool": "p-1", "a": "b"})
     assert repr(token) == str(token) == f"Token(value=<hidden>, expires_at={NOW}, principal='alice', extensions=['a', 'pool'])"
-    with pytest.raises(TypeError, match="a Token cannot be pickled"):
+    with pytest.raises(TypeError, match="this Token cannot be pickled"):
         pickle.dumps(token)
     assert copy.deepcopy(token) is token
     assert token == Token(SECRET, int(NOW), "alice", {"a": "b", "pool": "p-1"})
