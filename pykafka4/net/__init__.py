@@ -10,7 +10,7 @@ Modules; each line imports only from lines below it:
     pump/        the compiled transport
     dialling     name look-ups and attempts to connect, for each address in turn, through a proxy
     tls          SSLContexts from the options; explanations of TLS errors
-    credentials  user names, passwords and tokens for each connection; asks for the next token before the last expires
+    credentials  user names, passwords and tokens for each authentication
     proxies      handshakes with SOCKS5 and HTTP proxies
     transport    the interface of transports, their events, explanations of socket errors
     kerberos     tickets for GSSAPI, from the Kerberos library

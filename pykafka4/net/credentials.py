@@ -1,6 +1,7 @@
 """Makes the SASL mechanism for each authentication of a client, and keeps its token while the token is fresh.
 
-Invariant: the application's callables run on helper threads, for a token only when it is due, and no log or error shows their values.
+Invariant: the application's callables run on helper threads; the callable for tokens runs only when a token is due; no log or error shows
+the values that callables return.
 `Credentials.mechanism` blocks as long as the application's callables, or a KDC, take to answer.
 """
 
@@ -35,16 +36,16 @@ NONCE_BYTES: Final = 24  # bytes of the client's nonce of SCRAM
 
 @attrs.define(eq=False, repr=False)
 class HeldToken:
-    """A token, with the time of its renewal and its verdicts."""
+    """A token, the time of its renewal, and whether a broker has refused the token."""
 
     token: Token
     ask_at: float  # when to ask the application for the next token
     refused: bool = False  # a broker has refused the token
-    is_told: bool = False  # the log has a warning that the application gave no next token
+    is_told: bool = False  # the log has a warning that the application returned no next token
 
 
 class Bearer(OAuthBearer):
-    """An exchange that notes the broker's refusal of its token: as JSON, then with an error code, or only one of the two."""
+    """An exchange that notes when the broker refuses its token: with JSON, with an error code, or with both."""
 
     def __init__(self, held: HeldToken) -> None:
         super().__init__(held.token)
@@ -68,13 +69,14 @@ class Credentials:
         """`clock`: seconds since 1970, as in tokens. Raises ConfigError if the package for the mechanism is missing."""
         self._config, self._clock = config, clock
         self._last: SaslCredentials | None = None
-        self._held: Newest[HeldToken] = Newest()  # so that a call of the application that takes long does not replace a newer token
+        self._held: Newest[HeldToken] = Newest()  # so that a slow call of the application's callable does not replace a newer token
         self._kerberos = _kerberos(config)
 
     def mechanism(self, host: str) -> Mechanism:
         """Return a mechanism with the current credentials, for the broker with the name `host`.
 
-        An exception of the application's callable is raised here, and ConfigError for a value that the callable must not return.
+        An exception of the application's callable is raised here, unless the last token is still valid. Raises ConfigError for a value that
+        the callable must not return.
         """
         if self._kerberos is not None:
             return self._kerberos.mechanism(host)
@@ -116,7 +118,7 @@ class Credentials:
         return held
 
     def _spare(self, error: Exception) -> HeldToken | None:
-        """Return the last token if it is still valid: while the application gives no other, connections can go on with this one."""
+        """Return the last token if it is still valid: connections can use it until the application returns another one."""
         held, now = self._held.value, self._clock()
         if held is None or held.refused or held.token.expires_at is None or now >= held.token.expires_at:
             return None

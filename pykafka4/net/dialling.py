@@ -1,7 +1,7 @@
-"""Looks up the names of brokers, and connects to their addresses in turn. Invariant: every attempt ends in an open socket, or in one error
-with all causes.
+"""Looks up the names of brokers, and connects to their addresses in turn. Invariant: every attempt that is not cancelled ends in an open
+socket, or in one error with all causes.
 
-Look-ups run on helper threads, as they may take long. The transport watches the sockets, and calls `ready` for each socket with news.
+Look-ups run on helper threads, because they may take long. The transport watches the sockets, and calls `ready` for each socket with news.
 With a proxy, the dialler tries the proxy's addresses in place of the broker's, and the attempt ends with the proxy's handshake: then the
 transport uses the socket like one that was dialled directly.
 """
@@ -31,7 +31,7 @@ from pykafka4.options.proxy import Proxy
 
 __all__ = ["Dialled", "Dialler"]
 
-ADDRESS_S = 2.0  # for one of several addresses of a name, before the dialler tries the next address
+ADDRESS_S = 2.0  # how long one of several addresses of a name is tried before the next one
 IN_PROGRESS: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
 SKIPPED: Final = object()  # result of a look-up that was not started because no connection waited for it any more
 
@@ -58,7 +58,7 @@ class Attempt:
     def __init__(self, link: int, host: str, port: int, proxy: Proxy | None) -> None:
         self.link = link
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.prefix = self.address if proxy is None else f"{self.address}: proxy {proxy.address}"  # errors begin with it
+        self.prefix = self.address if proxy is None else f"{self.address}: proxy {proxy.address}"  # the beginning of errors
         self.host = host if proxy is None else proxy.host  # the host to connect to
         self.handshake: Handshake | None = None  # with the proxy: to come, or under way
         self.sock: socket.socket | None = None
@@ -139,7 +139,7 @@ class Dialler:
             self._shake_hands(attempt, attempt.sock)
 
     def limit(self, timeout: float) -> float:
-        """Return `timeout`, or less if the dialler has to give up an address before, or has finished attempts."""
+        """Return `timeout`, or less if the dialler has to give up an address earlier, or has finished attempts."""
         if self.finished:
             return 0.0
         times = [attempt.next_address_at for attempt in self._connecting if attempt.next_address_at is not None]
@@ -272,7 +272,7 @@ def _ip_address(host: str, port: int) -> Address | None:
         socket.inet_pton(socket.AF_INET, host)
         return socket.AF_INET, (host, port)
     with contextlib.suppress(OSError, ValueError, OverflowError):
-        if ":" in host:  # parsed by the C library, since the address may have a zone: fe80::1%eth0
+        if ":" in host:  # parsed by the C library, because the address may have a zone: fe80::1%eth0
             family, _, _, _, sockaddr = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
             return family, sockaddr
     return None

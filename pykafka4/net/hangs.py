@@ -81,7 +81,7 @@ class HangWatch:
 
 def _tell(ident: int, client_id: str, seconds: float) -> None:
     frame = sys._current_frames().get(ident)
-    stack = "".join(traceback.format_stack(frame)) if frame is not None else "it is not known where"
+    stack = "".join(traceback.format_stack(frame)) if frame is not None else "(its stack is unknown)"
     log.warning(
         "%s: the loop hangs, in one turn for at least %.0f s; this client stands still until the loop returns from:\n%s",
         client_id,

@@ -1,9 +1,9 @@
-"""Gets Kerberos tickets for GSSAPI. Invariant: nothing here runs on the loop, as any step may wait for a KDC; each error names the missing
-part and the way to get it.
+"""Gets Kerberos tickets for GSSAPI. Invariant: nothing here runs on the loop, because any step may wait for a KDC; each error names
+the missing part and the way to get it.
 
-The package `gssapi` is imported only for GSSAPI: it is an extra, as it is built from source with the headers of Kerberos. Without a keytab,
-each authentication reads the tickets from the default cache (`kinit`). With a keytab, the library gets the tickets itself and keeps them in
-memory: one cache for all clients of this process with the same keytab and principal, as the library never frees a cache.
+The package `gssapi` is imported only for GSSAPI: it is an extra, because it is built from source with the headers of Kerberos. Without a
+keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the library gets the tickets itself and keeps
+them in memory: one cache for all clients of this process with the same keytab and principal, because the library never frees a cache.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 handler.
 
 At most MOST_WAITING entries wait; further entries are dropped and counted, and the count is logged. The thread ends with the last loop.
-Records keep the time and the thread of their origin. The thread is a real one even if the client runs in virtual time, as handlers are not
-part of the client. Between two entries it looks for loops that hang (`hangs`).
+Records keep the time and the thread of their origin. The thread is a real one even if the client runs in virtual time, because handlers
+are not part of the client. Between two entries it looks for loops that hang (`hangs`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LogThread:
     __slots__ = ("_dropped", "_ending", "_guard", "_hangs", "_loops", "_queue", "_reported", "_thread", "_users")
 
     def __init__(self) -> None:
-        self._guard = RLock()  # held for the few instructions of a start or an end, and never by a thread that logs
+        self._guard = RLock()  # held for the few instructions of a start, an end or a flush; `divert` does not take it
         self._queue: SimpleQueue[WaitingEntry | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
         self._thread: threads.Thread | None = None
         self._users: set[object] = set()
@@ -107,7 +107,7 @@ class LogThread:
     def flush(self, timeout: float = FLUSH_S) -> bool:
         """Wait up to `timeout` seconds until the entries logged so far are handled; returns whether they are.
 
-        Returns False at once on a loop thread and on the log thread.
+        Returns False at once on a loop thread, on the log thread, and if no log thread was started.
         """
         handled = threads.new_lock()
         handled.acquire()
@@ -125,7 +125,7 @@ class LogThread:
     # -- for threads that log
 
     def divert(self, entry: Entry) -> bool:
-        """Take `entry` if the calling thread, which logs it, is a loop thread; returns whether it is. Never waits."""
+        """If the calling thread is a loop thread, queue `entry`, or drop it if the queue is full; return whether it is one. Never waits."""
         name = self._loops.get(system.get_ident())
         if name is None:
             return False

@@ -43,7 +43,7 @@ _LOOPS: Living[Loop] = Living()
 
 
 class Loop:
-    """The thread of one client. `call`, `ask`, `wake`, `promise`, `check`, `now` and `close` may be called from any thread."""
+    """The thread of one client. Any thread can call its methods, except `abandon`, which is for forked children."""
 
     def __init__(self, engine: Engine, callbacks: Callbacks, clock: Callable[[], float] | None = None) -> None:
         self.engine = engine  # loop thread only
@@ -96,7 +96,7 @@ class Loop:
         self._wakeup.wake()
 
     def call(self, fn: Callable[[float], object], machine: Machine | None = None) -> None:
-        """Run `fn(now)` on the loop thread. Does nothing once the loop or `machine` has ended.
+        """Run `fn(now)` on the loop thread. Does nothing if the loop has ended or `machine` has failed.
 
         An exception in `fn` ends `machine`; without a machine it is logged.
         """
@@ -117,7 +117,8 @@ class Loop:
         """Run `fn(now)` on the loop thread and return its result; if the result is a Promise, wait for it and return its result.
 
         An exception of `fn` is raised here; unless it is a KafkaError, it also ends `machine`. Raises KafkaTimeoutError, with `what` as the
-        name of the call, after `timeout` seconds (None: no limit), the error of a crash, ClosedError or ForkedClientError.
+        name of the call, after `timeout` seconds (None: no limit), the error of a crash, ClosedError or ForkedClientError. On the loop
+        thread, which cannot wait, raises KafkaError for a Promise that is not done.
         """
         self.check()
         if self.on_loop():

@@ -38,7 +38,7 @@ LATEST_S: Final = 1e11  # seconds since 1970; a higher number counts millisecond
 LONGEST_TIMEOUT_S: Final = 300.0
 NUMBER: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")
 URL: Final = re.compile(r"[\x21-\x7e]+")
-PASSING: Final = (408, 425, 429)  # HTTP statuses of errors that may be over soon, as all statuses from 500 on
+PASSING: Final = (408, 425, 429)  # HTTP statuses of errors that may be temporary, like all statuses from 500 on
 TIMED_OUT: Final = "no complete response within {:g} s"
 
 
@@ -113,8 +113,9 @@ class OidcToken(Secret):
     """A callable for `sasl_oauth_token`: gets a token for a client id and its secret from an OpenID Connect issuer (KIP-768).
 
     `client_secret` may be a callable, which is called each time. The issuer's certificate must be signed by an authority in `ca_file` (PEM;
-    default: the system's authorities). Redirects are not followed, and proxies are not used. A call takes at most `timeout` seconds,
-    without the look-up of the host's name. Errors are raised, not retried: the client tries again, with a back-off.
+    default: the system's authorities). Redirects are not followed, and proxies are not used. A call takes at most `timeout` seconds, not
+    counting the look-up of the host's name and a callable `client_secret`. Errors are raised, not retried: the client tries again, with a
+    back-off.
 
     Id and secret are encoded as RFC 6749 demands before they become the user name and password of HTTP. `form_encode=False` leaves them as
     they are, for issuers that do not decode them. The issuer's `expires_in` is the token's life; without it, the `exp` of a JWT is its end.

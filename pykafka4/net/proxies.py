@@ -170,7 +170,7 @@ class Socks5(Handshake):
         if method == NO_AUTHENTICATION:
             return self._request()
         if method == PASSWORD and username is not None:
-            self._take, self._awaited = Socks5._take_verdict, "when it was told user name and password; are they right?"
+            self._take, self._awaited = Socks5._take_verdict, "after it received the user name and the password; are they right?"
             return bytes((1, len(username))) + username + bytes((len(password),)) + password
         if method == NOTHING and username is not None:
             raise self._no_method()

@@ -6,8 +6,8 @@ no more. If the budget of a turn ends the read, the next turn reads the rest bef
 after a read.
 
 A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
-of the response is there, or for LONGEST_WAIT_S at most, as not every system reports a smaller part while buffers are full. A turn without
-events does not reach the machines.
+of the response is there, or for LONGEST_WAIT_S at most, because not every system reports a smaller part while buffers are full. A turn
+without events does not reach the machines.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HELD_BYTES: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a TLS record
 WAITS_FOR_MANY: Final = sys.platform == "linux"  # whether SO_RCVLOWAT applies to selectors
 LONGEST_WAIT_S: Final = 0.1  # for a large part of a response
 HEARD_BYTES: Final = 16  # first bytes by which an error can name a protocol other than TLS
-REST_BYTES: Final = 256  # bytes of such a protocol behind the bytes that OpenSSL took
+REST_BYTES: Final = 256  # bytes of such a protocol after the bytes that OpenSSL took
 SESSIONS: Final = 256  # limit of the sessions that are kept, a few KiB each
 
 
@@ -72,7 +72,7 @@ class Sessions:
 
 
 class SecureTransport(PortableTransport):
-    """See `net.transport.Transport`. `contexts` has the certificates."""
+    """See `net.transport.Transport`. `contexts` makes the SSLContexts, with the certificates."""
 
     def __init__(self, max_frame: int, helper: Helper, post: Post, contexts: Contexts, proxy: Proxy | None = None) -> None:
         super().__init__(max_frame, helper, post, proxy)
@@ -87,7 +87,7 @@ class SecureTransport(PortableTransport):
         self._sessions = Sessions()
         # Contexts of gevent and eventlet make sockets for greenlets, but the loop is a thread.
         self._native = native.tls_socket_class() if threads.greenlets() else None
-        self._is_shut = False  # then no session is kept
+        self._is_shut = False  # after `shut` no session is kept
 
     # -- the Transport interface
 
@@ -158,7 +158,7 @@ class SecureTransport(PortableTransport):
         super()._take_dialled()
 
     def _opened(self, dialled: Dialled) -> None:
-        """Begin the TLS handshake on an open socket. Fails if the peer is gone already, or if no certificate can have the host's name."""
+        """Begin the TLS handshake on an open socket. LOST follows if the peer is gone, or if no certificate can have the host's name."""
         context, host, port = self._prepared.pop(dialled.link)
         assert dialled.sock is not None
         try:
@@ -265,8 +265,8 @@ class SecureTransport(PortableTransport):
         """Have the selector report the socket when it has a large part of the frame's missing bytes, or at the end of the connection.
 
         The number of bytes must be sure to come: the frame's missing bytes without HELD_BYTES, which OpenSSL may have taken from the socket
-        already, and a quarter of the socket's buffer at most, as more may not fit into it. Not with TLS 1.2, where the broker may first
-        wait for a message of the client (a renegotiation).
+        already, and a quarter of the socket's buffer at most, because more may not fit into it. Not with TLS 1.2, where the broker may
+        first wait for a message of the client (a renegotiation).
         """
         if not s.least:
             return
@@ -303,7 +303,7 @@ def _server_name(host: str) -> str:
 def _next_piece(out: deque[Buffer]) -> Buffer:
     """Return the bytes for one call of `send`, with small buffers joined: each call makes a TLS record of its own.
 
-    After a call that wrote nothing, OpenSSL expects the same bytes again, or more. The next call passes them, as `out` only grows.
+    After a call that wrote nothing, OpenSSL expects the same bytes again, or more. The next call passes them, because `out` only grows.
     """
     first = out[0]
     if len(first) > TURN_BYTES:

@@ -1,4 +1,5 @@
-"""Gives the client its threads, locks and clock. Invariant: code looks these names up here whenever it runs, and keeps none of them.
+"""Provides the client with threads, locks and a clock. Invariant: code that the simulation runs looks these names up here
+when it runs, not when it is imported.
 
 Use these names as `system.Lock()`, never `from … import Lock`: the simulation replaces them to run the same client in virtual time, where a
 seed replays the same schedule of threads.

@@ -2,7 +2,8 @@
 threads of the system.
 
 Under `gevent.monkey.patch_all()` and `eventlet.monkey_patch()` a caller is a greenlet. A greenlet that waits for a lock of the client lets
-other greenlets run: it tries again and again, and sleeps in between by its library. Otherwise a caller is a thread, and sleeps in the lock.
+other greenlets run: it tries again and again, and sleeps in between with the `sleep` of its library. Otherwise a caller is a thread, and
+sleeps in the lock.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _library = ""  # "gevent" or "eventlet", if it has replaced the threads of this 
 def greenlets() -> str:
     """Return the library whose greenlets take the place of threads, or an empty string.
 
-    Called when a client is created, or when one of its threads starts: by then an application has patched its process.
+    Not called before a client is created: by then an application has patched its process.
     """
     global _library
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")

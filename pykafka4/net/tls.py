@@ -1,6 +1,7 @@
 """Makes the `SSLContext` for a connection from the options (`Contexts`), and turns exceptions of `ssl` into the errors of a connection.
 
-Invariant: certificate files are read for each connection, never on the loop thread; errors name the setting to change, and show no secret.
+Invariant: certificate files are read again before connections are made, never on the loop thread; errors name the setting to change, and
+show no secret.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
 MAX_FILE_BYTES: Final = 16 << 20  # bytes of a file of certificates; the authorities of a system take a quarter of a MiB
-MAX_PASSWORD_BYTES: Final = 1024  # bytes; OpenSSL takes no longer one
+MAX_PASSWORD_BYTES: Final = 1024  # bytes; OpenSSL accepts no longer password
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
 IDENTIFY: Final = "the broker demands a certificate that it trusts: set ssl_certfile and ssl_keyfile"
@@ -54,7 +55,7 @@ HINTS: Final = REFUSED | {  # by the reason of an SSLError
     "HTTP_REQUEST": NO_TLS,
     "RECORD_LAYER_FAILURE": NO_TLS,
     "PACKET_LENGTH_TOO_LONG": NO_TLS,
-    "EXCESSIVE_MESSAGE_SIZE": "the broker shows more certificates than OpenSSL reads, which is 100 KiB",
+    "EXCESSIVE_MESSAGE_SIZE": "the broker sends more certificates than OpenSSL reads: at most 100 KiB",
     "UNSUPPORTED_PROTOCOL": PARAMETERS,
     "NO_SHARED_CIPHER": PARAMETERS,
     "NO_PROTOCOLS_AVAILABLE": PARAMETERS,
@@ -64,7 +65,7 @@ HINTS: Final = REFUSED | {  # by the reason of an SSLError
     "TLSV1_ALERT_UNRECOGNIZED_NAME": "the broker does not know the name that the client connects to",
     "TLSV1_ALERT_INTERNAL_ERROR": "the broker failed; its log says why",
 }
-GUESSES: Final = frozenset({"TLSV1_ALERT_INTERNAL_ERROR"})  # the reasons in HINTS that may be over soon
+GUESSES: Final = frozenset({"TLSV1_ALERT_INTERNAL_ERROR"})  # the reasons in HINTS that may be temporary
 VERIFY: Final = {  # by OpenSSL's verify code
     9: "the certificate is not yet valid; is the clock of this machine right?",
     10: "the certificate has expired; is the clock of this machine right?",
@@ -95,7 +96,8 @@ class Contexts:
     def current(self) -> ssl.SSLContext:
         """Return the context for a new connection: the last context, unless a file has changed.
 
-        If the files cannot be used now, because they are being replaced, returns the last context, too, and logs a warning.
+        If the files cannot be used now, perhaps because they are being replaced, logs a warning and returns the last context. Raises
+        ConfigError if there is none.
         """
         if self._config.ssl_context is not None:
             given: ssl.SSLContext = self._config.ssl_context
@@ -285,7 +287,7 @@ def _asked(callable: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
-    """Give a path to the content, since `ssl` reads client certificates from files only. The file is in memory if the system allows it."""
+    """Yield the path of a file with `content`: `ssl` reads client certificates only from files. The file is in memory if possible."""
     if content is None:
         yield path
         return
@@ -335,7 +337,7 @@ def _warn_of_open_key(path: str, mode: int) -> None:
 def explain_handshake(address: str, error: BaseException, heard: bytes, rest: bytes = b"") -> ConnectionLost:
     """Return the error for a handshake that ended with `error`.
 
-    `heard` has the first bytes of the peer; if it is empty, `rest` has the bytes behind those that OpenSSL took from the socket.
+    `heard` has the first bytes of the peer; if it is empty, `rest` has the bytes after those that OpenSSL took from the socket.
     """
     certain = True
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 
 class Transport(Protocol):
-    """The sockets of one loop. All methods are called on the loop thread, except `wakeup.wake`."""
+    """The sockets of one loop. All methods are called on the loop thread, except `wakeup.wake`, and `abandon` in a forked child."""
 
     @property
     def wakeup(self) -> Wakes:
@@ -60,7 +60,7 @@ class Transport(Protocol):
         """Close the connection; no further event of `link` follows."""
 
     def select(self, timeout: float) -> list[Event]:
-        """Wait up to `timeout` seconds for events; `wakeup.wake` ends it early."""
+        """Wait up to `timeout` seconds for events, and return them; `wakeup.wake` ends the wait early."""
 
     def shut(self) -> None:
         """Close all sockets and descriptors."""

@@ -170,7 +170,7 @@ def test_where_a_proxy_closes_says_what_may_be_wrong() -> None:
     assert reason(begin("http"), b"") == "it closed the connection before it answered; is it a proxy for http://?"
     assert reason(begin("socks5"), b"") == "it closed the connection before it answered; is it a proxy for socks5://?"
     told = after("socks5 with password", DIALOGUES[5][1][:1])
-    assert reason(told, b"") == "it closed the connection when it was told user name and password; are they right?"
+    assert reason(told, b"") == "it closed the connection after it received the user name and the password; are they right?"
     assert reason(after("socks5", DIALOGUES[0][1][:1]), b"") == "it closed the connection instead of connecting to the broker"
 
 

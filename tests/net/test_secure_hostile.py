@@ -176,7 +176,7 @@ ODD: dict[str, tuple[str, Callable[[], Issuer], str]] = {  # the name that is di
     "two megabytes": (
         HOST,
         lambda: root().issue("x", names(HOST, *[f"{n:050}.invalid" for n in range(30_000)])),
-        "EXCESSIVE_MESSAGE_SIZE (the broker shows more certificates than OpenSSL reads",
+        "EXCESSIVE_MESSAGE_SIZE (the broker sends more certificates than OpenSSL reads",
     ),
 }
 

@@ -1,5 +1,5 @@
-"""Has the primitives with which application threads, client threads and the loop meet. Invariant: every lock that the loop may meet is in
-this folder, and no thread holds one while code of the application runs.
+"""Implements the hand-off between application threads, client threads and the loop. Invariant: every lock that a turn of the loop may meet
+is in this folder, and no thread holds such a lock while code of the application runs.
 
 Modules; each line imports only from lines below it:
     waiting   waits of application threads for a change, a result or room: `Signal`, `Promise`, `Gate`

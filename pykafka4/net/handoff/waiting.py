@@ -6,7 +6,7 @@ destructors of the application, which may call any client, and the result that s
 
 KeyboardInterrupt can be raised between any two bytecodes of an application thread. So an application thread holds no lock in this module:
 dicts and deques, whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry
-that would block other threads for good is removed twice, by nested `finally` blocks, as the interrupt may end the inner one.
+that would block other threads for good is removed twice, by nested `finally` blocks, because the interrupt may end the inner one.
 """
 
 from __future__ import annotations
@@ -162,18 +162,18 @@ class _Ticket:
         self, key: object, hindered: Callable[[], bool], latch: Latch, thread: int, gone: Callable[[], bool] | None = None
     ) -> None:
         self.key, self.hindered, self.latch, self.thread, self.gone = key, hindered, latch, thread, gone
-        self.steps_aside = False  # whether only its own key is full, so that tickets with other keys may go first
-        self.starves = False  # whether it has tried without success and does not step aside
-        self.left = False  # whether it has left the queue, and the next tickets were woken
+        self.steps_aside = False  # whether only the ticket's own key is full, so that tickets with other keys may go first
+        self.starves = False  # whether the ticket has tried without success and does not step aside
+        self.left = False  # whether the ticket has left the queue, and the next tickets were woken
 
 
 class Gate:
     """A queue of threads that wait for room: first come, first served.
 
     Only the first thread in the queue tries, so a small request cannot starve a large one. A thread whose own key is full (its partition)
-    steps aside: the threads behind it try, except threads with the same key, which wait for the same room.
-    A thread may call `wait` again from a signal handler or a destructor while it is in the queue. Then it enters at the front, because its
-    other places cannot move before that call returns.
+    steps aside: the threads after it try, except threads with the same key, which wait for the same room.
+    A thread may call `wait` again from a signal handler or a destructor while it is in the queue. Then the thread enters at the front,
+    because its other tickets cannot move before that call returns.
     The gate calls `counted(waiting, aside)` whenever one of these properties changes, and `starving()` when a thread finds no free room at
     all. `lock` is not used here: the plain-Python core needs one for its data structures.
     """
@@ -187,7 +187,7 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """The length of the queue. A new caller has to queue up if it is not 0, but see `aside`."""
+        """The length of the queue. A new caller has to queue up unless the length is 0, but see `aside`."""
         return len(self.line)
 
     @property
@@ -214,7 +214,7 @@ class Gate:
     ) -> bool:
         """Wait in the queue until `try_again()` succeeds, up to `timeout` seconds (None: no limit). Returns whether it succeeded.
 
-        `hindered()` returns whether only this `key` is blocked, so that threads behind with other keys may go first. While `hindered()` is
+        `hindered()` returns whether only this `key` is blocked, so that later threads with other keys may go first. While `hindered()` is
         true, `try_again()` must fail: the thread sleeps until a `release` finds `hindered()` false. Any thread may call `hindered`.
         """
         latch, deadline = new_latch(), _deadline(timeout)
@@ -226,7 +226,7 @@ class Gate:
                 return self._queue(ticket, latch, try_again, deadline)
             finally:
                 self._leave(ticket)
-        finally:  # Ctrl-C may have ended the inner `finally`, and a ticket that stays at the front blocks every thread behind it
+        finally:  # Ctrl-C may have ended the inner `finally`, and a ticket that stays at the front blocks every thread after it
             self._leave(ticket)
 
     def _queue(self, ticket: _Ticket, latch: Any, try_again: Callable[[], bool], deadline: float | None) -> bool:
@@ -279,7 +279,7 @@ class Gate:
     def _first(self) -> list[_Ticket]:
         """Return the tickets that may try: the first that does not step aside, and the first ticket of each key ahead of it.
 
-        Tickets of tasks that are gone are removed on the way: they would block all others for good.
+        Tickets of tasks that are gone are removed on the way: such a ticket would block all others for good.
         """
         first: list[_Ticket] = []
         aside: set[object] = set()
@@ -310,7 +310,7 @@ class Gate:
         with contextlib.suppress(ValueError):
             self.line.remove(ticket)
         self._count()
-        self.release()  # the next ticket may fit into the rest of the room
+        self.release()  # the next ticket may fit into the remaining room
         ticket.left = True  # last: after Ctrl-C in one of the lines above, the second call repeats them
 
     def _count(self) -> None:

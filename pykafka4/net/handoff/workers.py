@@ -30,7 +30,7 @@ IDLE_S = 10.0  # a thread ends after this long without a call
 
 
 _forks = itertools.count(1)
-_process = 0  # a number that changes with each fork, so that a thread or a callback knows the process to which it belongs
+_process = 0  # a number that changes with each fork, by which a thread or a callback knows the process to which it belongs
 
 
 def _after_fork() -> None:
@@ -74,7 +74,7 @@ class Workers:
             if self._idle:
                 latch = self._idle[-1]
                 # Opened before it is removed: after Ctrl-C between the two steps, the woken thread removes the latch itself. The other way
-                # round, no thread could open the latch, and its thread would sleep for IDLE_S beside a call that waits.
+                # round, no thread could open the latch, and its thread would sleep for IDLE_S although a call waits.
                 open_latch(latch)
                 if latch in self._idle:  # else a signal handler on this thread called `submit` meanwhile, and has removed the latch
                     self._idle.remove(latch)
@@ -131,7 +131,7 @@ class Workers:
                 self._idle.append(latch)
             woken = latch.acquire(True, IDLE_S)  # the queue may be empty all the same: another thread has taken the call
             with self._lock:
-                if latch in self._idle:  # the time is over, or Ctrl-C interrupted the thread that opened the latch
+                if latch in self._idle:  # the time has passed, or Ctrl-C interrupted the thread that opened the latch
                     self._idle.remove(latch)
                     if not woken:
                         self._threads -= 1
@@ -139,7 +139,7 @@ class Workers:
 
 
 class _Callback:
-    """A callback that runs once, on the thread that calls it first, and never in a forked child, as the parent runs it."""
+    """A callback that runs once, on the thread that calls it first, and never in a forked child, because the parent runs it."""
 
     __slots__ = ("_fn", "_owner", "_process")
 
@@ -254,7 +254,7 @@ class Callbacks:
         if not self.on_executor():
             yield
             return
-        self._blocked[me] = None  # outside the `try`, as no Ctrl-C comes here: the main thread gets it, which belongs to no executor
+        self._blocked[me] = None  # outside the `try`: Ctrl-C reaches only the main thread, which belongs to no executor
         try:
             if self._all_blocked():
                 for callback in list(self._pending):

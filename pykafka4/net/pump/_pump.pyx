@@ -1,11 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
 """Moves the bytes of one loop's sockets without the GIL. Invariant: the pump knows sockets and the four bytes before a frame, and nothing
-else of Kafka; only the loop thread calls it.
+else of Kafka; only the loop thread calls the pump.
 
 `run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
-for Python: a whole frame, the end of a connection, a finished dial, a wake-up, or the end of the timeout. Then it asks for the GIL
-(`pykafka4.gil`) until the next `run`, as code of the turn may release it. No other thread touches memory that the stretch without the GIL
-uses: queues, connections and finished frames. A freed frame returns its block under the GIL, and `run` takes it at its start.
+for Python: a complete frame, the end of a connection, a finished dial, a wake-up, or the end of the timeout. Then it asks for the GIL
+(`pykafka4.gil`) until the next `run`, because code of the turn may release the GIL. No other thread touches memory that the stretch without
+the GIL uses: queues, connections and finished frames. A freed frame returns its block under the GIL, and `run` takes the block at its
+start.
 """
 
 cimport cython
@@ -172,7 +173,7 @@ cdef class Pump:
         return self.pool.total
 
     def shut(self) -> None:
-        """Forget every connection. The caller closes the sockets."""
+        """Forget every connection, and close the epoll descriptor. The caller closes the sockets."""
         self.lower()
         self.free_all()
         if self.epoll >= 0:
@@ -503,7 +504,7 @@ cdef class Pump:
                 return
 
     cdef void pace(self) noexcept nogil:
-        """Leave a thread that gave way a moment ago the GIL for a while, as it computes. More frames and batches gather meanwhile."""
+        """Leave the GIL for a while to a thread that gave way a moment ago: it computes. Meanwhile more frames and batches gather."""
         if pause():
             self.stretch(0)
 
@@ -512,7 +513,8 @@ cdef class Pump:
     def run(self, double timeout) -> list:
         """Move bytes, wait up to `timeout` seconds, and return the events as (kind, link, payload). A wake-up ends the wait early.
 
-        The payload of LOST is (errno, 0 at the end of the stream, or the start of a frame with a wrong size; whether it was in a frame)."""
+        The payload of LOST is (errno, 0 at the end of the stream, or the start of a frame with a wrong size; whether the end came inside a
+        frame)."""
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
         self.restock()
