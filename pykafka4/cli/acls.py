@@ -1,4 +1,4 @@
-"""Lists, adds and removes access control lists: `acls`. `remove` shows the ACLs first, and takes the same options as `add`."""
+"""Lists, adds and removes access control lists: `acls`. `remove` takes the options of `add`; without `--execute` it only shows the ACLs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rights_options(command: F) -> F:
             click.option("--deny-principal", "deny", multiple=True, metavar="PRINCIPAL", help="Who must not. Can be repeated."),
             click.option("--operation", "operations", multiple=True, metavar="WORD", help="Default: All. Can be repeated."),
             click.option("--allow-host", "hosts", multiple=True, metavar="ADDRESS", help="Only from this address. Can be repeated."),
-            click.option("--prefixed", is_flag=True, help="The names given are how names begin."),
+            click.option("--prefixed", is_flag=True, help="The given names are prefixes."),
             click.option("--producer", is_flag=True, help="What a producer needs on topics and transactional ids."),
             click.option("--consumer", is_flag=True, help="What a consumer needs on topics and groups."),
             click.option("--idempotent", is_flag=True, help="With --producer: for brokers before Kafka 2.8."),
@@ -129,14 +129,14 @@ def kind_pattern(kind: str, pattern: str) -> str:
 
 
 @acls.command("list", epilog="\b\nExample:\n  pykafka4 acls list --topic orders --match")
-@click.option("--principal", metavar="PRINCIPAL", help="Of this principal.")
-@click.option("--operation", metavar="WORD", help="About this operation.")
+@click.option("--principal", metavar="PRINCIPAL", help="Only ACLs of this principal.")
+@click.option("--operation", metavar="WORD", help="Only ACLs about this operation.")
 @click.option("--match", is_flag=True, help="All ACLs that apply to the resource, also ACLs of prefixes and of '*'.")
 @resource_options
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, /, principal: str | None, operation: str | None, match: bool, json_: bool, **options: Any) -> int:
-    """List ACLs: all, or only the ACLs of a principal, an operation, a resource."""
+    """List ACLs: all, or only the ACLs of a principal, an operation or a resource."""
     pattern = "MATCH" if match else None
     filters = [
         AclFilter(principal=principal, operation=operation, resource_type=kind, resource_name=name, pattern=pattern)

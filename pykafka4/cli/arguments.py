@@ -86,7 +86,7 @@ def _duration(text: str) -> timedelta:
 def instant(text: str) -> datetime:
     """Parse an ISO 8601 time, UTC without a zone as for Kafka's tools, or milliseconds since 1970.
 
-    A small number is refused: seconds, or `20260131`, would be a time before 1973, and move to the first offsets.
+    A small number is refused: as milliseconds, a time in seconds or `20260131` would be before 1973, and mean the first offsets.
     """
     try:
         if text.isascii() and text.isdigit():
@@ -131,7 +131,7 @@ class GoalOptions:
         return {"shift": self._value} if self.name == "shift" else {"to": self._destination(group)}
 
     def _destination(self, group: str) -> Destination:
-        """The argument `to` of `plan_offsets`. A file has offsets of several groups, so it depends on the group."""
+        """The argument `to` of `plan_offsets`. A file can have offsets of several groups, so the argument depends on the group."""
         value = self._value
         if self.name == "from_file":
             path = Path(value)
@@ -150,11 +150,11 @@ class GoalOptions:
 GOALS: Final = [
     click.Option(["--to-earliest"], is_flag=True, help="The first offset of each partition."),
     click.Option(["--to-latest"], is_flag=True, help="The end of each partition."),
-    click.Option(["--to-current"], is_flag=True, help="What is committed now; the end where nothing is."),
+    click.Option(["--to-current"], is_flag=True, help="The committed offset; the end of a partition without one."),
     click.Option(["--to-offset"], type=click.IntRange(0), help="This offset."),
     click.Option(["--to-time"], metavar="TIME", help="The first record at that time or later: 2026-01-31T12:00:00 (UTC, or with a zone)."),
-    click.Option(["--ago"], metavar="DURATION", help="The same, this long before now: 90s, 15m, 2h, 1d, PT1H30M."),
-    click.Option(["--shift"], type=int, metavar="N", help="N records forward, or back if negative."),
+    click.Option(["--ago"], metavar="DURATION", help="As --to-time, this long before now: 90s, 15m, 2h, 1d, PT1H30M."),
+    click.Option(["--shift"], type=int, metavar="N", help="N offsets forward, or back if N is negative."),
     click.Option(["--from-file"], metavar="FILE", help="Offsets from a CSV of kafka-consumer-groups, or JSON, as `export` writes both."),
 ]
 

@@ -1,5 +1,5 @@
 """Measures the user's own cluster with this client: `pykafka4 bench`. Invariant: the bench makes a topic of its own, and deletes it, also
-after Ctrl-C; a record counts as produced when the cluster has acknowledged it.
+after Ctrl-C; a record counts as produced when the cluster has acknowledged it (with `--acks 0`: when it was sent).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ VALUES: Final = 1_000  # different values, which give a codec as much work as re
 SAMPLE: Final = 100  # at full speed, one in this many records has its latency measured
 MARK: Final = b"pykafka4"
 STAMPED: Final = len(MARK) + 8  # bytes of a value with the time of its `send`
-# At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss them. They do
-# not count.
+# At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss records. The
+# records of this time do not count.
 WARM_UP_S: Final = 1.0
 RECORD_TIMEOUT_S: Final = 60.0  # a phase that waits this long for a record fails
 SHOWN: Final = ("p50", "p99", "p99.9")
@@ -145,25 +145,25 @@ Examples:
     help="Codec of batches.",
 )
 @click.option(
-    "--partitions", metavar="N", type=click.IntRange(1, 10_000), default=6, show_default=True, help="Of the topic that the bench makes."
+    "--partitions", metavar="N", type=click.IntRange(1, 10_000), default=6, show_default=True, help="Partitions of the bench's topic."
 )
-@click.option("--replication", metavar="N", type=click.IntRange(1, 100), help="Replicas of a partition; default: as the cluster has it.")
+@click.option("--replication", metavar="N", type=click.IntRange(1, 100), help="Replicas of a partition; default: the cluster's default.")
 @click.option(
     "--rate", metavar="N", type=click.IntRange(1, 100_000), default=1_000, show_default=True, help="Records/s while latency is measured."
 )
 @click.option(
     "--latency-seconds", metavar="SECONDS", type=Seconds(2, 1e6), default=6.0, show_default=True, help="How long latency is measured."
 )
-@click.option("--json", "json_", is_flag=True, help="One JSON object a phase.")
+@click.option("--json", "json_", is_flag=True, help="One JSON object for each phase.")
 @click.pass_obj
 def bench(
     invocation: Invocation, /, json_: bool, partitions: int, replication: int | None, rate: int, latency_seconds: float, **load: Any
 ) -> int:
     """Measure your cluster: produce, consume, and end-to-end latency.
 
-    The records go to a topic of their own, which is deleted at the end. First they are produced as fast as it goes, then all of them are
-    consumed; then --rate records a second are sent, and timed until they are acknowledged and until a consumer has them. The cluster feels
-    the first two phases: on one that others use, begin with --records 10000.
+    The records go to a topic of their own, which is deleted at the end. First they are produced as fast as possible, then all of them are
+    consumed; then --rate records a second are sent, and timed until they are acknowledged and until a consumer has them. The first two
+    phases load the cluster: if others use it, begin with --records 10000.
     """
     if load["records"] is not None and load["seconds"] is not None:
         raise click.UsageError("give --records or --seconds, not both")
@@ -184,7 +184,7 @@ def bench(
             code = _delete(admin, work.topic, invocation.timeout)
     if not json_:
         console().print(_table(found))
-        show_note("MB: 10^6 bytes of values. CPU: this process. produce: with the wait in memory")
+        show_note("MB: 10^6 bytes of values. CPU: this process. Latencies of produce include the wait in memory")
     return code
 
 
@@ -192,7 +192,9 @@ def _delete(admin: AdminClient, topic: str, timeout: float | None) -> int:
     try:
         admin.delete_topics([topic], timeout=timeout)
     except KafkaError as error:  # the figures are shown all the same
-        return show_error(f"the topic {topic} of the bench is left, delete it with: pykafka4 topics delete {topic} --execute ({error})")
+        return show_error(
+            f"the topic {topic} of the bench was not deleted; delete it with: pykafka4 topics delete {topic} --execute ({error})"
+        )
     return DONE
 
 

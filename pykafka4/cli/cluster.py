@@ -173,7 +173,8 @@ def log_dirs(invocation: Invocation, brokers: tuple[int, ...], topics: tuple[str
     errors: dict[Any, KafkaError] = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
     seen = {name for _, one in directories for tp in one.replicas for name in (tp, tp.topic)}
     errors |= {
-        item: KafkaError(f"{item}: these brokers have no replica; `topics describe` shows the brokers that have") for item in chosen - seen
+        item: KafkaError(f"{item}: these brokers have no replica; `topics describe` shows the brokers that have one")
+        for item in chosen - seen
     }
     return max(show_errors(errors), show_errors({(node, one.path): one.error for node, one in directories if one.error is not None}))
 
@@ -230,14 +231,14 @@ Example:
 @as_json_option
 @click.pass_obj
 def unregister(invocation: Invocation, broker: int, execute: bool, json_: bool) -> int:
-    """Have the controllers forget a broker that was removed for good. One that is up is refused: stop it first."""
+    """Have the controllers forget a broker that was removed for good. A broker that is up is refused: stop it first."""
     with invocation.admin() as admin:
         one = {one.id: one for one in admin.describe_cluster(invocation.timeout).brokers}.get(broker)
         if one is not None and not one.is_fenced:
             raise KafkaError(f"broker {broker} is up: unregistered, it would lose its replicas until it is restarted; stop it first")
         if execute:
             admin.unregister_broker(broker, invocation.timeout)
-    state = "not listed" if one is None else "fenced"  # brokers before 4.0 do not list fenced ones: the controllers know
+    state = "not listed" if one is None else "fenced"  # brokers before 4.0 do not list fenced brokers, which only the controllers know
     if json_:
         print_json({"broker": broker, "state": state, "executed": execute})
     else:

@@ -64,7 +64,7 @@ Examples:
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    """Print what a shell needs to complete commands, options and names of topics and groups."""
+    """Print the script with which a shell completes commands, options and names of topics and groups."""
     found = get_completion_class(shell)
     assert found is not None
     root = click.get_current_context().find_root()

@@ -27,10 +27,10 @@ MOST: Final = 2_000  # records in a list; a longer list does not fit into the CP
     epilog="""\b
 Examples:
   pykafka4 consume orders                             values as lines
-  pykafka4 consume orders --follow --from latest      what comes from now on
+  pykafka4 consume orders --follow --from latest      new records, as they come
   pykafka4 consume orders --from -1h --json | jq .value
   pykafka4 consume orders -f '%t-%p %o %T %k: %s\\n' --limit 10
-  pykafka4 consume orders --group billing >> log      goes on where it stands
+  pykafka4 consume orders --group billing >> log      continues at the group's offsets
 """,
 )
 @extent_options(done="read", group="Read as a member of this group, and commit the offsets of the written records.")
@@ -85,7 +85,7 @@ class Writing:
             return
         for records in reading.lists(lists, int(min(MOST, left))):
             found = self.chosen(records)
-            if len(found) >= left:  # a group must not finish the records behind the limit
+            if len(found) >= left:  # a group must not finish the records after the limit
                 found, rest = _cut(found, records, int(left))
                 reading.give_back(rest)
             data = self.form(found)

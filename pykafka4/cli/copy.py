@@ -47,7 +47,8 @@ def copy(
 ) -> int:
     """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
 
-    The topic to write to needs as many partitions. What was copied is not copied again with --group, except for a moment before a kill.
+    The topic to write to needs at least as many partitions. With --group, a run does not copy records again that an earlier run has
+    copied, except for the last moment before that was killed.
     """
     target = destination.cluster(invocation, extent.topics)
     with (
@@ -73,7 +74,7 @@ class Copying:
     commits: bool
 
     def check(self, topics: tuple[str, ...], timeout: float) -> None:
-        """Raise KafkaError if a topic to write to has fewer partitions: some batches would have no place."""
+        """Raise KafkaError if a topic to write to has fewer partitions: some batches would have no partition."""
         for topic in topics:
             target = self.topic or topic
             count, room = len(self.session.runtime.partitions_of(topic, timeout)), len(self.destination.partitions_for(target, timeout))

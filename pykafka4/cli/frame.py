@@ -1,7 +1,7 @@
-"""Imports a command when it runs, and adds the options of the connection to all commands.
+"""Imports a command when it runs, and adds the options of the connection to all commands that use a cluster.
 
-These options may stand before or after a command's name. Each command has them, and they fill the one `Invocation` of the context; an
-option of the command with the same name takes the place of one of them.
+These options can be before or after a command's name. Each such command has them, and they fill the one `Invocation` of the context. If a
+command has an option with the same name, that option replaces the option of the connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Frame", "Row", "Seconds", "connection_options"]
 
 Row = tuple[str, str, str]  # module, attribute, a line of help
 LONGEST: Final = 200  # characters of a command's line of help
-# Commands that need no other cluster.
+# Commands without the options of the connection.
 WITHOUT_CLUSTER: Final = frozenset({"completion", "watch", "cluster up", "cluster down", "cluster status"})
 
 
@@ -102,11 +102,15 @@ class ConnectionOption(click.Option):
 def connection_options() -> list[click.Option]:
     """Make the options of the connection, new ones for each command: `_connect` changes them."""
     return [
-        _option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to begin with: host:port,host:port,…"),
-        _option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, as Kafka's tools have it."),
+        _option("-b", "--bootstrap", metavar="SERVERS", help="Brokers to connect to first: host:port,host:port,…"),
+        _option("-c", "--config", metavar="FILE", help="A .properties file with options of the client, as for Kafka's tools."),
         _option("--profile", metavar="NAME", help="Options of the client from ~/.config/pykafka4/profiles.toml."),
-        _option("-X", "properties", multiple=True, metavar="NAME=VALUE", help="An option as in the file; it wins. No passwords."),
-        _option("--timeout", type=Seconds(0, 1e9, min_open=True), metavar="SECONDS", help="For each look or change; default 60."),
+        _option(
+            "-X", "properties", multiple=True, metavar="NAME=VALUE", help="An option as in the file, which it overrides. No passwords."
+        ),
+        _option(
+            "--timeout", type=Seconds(0, 1e9, min_open=True), metavar="SECONDS", help="Time limit of each query or change; default 60."
+        ),
     ]
 
 
@@ -147,5 +151,5 @@ def _connect(command: click.Command, path: str) -> None:
 
 
 def _json_before() -> bool:
-    """Whether `--json` stands before the command's name."""
+    """Whether `--json` is before the command's name."""
     return click.get_current_context().ensure_object(Invocation).is_json

@@ -35,7 +35,7 @@ Lags = Mapping[str, "GroupLag | KafkaError"]
 def groups() -> None:
     """Consumer groups: look at them, move their offsets, delete them.
 
-    Nothing is changed without --execute. The commands know groups of both protocols, classic and consumer (KIP-848).
+    Nothing is changed without --execute. The commands work with groups of both protocols, classic and consumer (KIP-848).
     """
 
 
@@ -133,7 +133,7 @@ Examples:
 )
 @groups_argument
 @all_option
-@click.option("--watch", "seconds", type=Seconds(0.1, 1e9), metavar="SECONDS", help="Look again every so often, until Ctrl-C.")
+@click.option("--watch", "seconds", type=Seconds(0.1, 1e9), metavar="SECONDS", help="Look again after this time, until Ctrl-C.")
 @as_json_option
 @click.pass_obj
 def lag(invocation: Invocation, group: tuple[str, ...], all_: bool, seconds: float | None, json_: bool) -> int:

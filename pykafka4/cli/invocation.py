@@ -1,6 +1,6 @@
 """Finds the cluster of a command, makes its clients, and shows its errors. A command returns the code of its worst error.
 
-Invariant: one place names the cluster. If the command line has servers, --config or --profile, the three variables do not count: so
+Invariant: one place names the cluster. If the command line has servers, --config or --profile, the three variables are ignored: so
 PYKAFKA4_BOOTSTRAP cannot redirect `--profile prod`, and the passwords of PYKAFKA4_PROFILE do not go to the servers of --bootstrap.
 """
 
@@ -72,7 +72,9 @@ class Invocation:
     prefix: str = "--"  # begins the options that name the cluster, for errors
 
     def add_properties(self, texts: Iterable[str]) -> None:
-        """Add properties of the form `name=value`; the last one of a name counts. Raises click.BadParameter without the value."""
+        """Add properties of the form `name=value`; the last one of a name counts. Raises click.BadParameter for other forms and for
+        secrets; the error does not show the value.
+        """
         for text in texts:
             name, equals, value = map(str.strip, text.partition("="))
             if not equals or not name:
@@ -151,7 +153,7 @@ class Invocation:
     def _from_file(self, make: Callable[..., T], source: str | Mapping[str, str], given: Mapping[str, Any]) -> T:
         try:
             return make(source, **given)
-        except OSError as error:  # also of --config "", which is no file
+        except OSError as error:
             if isinstance(source, str) and error.filename == source:
                 place = f"{self.prefix}config" if self.config is not None else VARIABLES["config"]
                 raise click.UsageError(f"the file of {place} cannot be read: {_text(error)}") from None
@@ -182,7 +184,7 @@ def has_option(kind: type[ClientConfig], name: str, value: str) -> bool:
 
 
 def show_note(text: str) -> None:
-    """Write a line beside the result, to standard error."""
+    """Write a line to standard error, apart from the result."""
     try:
         sys.stderr.write(f"{escaped(text)}\n")
     except OSError:  # no reader, or no terminal after SIGHUP: the exit code still shows the outcome

@@ -1,6 +1,7 @@
 """Finds Java and the jars of a broker for `pykafka4 cluster up`. Each error about a missing part names the way out.
 
-The jars are in a folder that the user names, or Maven fetches them once. Invariant: a fetched folder gets its name when it is complete.
+The jars are in a folder that the user names, or Maven fetches them once. Invariant: a fetched folder gets its name only when it is
+complete.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["VERSION", "cache", "fetch", "fetched", "java", "jars_of"]
 
 VERSION: Final = "4.4.0"
 JAVA: Final = 17  # the least version for brokers of Kafka 4
-FETCH_S: Final = 900.0  # enough for an empty Maven repository behind a slow line
+FETCH_S: Final = 900.0  # enough for an empty Maven repository and a slow network
 LINES: Final = 10  # an error shows the last lines of Maven's output, which have its reason
 DOWNLOADED: Final = re.compile(r"Downloaded from \S+ \S*/(\S+\.jar) ")
 POM: Final = """\
@@ -50,7 +51,8 @@ POM: Final = """\
 </project>
 """
 WAYS: Final = (
-    "Ways out: install Maven (Debian, Ubuntu: apt install maven; macOS: brew install maven), and it is fetched; or unpack Kafka from "
+    "Ways out: install Maven (Debian, Ubuntu: apt install maven; macOS: brew install maven), which then fetches Kafka; "
+    "or unpack Kafka from "
     "https://kafka.apache.org/downloads and name the folder: --kafka DIR or KAFKA_HOME; or use Docker: docker run -p 9092:9092 apache/kafka"
 )
 
@@ -103,7 +105,7 @@ def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
         raise click.ClickException(f"Kafka {version} is not on this machine yet. {WAYS}")
     folder = _folder(version)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Beside `folder`, as a rename needs the same file system.
+    # Next to `folder`, because a rename needs the same file system.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
         pom, jars = Path(name, "pom.xml"), Path(name, "jars")
         pom.write_text(POM.format(version=version))
@@ -134,7 +136,9 @@ def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) 
         finally:
             end.cancel()
     if time.monotonic() > limit:
-        raise click.ClickException(f"Maven did not fetch Kafka {version} within {FETCH_S:g} s: try again, it goes on where it was.\n{WAYS}")
+        raise click.ClickException(
+            f"Maven did not fetch Kafka {version} within {FETCH_S:g} s: try again, and Maven continues where it stopped.\n{WAYS}"
+        )
     if process.returncode != 0:
         lines = "\n".join(said)
         raise click.ClickException(f"Maven could not fetch Kafka {version}: is there such a version, and a network?\n{lines}\n{WAYS}")

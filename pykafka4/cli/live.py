@@ -21,7 +21,7 @@ __all__ = ["live_obstacle", "rewind_live"]
 
 NOTHING: Final = re.compile("(?!)")  # matches no name
 CLIENT_ID: Final = "pykafka4-rewind"
-POLL_S: Final = 0.1  # polls keep the membership going, and look whether the rewind is done
+POLL_S: Final = 0.1  # between two checks whether the rewind is done; the polls keep the member in the group
 
 
 @attrs.frozen
@@ -32,7 +32,7 @@ class AbsentAssignor:
     cooperative: bool = False
 
     def assign(self, members: Collection[Any], topics: Mapping[str, Any]) -> Never:
-        """Raise KafkaError. The group calls it only if all other members are gone at that moment, so that this one leads."""
+        """Raise KafkaError. The group calls it only if all other members have left, so that this member leads."""
         raise KafkaError(f"the member that rewinds the group cannot assign partitions by {self.name!r}; repeat the command")
 
 
@@ -44,7 +44,7 @@ def live_obstacle(plan: OffsetPlan) -> KafkaError | None:
     if found is None or not found.is_active:
         return KafkaError(f"group {plan.group_id} has no members: leave out --live")
     if found.type != CLASSIC:
-        return KafkaError(f"group {plan.group_id} is of the consumer protocol (KIP-848), which knows no rewind: stop its members")
+        return KafkaError(f"group {plan.group_id} is of the consumer protocol (KIP-848), which has no rewind: stop its members")
     strangers = [member for member in found.members if member.can_rewind is False]
     if refusal := strangers_refusal([member_title(m.member_id, m.client_id, m.host) for m in strangers]):
         return KafkaError(f"group {plan.group_id} is not rewound, and nothing has changed: {refusal}")

@@ -240,7 +240,7 @@ def _check_port(port: int) -> None:
 
 @contextmanager
 def _busy(text: str) -> Iterator[Callable[[str], object]]:
-    """Show a line on the terminal during the `with` block, which gets a function that shows more text behind the line."""
+    """Show a line on the terminal during the `with` block, which gets a function that shows more text after the line."""
     screen = Console(stderr=True, highlight=False)
     if not screen.is_terminal:
         yield lambda _: None
@@ -282,7 +282,7 @@ Examples:
     type=click.IntRange(1024, 65_000),
     default=PORT,
     show_default=True,
-    help="Of the first broker; the others follow.",
+    help="Port of the first broker; the others have the next ports.",
 )
 @click.option(
     "--kafka",
@@ -295,12 +295,13 @@ Examples:
 def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: bool) -> int:
     """Start a Kafka on this machine, for development.
 
-    It needs Java 17 and, the first time, Maven or a folder with Kafka. It listens on 127.0.0.1 only, and runs until `cluster down`. Topics
-    are created at their first use, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it runs already, `up` shows it.
+    It needs Java 17 or newer and, the first time, Maven or a folder with Kafka. It listens on 127.0.0.1 only, and runs until `cluster
+    down`. Topics are created at their first use, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it runs already, `up`
+    shows it.
     """
     here = _here()
     if here.running():
-        show_note("it runs already")
+        show_note("a local cluster runs already")
         return _show(here, json_)
     # Before Maven, which takes minutes.
     for number in range(brokers):

@@ -39,7 +39,7 @@ COMMANDS: Final[dict[str, Row]] = {
     "bench": ("pykafka4.cli.bench", "bench", "Measure your cluster: produce, consume, end-to-end latency."),
     "status": ("pykafka4.cli.status", "status", "Why is nothing flowing? Names, ports, TLS, logins, leaders, replicas, …"),
     "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),
-    "completion": ("pykafka4.cli.completion", "completion", "What bash, zsh and fish need to complete commands and names."),
+    "completion": ("pykafka4.cli.completion", "completion", "Print the script with which bash, zsh or fish completes commands and names."),
     "agent": ("pykafka4.agent.service.main", "main", "A daemon that takes messages of local programs and sends them to Kafka."),
     "send": ("pykafka4.agent.sending", "main", "Hand messages to that agent."),
     "demo": ("pykafka4.testing.demo", "main", "A producer, a group and a killed broker in ten seconds; needs no cluster."),
@@ -51,7 +51,7 @@ Examples:
   pykafka4 --profile prod groups lag billing --json | jq .
   pykafka4 COMMAND --help
 \b
-Options of the connection may stand before or after the command's name.
+Options of the connection can be before or after the command's name.
 Instead of them: the variables PYKAFKA4_BOOTSTRAP, PYKAFKA4_CONFIG,
 PYKAFKA4_PROFILE and PYKAFKA4_TIMEOUT, or a profile [default].
 \b

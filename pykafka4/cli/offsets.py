@@ -51,11 +51,11 @@ def rewind(
 
     An offset that is not in the log becomes the first or the last one. Without --live a group that has members is refused, and they are
     listed. With --live a member joins for a moment, and the others go on from the new offsets: all must be consumers of pykafka4 in
-    the classic protocol; one that is not is named, and nothing changes.
+    the classic protocol. If a member is not, the error names it, and nothing changes.
     """
     goal = GoalOptions(goals)
     if bool(topics) + all_topics + (goal.is_file and not topics and not all_topics) != 1:
-        raise click.UsageError("no partitions are named: give --topic, --all-topics or --from-file")
+        raise click.UsageError("name the partitions with either --topic or --all-topics; --from-file alone names its own")
     wanted = None if not topics else targets(topics)
     with invocation.admin() as admin:
         plan = admin.plan_offsets(check_group_to_set(group), wanted, **goal.options(group), timeout=invocation.timeout)
@@ -178,9 +178,9 @@ Example:
 @as_json_option
 @click.pass_obj
 def delete_offsets(invocation: Invocation, group: str, topics: tuple[str, ...], execute: bool, json_: bool) -> int:
-    """Delete committed offsets of topics or partitions; those of other topics stay.
+    """Delete committed offsets of topics or partitions; the offsets of other topics stay.
 
-    Offsets of a topic that members of the group have are refused.
+    Offsets of a topic are refused while members of the group have partitions of it.
     """
     wanted = dict.fromkeys(targets(topics))
     with invocation.admin() as admin:

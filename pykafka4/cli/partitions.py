@@ -1,4 +1,4 @@
-"""Finds the partitions that a command names. A topic or partition that does not exist has an error beside the others."""
+"""Finds the partitions that a command names. A topic or partition that does not exist has an error, which hides no other."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ Examples:
     default="lines",
     help="length: four bytes, then the value. whole: each file is a record.",
 )
-@click.option("-D", "--delimiter", default="\\n", metavar="TEXT", help="Between records instead of the end of a line.")
-@click.option("-K", "--key-separator", metavar="TEXT", help="Before it stands the key, behind it the value.")
+@click.option("-D", "--delimiter", default="\\n", metavar="TEXT", help="Text between records; default: the end of a line.")
+@click.option("-K", "--key-separator", metavar="TEXT", help="Text between key and value.")
 @click.option("-k", "--key", metavar="KEY", help="The key of records without one of their own.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of each record. Can be repeated.")
 @click.option("-Z", "--null", is_flag=True, help="An empty key or value is a null.")
@@ -149,7 +149,7 @@ class Run:
                 self.outcomes.settle()
                 self.meter.advance(len(block.items), block.size, block.size)
                 if self.outcomes.failed >= most_failures:
-                    self.meter.show_error(f"stopped behind {block.name_of(len(block.items) - 1)}: the rest of the input was not sent")
+                    self.meter.show_error(f"stopped after {block.name_of(len(block.items) - 1)}: the rest of the input was not sent")
                     break
         finally:
             if not isinstance(sys.exception(), KeyboardInterrupt):  # after Ctrl-C only the close of the producer waits, a short time

@@ -1,4 +1,6 @@
-"""Reads profiles, which name clusters, from a file of the user. Invariant: an error names file and profile, but shows no value."""
+"""Reads profiles, which name clusters, from a file of the user. Invariant: an error names the file and, if it is known, the profile, but
+shows no value.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Lists, sets and removes quotas of users, client ids and addresses: `quotas`. A change leaves all quotas alone that it does not name."""
+"""Lists, sets and removes quotas of users, client ids and addresses: `quotas`. A change affects only the named quotas; `remove` without
+names affects all quotas of the entity.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def entity_options(command: F) -> F:
         (
             click.option("--user", metavar="NAME", help="A user."),
             click.option("--user-defaults", is_flag=True, help="All users without a quota of their own."),
-            click.option("--client-id", metavar="ID", help="A client id; with --user: that one of the user."),
+            click.option("--client-id", metavar="ID", help="A client id; with --user: of this user."),
             click.option("--client-defaults", is_flag=True, help="All client ids without a quota of their own."),
             click.option("--ip", metavar="ADDRESS", help="An IP address."),
             click.option("--ip-defaults", is_flag=True, help="All addresses without a quota of their own."),
@@ -69,11 +71,11 @@ def entity(options: dict[str, Any]) -> QuotaEntity:
 
 @quotas.command("list", epilog="\b\nExample:\n  pykafka4 quotas list --user alice")
 @entity_options
-@click.option("--strict", is_flag=True, help="With --user alone: not those of its client ids; the same for the others.")
+@click.option("--strict", is_flag=True, help="Only quotas of exactly these fields; with --user alone: not of the user's client ids.")
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, /, strict: bool, json_: bool, **options: Any) -> int:
-    """List the quotas that are set: all, or those of a user, client id or address."""
+    """List the quotas that are set: all, or the quotas of a user, client id or address."""
     with invocation.admin() as admin:
         found = admin.describe_quotas(QuotaFilter(**given(options), strict=strict), timeout=invocation.timeout)
     _print(found, json_)
@@ -86,7 +88,7 @@ def list_(invocation: Invocation, /, strict: bool, json_: bool, **options: Any) 
 @as_json_option
 @click.pass_obj
 def set_(invocation: Invocation, /, quota: tuple[str, ...], json_: bool, **options: Any) -> int:
-    """Set quotas; others of the same user, client id or address stay."""
+    """Set quotas; other quotas of the same user, client id or address stay."""
     whom, rates = entity(options), dict(map(_rate, quota))
     with invocation.admin() as admin:
         admin.alter_quotas({whom: rates}, timeout=invocation.timeout)
@@ -109,7 +111,7 @@ def _rate(text: str) -> tuple[str, float]:
 @as_json_option
 @click.pass_obj
 def remove(invocation: Invocation, /, quota: tuple[str, ...], execute: bool, json_: bool, **options: Any) -> int:
-    """Remove some quotas of a user, client id or address; without names all that it has."""
+    """Remove some quotas of a user, client id or address; without names: all of them."""
     whom = entity(options)
     with invocation.admin() as admin:
         found = admin.describe_quotas(QuotaFilter(**given(options), strict=True), timeout=invocation.timeout).get(whom, {})

@@ -61,7 +61,7 @@ Examples:
 def reassign(
     invocation: Invocation, moves: tuple[str, ...], from_file: str | None, cancel: tuple[str, ...], wait: bool, execute: bool, json_: bool
 ) -> int:
-    """Move partitions to other brokers, or cancel such moves; without moves: show those that are under way.
+    """Move partitions to other brokers, or cancel such moves; without moves: show the moves under way.
 
     The first broker of a list is the preferred leader. --wait without moves waits for all that are under way.
     """
@@ -169,7 +169,7 @@ def _planned(tp: TopicPartition, part: PartitionDescription, new: tuple[int, ...
 
 
 def _sizes(admin: AdminClient, parts: Mapping[TopicPartition, PartitionDescription], timeout: float | None) -> dict[TopicPartition, int]:
-    """The bytes of the largest replica of each partition; without an entry if no broker reports it."""
+    """The bytes of the largest replica of each partition; a partition that no broker reports has no entry."""
     nodes = sorted({node for part in parts.values() for node in part.replicas})
     found: dict[TopicPartition, int] = {}
     for directories in admin.describe_log_dirs(nodes, timeout).values() if nodes else ():
@@ -256,7 +256,9 @@ def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | Non
         for row in plan:
             if row.partition in parts and set(parts[row.partition].replicas) != set(row.new or ()):
                 has = _nodes(parts[row.partition].replicas)
-                errors[row.partition] = KafkaError(f"{row.partition} is on brokers {has} now: another move, or a cancel, came between")
+                errors[row.partition] = KafkaError(
+                    f"{row.partition} is on brokers {has} now: another move, or a cancellation, came between"
+                )
         if not errors:
             break
         time.sleep(MOVES_LOOK_S)
@@ -282,7 +284,7 @@ Examples:
 @as_json_option
 @click.pass_obj
 def elect_leaders(invocation: Invocation, topics: tuple[str, ...], all_: bool, unclean: bool, execute: bool, json_: bool) -> int:
-    """Have the preferred replicas lead, the first ones of the lists. Partitions that they lead already are left out."""
+    """Have the preferred replica of each partition lead: the first of its list. Partitions that it leads already are left out."""
     if bool(topics) == all_:
         raise click.UsageError("give topics, or --all")
     with invocation.admin() as admin:

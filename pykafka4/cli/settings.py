@@ -1,5 +1,5 @@
-"""Gets, sets and unsets settings of topics, brokers, groups and client metrics: `settings`. A change leaves all settings alone that it does
-not name."""
+"""Gets, sets and unsets settings of topics, brokers, groups and client metrics: `settings`. A change affects only the settings that it
+names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ResourceType(click.ParamType):  # type: ignore[type-arg]  # click before 8
 
 
 resource_argument = click.argument("resource", type=ResourceType(), metavar="KIND:NAME")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers check it; nothing is changed.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers check the change; nothing is changed.")
 
 
 def written(resource: Resource) -> str:
@@ -52,7 +52,7 @@ def settings() -> None:
     """Settings of topics, brokers, groups and client metrics.
 
     \b
-    They belong to
+    A setting belongs to
       topic:orders              a topic
       broker:1                  a broker; `broker` alone: all brokers
       broker-logger:1           the levels of a broker's loggers
@@ -66,7 +66,7 @@ def settings() -> None:
 @as_json_option
 @click.pass_obj
 def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
-    """List what has settings (Kafka 4.1; client-metrics alone 3.7).
+    """List the resources that have settings (needs Kafka 4.1; for client-metrics alone, Kafka 3.7).
 
     Example: pykafka4 settings list --kind client-metrics
     """
@@ -90,7 +90,7 @@ def list_(invocation: Invocation, kinds: tuple[str, ...], json_: bool) -> int:
 def get(invocation: Invocation, resource: tuple[Resource, ...], names: tuple[str, ...], all_: bool, docs: bool, json_: bool) -> int:
     """Show settings with their source.
 
-    By default the settings that are not at their defaults; or some by name, or all.
+    By default: the settings whose values are not their defaults; or some by name, or all.
 
     \b
     Examples:
@@ -136,7 +136,7 @@ def _entry(entry: ConfigEntry) -> dict[str, Any]:
 def set_(invocation: Invocation, resource: Resource, changes: tuple[str, ...], dry_run: bool, json_: bool) -> int:
     """Set some settings; all others stay.
 
-    Of a list, `NAME+=VALUE` adds to it and `NAME-=VALUE` takes out. A secret is in a file: `NAME=@FILE`.
+    For a list, `NAME+=VALUE` adds a value and `NAME-=VALUE` removes one. A secret is read from a file: `NAME=@FILE`.
 
     \b
     Examples:
@@ -159,7 +159,7 @@ def set_(invocation: Invocation, resource: Resource, changes: tuple[str, ...], d
 @as_json_option
 @click.pass_obj
 def unset(invocation: Invocation, resource: Resource, names: tuple[str, ...], dry_run: bool, json_: bool) -> int:
-    """Take settings back to their defaults.
+    """Reset settings to their defaults.
 
     Example: pykafka4 settings unset topic:orders retention.ms
     """

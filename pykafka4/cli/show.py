@@ -30,11 +30,11 @@ NOTHING: Final = "-"
 
 
 class Screen(Console):
-    """rich's console without its end of the process when a pipe is closed."""
+    """rich's console, which does not end the process when a pipe is closed."""
 
     def on_broken_pipe(self) -> None:
         """See rich."""
-        raise  # the BrokenPipeError in hand, which ends the command in `main`
+        raise  # the current BrokenPipeError, which ends the command in `main`
 
 
 def console() -> Console:

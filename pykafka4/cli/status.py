@@ -1,4 +1,5 @@
-"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding is wrong; a lack of time is a wrong one."""
+"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG; the
+finding that the time was too short has it."""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ def _alike(findings: Iterable[Finding]) -> Iterator[list[Finding]]:
 
 
 def _lines(same: list[Finding], out: Console) -> Iterator[Text]:
-    """The mark, the step, and beside them the folded text; a pipe gets whole lines."""
+    """Yield the mark, the step and, to the right of them, the folded text; a pipe gets whole lines."""
     first, (marks, arrow) = same[0], (MARKS, "→ ") if _has_signs() else (WORDS, "-> ")
     is_late = first.what == NOT_LOOKED
     text = Text(f"not looked at: {', '.join(one.step for one in same)}", style="dim") if is_late else _text(same, arrow)

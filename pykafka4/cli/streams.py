@@ -1,8 +1,8 @@
 """Guards the three standard streams. Invariant: a write that reaches no reader raises an error, because `consume` commits written records.
 
 A stream that the caller closed (`>&-`, `<&-`) gets an open descriptor in its place: otherwise the first socket would get its number.
-Reading closed standard input and writing closed standard output fail there, as they do in other programs. Closed standard error swallows
-its lines.
+Reads from a closed standard input and writes to a closed standard output fail there, as they do in other programs. A closed standard error
+swallows its lines.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def named(thing: str) -> Iterator[None]:
 
 
 def explained(error: OSError) -> str:
-    """The error's text without its number, behind the name of the file or stream."""
+    """The name of the file or stream, then the error's text without its number."""
     if error.strerror is None:
         return str(error)
     thing = error.filename or (STDOUT if error.errno in OUTPUT_ERRORS else "")

@@ -35,7 +35,7 @@ def topics() -> None:
     """
 
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers check it; nothing is changed.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers check the change; nothing is changed.")
 replicas_option = click.option(
     "--replicas",
     "placed",

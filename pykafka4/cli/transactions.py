@@ -30,7 +30,7 @@ age_option = click.option(
     default=MAX_TRANSACTION_S,
     show_default=True,
     metavar="SECONDS",
-    help="Without a record for so long: at least the brokers' transaction.max.timeout.ms. A younger one may still end by itself.",
+    help="Without a record for this long; give at least the brokers' transaction.max.timeout.ms: a younger one may still end by itself.",
 )
 
 
@@ -51,7 +51,7 @@ Examples:
   pykafka4 transactions list --longer-than 60 --json | jq -r .transactional_id
 """,
 )
-@click.option("--state", "states", multiple=True, help="Only those in this state: Ongoing, Empty, CompleteCommit, … Can be repeated.")
+@click.option("--state", "states", multiple=True, help="Only ids in this state: Ongoing, Empty, CompleteCommit, … Can be repeated.")
 @click.option("--producer-id", "producer_ids", multiple=True, type=click.IntRange(0), help="Only of this producer. Can be repeated.")
 @click.option(
     "--longer-than", type=click.FloatRange(0), metavar="SECONDS", help="Only transactions that have been open for longer (Kafka 3.8)."
@@ -165,7 +165,7 @@ Examples:
 @as_json_option
 @click.pass_obj
 def hanging(invocation: Invocation, topics: tuple[str, ...], all_: bool, older_than: float, json_: bool) -> int:
-    """Find transactions that no coordinator will end: read_committed consumers wait behind them."""
+    """Find transactions that no coordinator will end: read_committed consumers wait for their end."""
     if bool(topics) == all_:
         raise click.UsageError("give topics, or --all")
     with invocation.admin() as admin:

@@ -43,7 +43,7 @@ def list_(invocation: Invocation, user: tuple[str, ...], json_: bool) -> int:
 @click.argument("user")
 @mechanism_option
 @click.option(
-    "--iterations", type=int, default=4096, show_default=True, help="How often the password is hashed; brokers take 4096 to 16384."
+    "--iterations", type=int, default=4096, show_default=True, help="How often the password is hashed; brokers accept 4096 to 16384."
 )
 @click.option(
     "--password-file", type=click.File(encoding="utf-8"), metavar="FILE", help="Its first line is the password; - is standard input."
@@ -52,7 +52,7 @@ def list_(invocation: Invocation, user: tuple[str, ...], json_: bool) -> int:
 def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterations: int, password_file: IO[str] | None) -> int:
     """Set the password of a user, new or known. On a terminal the command asks for it."""
     if password_file is not None:
-        with named(STDIN if password_file.name in (0, "<stdin>") else password_file.name):  # an error of the read has no name
+        with named(STDIN if password_file.name in (0, "<stdin>") else password_file.name):  # an error of the read has no file name
             password = password_file.readline().rstrip("\r\n")
     elif sys.stdin.isatty():
         password = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)

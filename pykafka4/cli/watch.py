@@ -83,11 +83,11 @@ class Page:
 
     def __init__(self, url: str, words: str) -> None:
         self._url, self._words = url.rstrip("/"), words
-        # Not through a proxy of the environment: there, 127.0.0.1 is another machine.
+        # Not through a proxy of the environment: for the proxy, 127.0.0.1 is another machine.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read(self, most: int) -> dict[str, Any]:
-        """Fetch the present figures, with up to `most` partitions. Raises NoPage."""
+        """Fetch the current figures, with up to `most` partitions. Raises NoPage."""
         query = urllib.parse.urlencode({"most": most, "filter": self._words})
         try:
             with self._opener.open(f"{self._url}/status.json?{query}", timeout=ANSWER_S) as answer:

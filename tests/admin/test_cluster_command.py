@@ -131,7 +131,7 @@ def test_log_directories_and_the_replicas_of_a_topic(server: ModelServer, admin:
     assert (code, {row["partition"] for row in lines(out)}) == (0, {1})
     assert {"topic", "partition", "broker", "path", "size", "lag", "is_future"} == lines(out)[0].keys()
     code, _, err = command("cluster", "log-dirs", "--topic", "t", "--topic", "none", bootstrap=server.bootstrap_servers)
-    assert (code, err) == (1, "error: none: these brokers have no replica; `topics describe` shows the brokers that have\n")
+    assert (code, err) == (1, "error: none: these brokers have no replica; `topics describe` shows the brokers that have one\n")
 
 
 def test_a_broker_that_refuses_and_a_directory_with_an_error_are_told(canned: Callable[..., Canned], command: Run) -> None:
@@ -214,7 +214,7 @@ def test_moves_are_awaited_and_one_that_was_changed_meanwhile_is_told(canned: Ca
     courses = InTurn([{T0: move, T1: move}, {T0: move}, {}])
     canned(describe_topics=looks, describe_log_dirs=SIZES, alter_reassignments={}, reassignment_progress=courses)
     code, _, err = command("cluster", "reassign", "t:0=3", "t:1=3", "--execute", "--wait")
-    assert (code, err) == (1, "1 of 2 moves are done\nerror: t-1 is on brokers 1 now: another move, or a cancel, came between\n")
+    assert (code, err) == (1, "1 of 2 moves are done\nerror: t-1 is on brokers 1 now: another move, or a cancellation, came between\n")
 
 
 def test_moves_under_way_are_shown_and_cancelled(canned: Callable[..., Canned], command: Run) -> None:

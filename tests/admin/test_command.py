@@ -357,7 +357,7 @@ def test_a_command_that_fails_writes_an_object(server: ModelServer, admin: Admin
         (["-b", "localhost:1", "groups", "lag", "g", "--all"], "give the ids of groups, or --all"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--all-topics"], "give one of --to-earliest"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--all-topics", "--to-latest", "--shift", "0"], "not --to-latest and --shift"),
-        (["-b", "localhost:1", "groups", "rewind", "g", "--to-latest"], "no partitions are named"),
+        (["-b", "localhost:1", "groups", "rewind", "g", "--to-latest"], "name the partitions with either --topic or --all-topics"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t:x", "--to-latest"], "t:0,1"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "a b", "--to-latest"], "a name has 1 to 249"),
         (["-b", "localhost:1", "groups", "rewind", "g", "--topic", "t", "--ago", "soon"], "must be such as 90s"),

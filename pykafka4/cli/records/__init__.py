@@ -1,19 +1,19 @@
 """Reads and writes records for commands. Functions take lists of records: a call for each record would take longer than Kafka does.
 
 Modules; each line imports only from lines below it:
-    clients    consumers and producers with the options of a command
-    reading    lists of records for a command: to an end, without end, or as a member of a group
-    extents    the options that choose the records for a command
+    reading      lists of records for a command: to an end, without end, or as a member of a group
+    clients      consumers and producers with the options of a command
+    extents      the options that choose the records for a command
+    places       the values of `--from` and `--until`
     destination  the options for the cluster and the topic that `copy` writes to
-    outcomes   the outcome of each input, by its number
-    inputs     blocks of input from files and standard input
-    sending    sends blocks of input
-    forms      records as bytes: by a template, as JSON, as a dump
-    template   the template of `--format`
-    json_text  records as lines of JSON, and back
-    dump       records as a dump for people
-    filters    the options that filter records
-    places     the values of `--from` and `--until`
-    progress   bytes, rate and time left on a terminal
-    output     standard output as bytes
+    sending      sends blocks of input
+    outcomes     the outcome of each input, by its number
+    inputs       blocks of input from files and standard input
+    forms        records as bytes: by a template, as JSON, as a dump
+    json_text    records as lines of JSON, and back
+    dump         records as a dump for people
+    filters      the options that filter records
+    template     the template of `--format`
+    progress     bytes, rate and time left on a terminal
+    output       standard output as bytes
 """

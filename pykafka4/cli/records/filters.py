@@ -1,4 +1,4 @@
-"""Filters records by keys and headers. Without a filter a list passes as it is, as a look at each record takes time."""
+"""Filters records by keys and headers. Without a filter a list passes unchanged, because a check of each record takes time."""
 
 from __future__ import annotations
 

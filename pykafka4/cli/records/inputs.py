@@ -1,4 +1,5 @@
-"""Reads input as blocks of items. Items have numbers as lines in an editor, from 1 in each file, by which failures are reported.
+"""Reads input as blocks of items. Items are numbered like the lines in an editor, from 1 in each file; messages about failures have these
+numbers.
 
 A block has the items of one read of a file, so a line that a person types is sent at once.
 """
@@ -64,11 +65,11 @@ def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
                         yield Block(source, first, items, size)
                     first += len(items)
             except CutOff as error:
-                raise CutOff(f"{source}: {error}, behind item {first - 1}") from None
+                raise CutOff(f"{source}: {error}, after item {first - 1}") from None
 
 
 def size_of(sources: Sequence[str]) -> int | None:
-    """The bytes of all sources; None if one is no file, so that its size is unknown."""
+    """The bytes of all sources; None if a source is no file, so that its size is unknown."""
     paths = [Path(source) for source in sources]
     return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
 

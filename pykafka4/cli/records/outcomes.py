@@ -1,4 +1,5 @@
-"""Collects the outcomes of inputs. Invariant: an input is kept until its outcome, and a failure is reported once, by its line number."""
+"""Collects the outcomes of inputs. Invariant: an input is kept until its outcome; each failure is counted once, and the first ones
+are reported by their line numbers."""
 
 from __future__ import annotations
 

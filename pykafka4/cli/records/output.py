@@ -13,7 +13,7 @@ Write = Callable[[bytes], object]
 
 def standard_output() -> Write:
     """A function that writes bytes to standard output at once. It raises OSError, such as BrokenPipeError, if it cannot."""
-    sys.stdout.flush()  # earlier text comes first: the bytes below pass its buffer
+    sys.stdout.flush()  # earlier text comes first: the bytes below bypass its buffer
     try:
         number = sys.stdout.buffer.fileno()
     except (OSError, AttributeError):  # a test or a program has replaced standard output

@@ -18,9 +18,9 @@ __all__ = ["LOG_START", "LOG_END", "Place", "PlaceType", "spans", "timestamps"]
 WORDS: Final = {"earliest": EARLIEST, "beginning": EARLIEST, "latest": LATEST, "end": LATEST, "now": LATEST}
 UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 AGO: Final = re.compile(r"-(\d{1,9})(ms|[smhdw])")
-LEAST_MS_DIGITS: Final = 12  # a number with this many digits is a time in milliseconds: no partition has so many records
+LEAST_MS_DIGITS: Final = 12  # a number with this many digits or more is a time in milliseconds: no partition has so many records
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-FORMS: Final = "earliest, latest, now, an offset, -100 (so many before the end), -1h, 2026-01-31T12:00:00 or milliseconds since 1970"
+FORMS: Final = "earliest, latest, now, an offset, -100 (the last 100 records), -1h, 2026-01-31T12:00:00 or milliseconds since 1970"
 
 
 @attrs.frozen
@@ -32,7 +32,7 @@ class Place:
     before_end: int | None = None
 
     def offset_in(self, found: Mapping[int, int | None]) -> int:
-        """The offset in a partition, inside of its log. `found` has the partition's offsets by timestamp."""
+        """The offset in a partition, within its log. `found` has the partition's offsets by timestamp."""
         first, end = found[EARLIEST] or 0, found[LATEST] or 0
         if self.before_end is not None:
             return max(first, end - self.before_end)

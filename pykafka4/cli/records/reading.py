@@ -1,7 +1,7 @@
-"""Reads records for a command, as lists in any form of a poll. Invariant: the command requests a list only when the list before is written
-or acknowledged.
+"""Reads records for a command, as lists in any form of a poll. Invariant: the command requests a list only when the records of the
+previous list are written or acknowledged.
 
-So a member of a group commits only such records: they are finished with the next poll, or with a `close` without an error.
+So a member of a group commits only written or acknowledged records: the next poll, or a `close` without an error, finishes them.
 """
 
 from __future__ import annotations

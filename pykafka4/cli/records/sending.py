@@ -1,4 +1,5 @@
-"""Sends blocks of input. Invariant: each item is accepted, or reported as a failure; a refused item does not stop the others."""
+"""Sends blocks of input. Invariant: each item is accepted or reported as a failure, unless an error other than a refusal ends the
+command; a refused item does not stop the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Makes a form of the template of `--format`, with kcat's tokens: one `%` makes a record's text, and C code gets its parts.
+r"""Makes a form of the template of `--format`, with kcat's tokens: one `%` makes a record's text, and C code reads the record's fields.
 
 `%t` topic, `%p` partition, `%o` offset, `%T` timestamp in milliseconds, `%k` key, `%K` its length, `%s` value, `%S` its length, `%R` its
 length as four bytes, `%h` headers, `%%`, and `\n`, `\r`, `\t`, `\\`, `\x41`. The length of a null is -1.

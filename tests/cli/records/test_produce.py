@@ -108,7 +108,7 @@ def test_reading_stops_after_many_failures(server: ModelServer, command: Run, li
     monkeypatch.setattr(module, "MOST_FAILURES", 2)
     lines.write_bytes(b"{\n{\n{\n")
     ran = command("produce", "t", "--format", "json", str(lines))
-    assert (ran.code, f"error: stopped behind {lines} line 3: the rest of the input was not sent" in ran.err) == (1, True)
+    assert (ran.code, f"error: stopped after {lines} line 3: the rest of the input was not sent" in ran.err) == (1, True)
 
 
 def test_a_transaction_has_all_lines_or_none(server: ModelServer, command: Run, lines: Path) -> None:
