@@ -1,4 +1,4 @@
-"""Declares the interface of assignors. Invariant: an assignment depends only on the arguments, which have all that the leader knows."""
+"""Declares the interface of assignors. An assignment must depend only on the arguments of `assign`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Assignor", "GroupAssignment", "GroupMember", "PartitionInfo", "Sends
 class GroupMember:
     """A member of the group, with the values that it sent in JoinGroup.
 
-    `instance_id` is the `group_instance_id` of a static member. `owned` are the partitions that the member holds while it joins: with an
-    eager assignor none. `generation` is the generation that assigned them; -1: none, or the client does not send it. `rack` is the member's
-    `client_rack`. `user_data` are the bytes that `SendsUserData.user_data` returned at the member.
+    `instance_id` is the `group_instance_id` of a static member. `owned` has the partitions that the member holds while it joins (none with
+    an eager assignor). `generation` is the generation that assigned them; -1: none, or the member's client does not send it. `rack` is the
+    member's `client_rack`. `user_data` has the bytes that `SendsUserData.user_data` returned on the member's side.
     """
 
     member_id: str
@@ -55,14 +55,14 @@ class Assignor(Protocol):
     """An algorithm that assigns partitions to the members of a group; an object for the option `partition_assignment_strategy`.
 
     The group chooses, by `name`, an assignor that all members have listed, and its leader calls `assign`. Several consumers may use the
-    object at once, so it keeps nothing between calls. The object must pickle if the options do. The calls come from a thread of the client,
-    never from the thread that polls. If `assign` has not returned within three quarters of `session_timeout_ms`, the leader leaves the
-    group.
+    object at once, so it must keep no state between calls. The object must be picklable if the options are pickled. The calls come from a
+    thread of the client, never from the thread that polls. If `assign` has not returned within three quarters of `session_timeout_ms`, the
+    leader leaves the group.
     """
 
     @property
     def name(self) -> str:
-        """The name by which the members of a group agree on this assignor. Assignors in one option have different names."""
+        """The name by which the members of a group agree on this assignor. Assignors in one option must have different names."""
 
     @property
     def cooperative(self) -> bool:
@@ -75,9 +75,10 @@ class Assignor(Protocol):
     def assign(self, members: Sequence[GroupMember], topics: Topics) -> GroupAssignment:
         """The partitions of each member, by member id. A member that is left out gets no partitions.
 
-        `members` are in the order in which the coordinator lists them, which differs from one rebalance to the next. `topics` has the
-        partitions, in order, of each topic to which a member is subscribed; topics that do not exist are left out. A member can only get
-        existing partitions of its own topics, and a partition can only go to one member: the leader checks both.
+        `members` are in the order in which the coordinator lists them, which can differ from one rebalance to the next. `topics` has the
+        partitions, in order, of each topic to which a member is subscribed; topics that do not exist, or that the leader cannot look up,
+        are left out. A member can only get existing partitions of topics to which it is subscribed, and a partition can only go to one
+        member: the leader checks both.
         """
 
 
@@ -88,6 +89,6 @@ class SendsUserData(Protocol):
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
         """The bytes that this member sends each time that it joins; None for no data.
 
-        `previous` are the partitions that this assignor last gave to the member, in `generation`; the member may have lost them since. A
-        member without an assignment from this assignor gets no partitions, and -1.
+        `previous` has the partitions of the member's last assignment, made in `generation`; the member may have lost them since. If another
+        assignor made that assignment, or there is none, `previous` is empty and `generation` is -1.
         """

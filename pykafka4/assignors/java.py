@@ -1,7 +1,8 @@
-"""Reproduces the orders in which Java takes members and partitions. Invariant: the order is Java's, as it decides which member gets which.
+"""Reproduces the orders in which Java takes members and partitions. Invariant: the order is Java's, because it decides which
+member gets which partition.
 
-Java ranks members by string comparison. Members that it does not rank, Java takes in the order of a `HashMap`. This order is the same in
-every Java process: it follows from the hash codes of the strings, the number of entries, and in one place from the order of insertion.
+Java ranks members by string comparison, or takes them in the order of a `HashMap`. This order is the same in every Java process: it follows
+from the hash codes of the strings, the number of entries, and, within a bucket, the order of insertion.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["PartitionSet", "hash_order", "ranked", "utf16"]
 
 T = TypeVar("T")
 
-LEAST_PLACES: Final = 16  # places (Java: buckets) of a new HashMap
+LEAST_PLACES: Final = 16  # buckets of a new HashMap
 WORD: Final = 0xFFFF_FFFF
 
 
@@ -38,14 +39,15 @@ def _rank(member: GroupMember) -> tuple[bool, bytes]:
 def hash_order(members: Sequence[GroupMember]) -> list[GroupMember]:
     """The members in the order of a `HashMap` by member id, after insertions in the given order.
 
-    Java turns eight entries in one place into a tree, which is not reproduced: member ids end in random UUIDs, and so spread over places.
+    Java turns a bucket with more than eight entries into a tree. This is not reproduced: member ids end in random UUIDs, so the entries are
+    spread over the buckets.
     """
     last = _places(len(members)) - 1
     return sorted(members, key=lambda member: _spread(_hash(member.member_id)) & last)
 
 
 class PartitionSet:
-    """A `HashSet` of partitions of one topic, of which only the first is used."""
+    """A Java `HashSet` of partitions of one topic, for callers that need only its first element."""
 
     __slots__ = ("_most", "_tps")
 
@@ -57,7 +59,7 @@ class PartitionSet:
         return len(self._tps)
 
     def add(self, tp: TopicPartition) -> None:
-        """Add `tp`, which is not in the set."""
+        """Add `tp`, which must not be in the set."""
         self._tps[tp] = _spread((31 * (31 + tp.partition) + _hash(tp.topic)) & WORD)
         self._most = max(self._most, len(self._tps))
 
@@ -84,7 +86,7 @@ def _spread(code: int) -> int:
 
 
 def _places(entries: int) -> int:
-    """The places of a HashMap with this many entries: their number doubles when more than three quarters of them are used."""
+    """The number of buckets of a HashMap with this many entries: it doubles when there are more entries than three quarters of it."""
     places = LEAST_PLACES
     while entries > places * 3 // 4:
         places *= 2

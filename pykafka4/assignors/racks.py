@@ -1,7 +1,7 @@
 """Compares the racks of members and partitions (KIP-881).
 
-Invariant: racks count only if a member shares a rack with some partitions and not with others. If each partition has a replica in every
-rack, or no replica is in a member's rack, an assignment by racks would change nothing.
+Invariant: racks count only if a replica is in the rack of a member, and the partitions have replicas in different racks. If each partition
+has a replica in every rack, or no replica is in the rack of a member, an assignment by racks would change nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Racks", "racks_matter"]
 
 
 def racks_matter(member_racks: Collection[str], partitions: Iterable[PartitionInfo]) -> bool:
-    """Whether partitions are to be assigned by racks (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
+    """Whether partitions must be assigned by racks (`AbstractPartitionAssignor.useRackAwareAssignment`)."""
     if not member_racks:
         return False
     different = {partition.racks for partition in partitions}
@@ -34,7 +34,7 @@ class Racks:
         found = {member.member_id: member.rack for member in members if member.rack}
         counts = Counter(found.values())
         every = [partition for partitions in topics.values() for partition in partitions] if found else []
-        self._takers = {each.tp: sum(counts[rack] for rack in each.racks) for each in every}  # also if racks do not matter, as in Java
+        self._takers = {each.tp: sum(counts[rack] for rack in each.racks) for each in every}  # even if racks do not matter, as in Java
         matter = racks_matter(counts, every)
         self.members: Mapping[str, str] = found if matter else {}  # empty: racks do not matter
         self.partitions: Mapping[TopicPartition, frozenset[str]] = {each.tp: each.racks for each in every} if matter else {}

@@ -1,7 +1,8 @@
-"""Assigns to each member a contiguous range of the partitions of each topic. Invariant: per topic the first members have at most one more.
+"""Assigns to each member a contiguous range of the partitions of each topic. Invariant: within a topic, the
+subscribers' numbers of partitions differ by at most one.
 
-With racks (KIP-881) ranges are not contiguous: partitions with a replica in the rack of a member are assigned first. The number of
-partitions of each member stays the same, and topics with the same subscribers and the same number of partitions are still assigned alike.
+With racks (KIP-881) ranges are not contiguous: partitions with a replica in the rack of a member are assigned first. Topics with the same
+subscribers and the same number of partitions are still assigned alike.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ __all__ = ["RangeAssignor"]
 
 
 class RangeAssignor:
-    """Gives each subscriber a contiguous range of the partitions of a topic.
+    """Assigns to each subscriber a contiguous range of the partitions of a topic.
 
     Topics with the same subscribers and the same number of partitions are assigned alike, so that a member gets the same partition numbers
-    of each. If members and brokers have racks, members get partitions with a replica in their own rack, as far as no member gets more or
-    fewer.
+    of each. If members and brokers have racks, members get partitions with a replica in their own rack, as far as the members' numbers of
+    partitions still differ by at most one per topic.
     """
 
     name: Final = "range"
@@ -54,7 +55,7 @@ def _have_racks(members: Sequence[GroupMember]) -> bool:
 
 
 def _ranges(count: int, takers: int) -> Iterable[slice]:
-    """The ranges of `count` partitions for `takers` members, without empty ones."""
+    """The ranges of `count` partitions for `takers` members, without empty ranges."""
     each, extra = divmod(count, takers) if takers else (0, 0)
     for i in range(takers if each else extra):
         first = i * each + min(i, extra)
@@ -63,7 +64,7 @@ def _ranges(count: int, takers: int) -> Iterable[slice]:
 
 @attrs.define(eq=False)
 class TopicState:
-    """One topic during an assignment by racks: its assigned partitions and those that are left."""
+    """One topic during an assignment by racks: its assigned partitions, and the partitions that are left."""
 
     partitions: Sequence[PartitionInfo]
     members: list[GroupMember]  # the subscribers, by rank
@@ -98,7 +99,7 @@ class TopicState:
         self.left = [number for number in self.left if number not in given]
 
     def assign_ranges(self, fits: Callable[[GroupMember, int], bool]) -> None:
-        """Give each member the first partitions that fit, as many as it can get."""
+        """Assign to each member the first partitions that fit, as many as the member can get."""
         for member in self.members:
             if not self.left:
                 break
@@ -112,7 +113,7 @@ def _first(count: int, numbers: Iterable[int]) -> list[int]:
 
 
 def _assign_by_racks(states: Sequence[TopicState]) -> None:
-    """Assign partitions with a replica in the rack of a member first, then the rest.
+    """Assign partitions with a replica in the rack of a member first, then the others.
 
     Topics with the same subscribers and the same number of partitions are assigned together.
     """
@@ -129,7 +130,7 @@ def _assign_by_racks(states: Sequence[TopicState]) -> None:
 
 
 def _assign_alike(states: Sequence[TopicState]) -> None:
-    """Give each partition number to the first member whose rack has a replica of that partition of all topics."""
+    """Assign each partition number, in all topics, to the first member with room that has no rack, or has replicas of all in its rack."""
     if not any(member.rack for member in states[0].members):
         return
     remaining = list(states[0].members)

@@ -1,4 +1,4 @@
-"""Assigns all partitions to members in turns. Invariant: a member that is not subscribed to the topic is passed over."""
+"""Assigns all partitions to members in turn. Invariant: a member that is not subscribed to the topic is passed over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RoundRobinAssignor"]
 
 
 class RoundRobinAssignor:
-    """Gives one partition after the other to one member after the other.
+    """Assigns the partitions, one at a time, to the members in turn.
 
     With equal subscriptions the members' numbers of partitions differ by at most one.
     """

@@ -1,7 +1,7 @@
-"""Assigns partitions so that few of them move. Invariant: the members' numbers of partitions are as equal as subscriptions allow.
+"""Assigns partitions so that the members have about equal numbers of them, and few move.
 
 Both assignors find out which member owned which partition, then use one of two algorithms. If all members have the same subscription, only
-numbers of partitions count for the balance (`sticky_constrained`). Otherwise partitions move one by one (`sticky_general`).
+numbers of partitions count (`sticky_constrained`). Otherwise partitions move one by one (`sticky_general`).
 
 Assignments equal Java's, except where Java's are invalid: a member without topics gets nothing; a partition that does not exist
 (any more) does not count as owned; and a partition does not go back to a former owner that is no longer subscribed to its topic.
@@ -39,10 +39,10 @@ class Owned:
 
 
 class StickyAssignor:
-    """Balances the numbers of partitions, and moves few of them.
+    """Balances the members' numbers of partitions, and moves few partitions.
 
-    Members release all partitions before they join. Each member sends its last partitions as its user data, so that the leader can give
-    them to it again.
+    Members release all partitions before they join. Each member sends its last partitions as its user data, so that the leader can assign
+    them to the member again.
     """
 
     name: Final = "sticky"
@@ -64,7 +64,7 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Balances the numbers of partitions, and moves few of them; members go on reading the others during a rebalance (KIP-429).
+    """Balances the members' numbers of partitions, and moves few partitions; members keep reading the others during a rebalance (KIP-429).
 
     A partition that moves is left out of the assignment until its owner has released it.
     """
@@ -76,18 +76,19 @@ class CooperativeStickyAssignor:
         """See `Assignor.assign`."""
         result, moving = _assign(members, topics, _sent_as_owned)
         for tp, taker in (_moving(members, result) if moving is None else moving).items():
-            result[taker].remove(tp)  # until the owner has released it, two members would read the partition
+            result[taker].remove(tp)  # otherwise two members would read the partition until its owner has released it
         return result
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """See `SendsUserData.user_data`. The bytes are the generation, for leaders that do not know its field in the subscription."""
+        """See `SendsUserData.user_data`. The bytes are the generation, for leaders that do not know the field for it in the
+        subscription."""
         return struct.pack(">i", generation)
 
 
 def _assign(
     members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]
 ) -> tuple[Assignment, Mapping[TopicPartition, str] | None]:
-    """(assignment, the partitions in it that another member owned, with the new owner). None: the algorithm does not know these."""
+    """(assignment, its partitions that another member owned -> their new owner; None if the algorithm does not track these)."""
     result: Assignment = {member.member_id: [] for member in members}
     takers = hash_order([member for member in members if member.topics])
     if not takers:
@@ -109,7 +110,7 @@ def _moving(members: Sequence[GroupMember], result: Assignment) -> dict[TopicPar
 
 
 class OwnershipClaims:
-    """The owner of each partition. If several members claim a partition, the claim from the latest generation counts."""
+    """The owner of each partition. Of several claims, the claim from the latest generation counts; of equal generations, none does."""
 
     def __init__(self, members: Sequence[GroupMember], topics: Topics, owned_by: Callable[[GroupMember], Owned]) -> None:
         self._said = {member.member_id: owned_by(member) for member in members}
@@ -164,7 +165,7 @@ def _sent_as_owned(member: GroupMember) -> Owned:
 
 
 def _sent_as_user_data(member: GroupMember) -> Owned:
-    """The last partitions of a member with StickyAssignor, which owns none while it joins, from its user data."""
+    """The last partitions of a member, from its user data: with StickyAssignor, members own no partitions while they join."""
     if not member.user_data:
         return Owned((), None)
     try:

@@ -1,10 +1,10 @@
 """Assigns partitions to members with equal subscriptions. Invariant: the members' numbers of partitions differ by at most one.
 
 1. Each member keeps partitions that it owned (with racks: those with a replica in its rack), up to the number that it may have.
-2. With racks, members in a rack of a partition get the partition, in turns.
-3. Members with too few partitions get the rest, in turns.
+2. With racks: each partition that is left goes to a member in one of its racks, in turn, if such a member can get more partitions.
+3. The remaining partitions go to members with too few partitions, in turn, then to members that can get one more.
 
-Every member has at least `_least` partitions. If the partitions cannot be divided evenly, `_with_more` members have one more.
+Every member gets at least `_least` partitions. If the partitions cannot be divided evenly, `_with_more` members get one more.
 """
 
 from __future__ import annotations

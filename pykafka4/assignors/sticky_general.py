@@ -1,9 +1,10 @@
-"""Assigns partitions to members with different subscriptions. Invariant: a partition moves only to a member with at least two fewer.
+"""Assigns partitions to members with different subscriptions. Invariant: partitions move only while a member
+has at least two partitions more than another member that could get one of them.
 
-1. Each member keeps the partitions that it owned and whose topics it is still subscribed to (with racks: those with a replica in its rack).
-2. Each partition that is left goes to the subscribed member with the fewest partitions (with racks: first to members in its racks).
-3. Partitions move one by one, as long as a move improves the balance. If a partition of a topic has moved from A to B, and a partition of
-   the same topic is to move from B to A, then the first one moves back.
+1. Each member keeps the partitions that it owned and whose topics it is still subscribed to (with racks: only those with a replica in its
+rack). 2. Each partition that is left goes to the subscribed member with the fewest partitions (with racks: first to members in its racks).
+3. Partitions move one by one, as long as a move improves the balance. If a partition of a topic has moved from A to B, and another
+partition of the same topic should move from B to A, the first partition moves back instead.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ __all__ = ["GeneralAssignment"]
 class TakerHeap:
     """The members that may take a partition, in a heap by number of partitions and member id.
 
-    The heap may have outdated entries. `first` replaces an entry with a lower count than the member has now; `lowered` adds an entry for a
-    member that has lost a partition. So a partition that a member gains costs nothing for the heaps of topics that are not looked at.
+    The heap may have outdated entries. `first` replaces an entry whose count is not the member's present one; `lowered` adds an entry for a
+    member that has lost a partition. So a partition that a member gains costs nothing until `first` is called.
     """
 
     __slots__ = ("_counts", "_heap")
@@ -80,7 +81,7 @@ class GeneralAssignment:
         self._heaps: dict[str, TakerHeap] = {}  # by topic; topics with the same members share one
         self._heaps_of: dict[str, list[TakerHeap]] = {name: [] for name in self._subscribed}
         self._share_heaps()
-        # By rack set: the members with a rack in the set, or without a rack.
+        # By heap and set of racks: the members with a rack in the set, or without a rack.
         self._near: dict[tuple[TakerHeap, frozenset[str]], TakerHeap] = {}
         self._moves = Movements()
         self._movable = [topic for topic, takers in self._takers.items() if len(takers) > 1]
@@ -109,7 +110,7 @@ class GeneralAssignment:
         if not self._must_revoke:  # first move only partitions that nobody owned, so that owned ones stay
             self._balance([tp for tp in rest if tp.topic in movable])
         moved = self._balance([tp for tp in self._every if tp.topic in movable])
-        # Moves that have not improved the balance as a whole are undone: owned partitions stay.
+        # If the moves have not improved the balance as a whole, they are undone, so that owned partitions stay.
         if had_any and moved and _imbalance(self._result[name] for name in taking_part) >= _imbalance(before.values()):
             self._result |= before
         return {name: list(tps) for name, tps in self._result.items()}
@@ -169,7 +170,7 @@ class GeneralAssignment:
         return moved
 
     def _better_owner(self, tp: TopicPartition) -> str | None:
-        """The member to which `tp` is to be moved; None if no move improves the balance. A former owner comes first."""
+        """The member to which `tp` should move; None if no move improves the balance. A former owner comes first."""
         counts, former = self._counts, self._former.get(tp)
         count = counts[self._owner[tp]]
         if former is not None and tp.topic in self._subscribed[former] and count > counts[former] + 1:

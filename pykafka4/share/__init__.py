@@ -1,12 +1,12 @@
-"""Defines ShareConsumer, the application's handle of a share group. Invariant: a record is locked for one consumer at a time; only records
-that the application has processed are accepted.
+"""Defines ShareConsumer, the application's handle for a share group. Invariant: a consumer acknowledges only records that brokers have
+locked for it; it accepts only records that polls have returned.
 
 Locks, acknowledgements and errors are in docs/guide/share-groups.md. Decoding and acknowledging (`share.delivered`) run on the thread that
-polls, requests on the loop (`core.share.machine`). The two threads exchange records and errors in `core.share.mailbox`.
+polls, requests run on the loop (`core.share.machine`). The two threads exchange records and errors through `core.share.mailbox`.
 
 Modules; each line imports only from lines below it:
     session    all calls of a share consumer, on application threads: polls with their renewals of locks, commits, `close`
-    delivered  decoded records in hand and in wait, with the application's acknowledgements
+    delivered  decoded records, in hand or waiting for a poll, with the application's acknowledgements
     record     ShareRecord, the record that `poll` returns
 """
 
@@ -51,7 +51,8 @@ class ShareConsumer(ServesStatus):
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ShareConsumerOptions]
     ) -> None:
-        """Create a share consumer. Raises ConfigError for an invalid option. The consumer connects in the background, after the first poll.
+        """Create a share consumer. Raises ConfigError for an invalid option. The consumer joins the group in the background, after the
+        first poll.
 
         `callback_executor` runs the callbacks of acknowledgements; default: one thread of the client.
         """
@@ -90,7 +91,7 @@ class ShareConsumer(ServesStatus):
         Records of other topics that no poll has returned are released. A new group gets records that are written after its first member
         has joined, unless the config `share.auto.offset.reset` of the group is `earliest`.
 
-        Raises TypeError for a pattern, which share groups do not have; ConfigError for an empty list or an illegal name.
+        Raises TypeError for a string or a pattern (share groups have no patterns); ConfigError for an empty list or an illegal name.
         """
         self._session.subscribe(topics)
 
@@ -111,18 +112,19 @@ class ShareConsumer(ServesStatus):
         the group's lock duration (30 s by default; acquisition_lock_timeout_ms). With implicit acknowledgement the records of the last poll
         are accepted; with explicit acknowledgement each of them must be acknowledged first, unless its lock has ended.
 
-        Raises KafkaError for records that are not acknowledged, UnsupportedVersion if the brokers have no share groups, CorruptRecord and
-        RecordTooLarge, once, for a batch that cannot be read (it is rejected), and errors that need the application or an administrator
-        (GroupError, AuthorizationError, …).
+        Raises ConfigError without a subscription, KafkaError for records that are not acknowledged, UnsupportedVersion if the brokers have
+        no share groups, CorruptRecord or RecordTooLarge, once, for a batch that cannot be read (it is rejected), BufferFull while 10,000
+        acknowledgement callbacks wait to run, and errors that need the application or an administrator (GroupError, AuthorizationError, …).
         """
         if unknown:
             refuse_keywords("ShareConsumer.poll", unknown)
         return self._session.poll(timeout, max_records)
 
     def __iter__(self) -> Iterator[ShareRecord]:
-        """An endless loop over single records, which asks brokers for one at a time (they may lock the rest of its batch as well).
+        """An endless loop over single records, which requests one record at a time (brokers may lock the rest of its batch as well).
 
-        With implicit acknowledgement, each is accepted when the next one is requested. An exception of a poll does not end the iterator.
+        With implicit acknowledgement, each record is accepted when the next one is requested. An exception from a poll does not end the
+        iterator.
         Until the iterator is deleted, `poll` in another thread raises KafkaError.
         """
         return ShareIterator(self)
@@ -140,7 +142,8 @@ class ShareConsumer(ServesStatus):
         """Acknowledge a record: accept, release, reject or renew it. The next poll, commit or close sends the acknowledgement.
 
         Until then another call for the record replaces the acknowledgement. Raises ConfigError with implicit acknowledgement, for an
-        unknown kind, and for a record that is not in hand; RecordLockLost if the record's lock has ended, so that it is delivered again.
+        unknown kind, and for a record that is not in hand; TypeError for an object that is not a ShareRecord; RecordLockLost if the
+        record's lock has ended: brokers deliver the record again, unless that was its last delivery.
         """
         self._session.acknowledge(record, kind)
 
@@ -164,24 +167,25 @@ class ShareConsumer(ServesStatus):
         self._session.acknowledge(record, AcknowledgeType.RENEW)
 
     def commit(self, timeout: float | None = None) -> Results:
-        """Send the acknowledgements and wait; returns by partition None if the broker has stored them, or the error.
+        """Send the acknowledgements and wait; return, by partition, None if the broker has stored them, otherwise the error.
 
-        With implicit acknowledgement this accepts all records that polls have returned. RecordLockLost in the result: the locks of these
-        records had ended, and brokers deliver the records again. Raises KafkaTimeoutError after `timeout` seconds (default 60).
+        With implicit acknowledgement, `commit` accepts all records that polls have returned. RecordLockLost in the result: the locks of
+        these records had ended, and brokers deliver the records again. Raises KafkaTimeoutError after `timeout` seconds (default 60).
         """
         return self._session.commit(api_timeout(timeout))
 
     def commit_async(self, on_done: OnAcknowledged | None = None) -> None:
         """Send the acknowledgements without waiting; the callback executor calls `on_done(results)` with the result of `commit`.
 
-        Without `on_done`, errors go to the acknowledgement callback, or to the log as warnings. Raises BufferFull while 10,000 callbacks
-        wait to run.
+        Without `on_done`, the results go to the acknowledgement callback; if there is none, errors go to the log as warnings. Raises
+        BufferFull while 10,000 callbacks wait to run.
         """
         self._session.commit_async(on_done)
 
     def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
-        """Call `callback(results)` on the callback executor for acknowledgements that `poll`, `commit_async` and `close` have sent, and for
-        records whose lock has ended. `results` is a result of `commit`. None ends this: failures are logged as warnings.
+        """Call `callback(results)` on the callback executor for acknowledgements that a call other than `commit` has sent (`commit_async`
+        only without `on_done`), and for records whose lock has ended. `results` has the form of a result of `commit`. None removes the
+        callback: failures are logged as warnings.
 
         Raises TypeError if `callback` is not callable.
         """
@@ -197,7 +201,7 @@ class ShareConsumer(ServesStatus):
     # -- the rest
 
     def status(self) -> dict[str, Any]:
-        """The client's status, the member's state, its partitions, and the `errors` of brokers and partitions that deliver no records."""
+        """The client's status, the member's state and partitions, and the `errors` of brokers and partitions that deliver no records."""
         return {**self._session.runtime.status(), "share_consumer": self._session.status()}
 
     def _shown(self) -> tuple[Runtime, object, Watched]:
@@ -208,15 +212,15 @@ class ShareConsumer(ServesStatus):
         return session.runtime, session, WatchedShareConsumer(session.config.client_id, session)
 
     def stats(self) -> dict[str, int]:
-        """Records so far: `delivered` to the application, `acknowledged`, `failed` to be acknowledged, `dropped` because their lock
-        had ended before `poll` returned them; and now: `in_hand`, and `buffered` for the next poll."""
+        """Records so far: `delivered` to the application, `acknowledged`, `failed` (their acknowledgements failed), `dropped` (their locks
+        had ended before `poll` returned them). Records now: `in_hand`, and `buffered` for the next poll."""
         return self._session.stats()
 
     def close(self, timeout: float | None = None) -> None:
         """Send all acknowledgements, release all other records, leave the group.
 
-        Takes at most `timeout` seconds (default: `close_timeout_ms`). With implicit acknowledgement the records of the last poll are
-        accepted, unless an exception is being handled, or another thread closes; then they are released. Closing twice is allowed.
+        The call takes at most `timeout` seconds (default: `close_timeout_ms`). With implicit acknowledgement the records of the last poll
+        are accepted, unless an exception is being handled, or another thread closes; then they are released. Closing twice is allowed.
         """
         limit = check_timeout(timeout)
         self._finalizer.detach()
@@ -249,5 +253,5 @@ class ShareIterator:
 
     def __next__(self) -> ShareRecord:
         while True:
-            for record in self._consumer._session.poll(None, 1, self._iteration):  # no call follows, in which Ctrl-C could take it
+            for record in self._consumer._session.poll(None, 1, self._iteration):  # no call follows in which Ctrl-C could lose the record
                 return record

@@ -1,8 +1,9 @@
 """Decodes acquired records, hands them to the application, and collects its acknowledgements. Invariant: a record is accepted only if the
-application had it and then asked for more, or accepted it itself; never after its lock has ended.
+application accepted it, or had it and then called `poll`, `commit` or `close`; and only while the client believes that its lock holds.
 
-Only the thread that polls uses this module, which never waits. Ctrl-C may end each step: then `changing` stays set, and the next call
-begins with `recover`, which takes back the records that no poll has returned. They cannot be fetched again: the broker has locked them.
+One thread at a time uses `DeliveredRecords` (see `Guard`), and no call here waits. Ctrl-C can end any step: then `changing` stays set, and
+the next call begins with `recover`, which takes back the records that no poll has returned. They cannot be fetched again: the broker has
+locked them.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ __all__ = ["LOOP", "DeliveredRecords", "Outgoing", "as_type", "name_some"]
 LOOP, APPLICATION = "loop", "application"  # the takers of an `Outgoing`
 SHOWN: Final = 3  # records in an error's text
 AT_ONCE: Final = 2**31 - 1  # records of one decoding step: no limit, as their memory is the limit
-# The part of a renewal's lead time that must be left of a lock: a renewal that reaches the broker after the lock's end makes it refuse all
-# acknowledgements of the partition in that request.
+# A lock is renewed only while more than this part of the renewal's lead time is left. If a renewal reached the broker after the lock's end,
+# the broker would refuse all acknowledgements of the partition in that request.
 LATE: Final = 0.1
 TYPES: Final = {kind.name.lower(): kind for kind in AcknowledgeType if kind is not AcknowledgeType.GAP}
 
 
 def as_type(kind: object) -> AcknowledgeType:
-    """The AcknowledgeType of `kind`, which is one or its name; raises ConfigError for GAP and all other values."""
+    """`kind`, an AcknowledgeType or its name, as an AcknowledgeType; raises ConfigError for GAP and all other values."""
     if isinstance(kind, AcknowledgeType) and kind is not AcknowledgeType.GAP:
         return kind
     found = TYPES.get(str.lower(kind)) if isinstance(kind, str) else None
@@ -45,11 +46,11 @@ def as_type(kind: object) -> AcknowledgeType:
 
 @attrs.define(eq=False)
 class Outgoing:
-    """The result of `collect`: acknowledgements to send, and records whose locks ended before.
+    """The result of `collect`: acknowledgements to send, and records whose locks have ended.
 
-    Ctrl-C may come while the loop receives the object, before or after the hand-over. If the application then collected again, a call that
-    the loop already has would send the acknowledgements a second time; if it did not, they could be lost. So both call `take`, and only the
-    first one has the object: the application if it collects again before the loop has begun to send.
+    Ctrl-C can come just before or just after the hand-over to the loop. If the application then always collected again, the loop could send
+    the acknowledgements twice; if the application never did, they could be lost. So both sides call `take`, and only the first caller uses
+    the object: the application if it recovers before the loop has begun to send.
     """
 
     types: dict[Acquired, dict[int, AcknowledgeType]]
@@ -64,7 +65,7 @@ class Outgoing:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the object needs a report of its own: it has errors to report, or renewals, whose outcome records ask for."""
+        """Whether the object needs a report of its own: it has errors to report, or renewals, whose report the records query."""
         return bool(self.lost) or any(AcknowledgeType.RENEW in types.values() for types in self.types.values())
 
     def __bool__(self) -> bool:
@@ -76,18 +77,18 @@ class DecodedPart:
     """Decoded records of one part of a response."""
 
     records: list[ShareRecord]
-    aside: dict[int, AcknowledgeType]  # acquired offsets of the part without a decoded record -> their acknowledgement
+    aside: dict[int, AcknowledgeType]  # acquired offsets in the part that have no decoded record -> their acknowledgement
     next: int  # the first offset after the part
     size: int  # bytes of the records in memory
 
 
 @attrs.define(eq=False)
 class ResponseDecoding:
-    """The decoding of one response. After Ctrl-C decoding begins again at `next`."""
+    """The decoding of one response. After Ctrl-C, decoding begins again at `next`."""
 
     acquired: Acquired
     counts: dict[int, int]  # acquired offset -> number of its deliveries
-    next: int  # the offset up to which records are decoded
+    next: int  # the first offset that is not decoded yet
     last: int
     aside: dict[int, AcknowledgeType] = attrs.Factory(dict)
     _chunk: Chunk | None = None
@@ -99,7 +100,7 @@ class ResponseDecoding:
         return cls(acquired, counts, acquired.spans[0][0], acquired.spans[-1][1])
 
     def open(self, max_decompressed: int) -> Chunk:
-        """The chunk, which continues at `next`."""
+        """The chunk, positioned at `next`."""
         tp, data = self.acquired.tp, self.acquired.data
         if self._chunk is None or self._chunk.position != self.next:
             assert data is not None
@@ -131,15 +132,15 @@ class DeliveredRecords:
         self._topics: tuple[str, ...] = ()
         self.held: dict[ShareRecord, AcknowledgeType | None] = {}  # records in hand -> their acknowledgement, None without one
         self.dropped = 0  # records whose lease or lock ended before a poll returned them
-        self.expired = 0  # dropped records whose lock's time was over
+        self.expired = 0  # dropped records whose locks had expired
         self.delivered = 0
         self._aside: dict[Acquired, dict[int, AcknowledgeType]] = {}  # acknowledgements of gaps, unreadable and unwanted records
         self._reading: ResponseDecoding | None = None  # the decoding of the first arrival
         self._stocked = 0  # bytes in memory of the records decoded since `ready` was empty
         self.changing = False  # True during a step, and after a step that Ctrl-C has ended
         self.out: list[ShareRecord] = []  # records that the running poll has taken and not returned
-        self._leaving: Outgoing | None = None  # an object between `sending` and the end of `sent`
-        self._renew_from = INFINITY  # a time at or before the end of the first lock in `ready`
+        self._leaving: Outgoing | None = None  # the object that is between `sending` and the end of `sent`
+        self._renew_from = INFINITY  # at or before the earliest end of a lock in `ready`
 
     # ---------------------------------------------------------------- taking
 
@@ -157,9 +158,9 @@ class DeliveredRecords:
                     reading = self._reading = ResponseDecoding.begin(acquired)
                 part = self._read(reading)
                 aside = reading.aside | part.aside
-                kept = self._aside.get(acquired, {}) | aside  # `keep` may have released records of it
-                # No call from here to the end of this block, as Ctrl-C is raised in calls. Between the first two stores it would have the
-                # part's records in `ready`, and `next` before them: the next poll would decode and return them twice.
+                kept = self._aside.get(acquired, {}) | aside  # `keep` may have released records of the response
+                # No call from here to the end of this block, because Ctrl-C is raised in calls. Between the first two stores, Ctrl-C would
+                # leave the part's records in `ready` and `next` before them: later polls would return the records twice.
                 self.ready += part.records
                 self._stocked += part.size
                 reading.aside, reading.next = aside, part.next
@@ -204,13 +205,13 @@ class DeliveredRecords:
         except ConfigError as error:  # the codec's library is missing here: another consumer may have it, so release, not reject
             self._mailbox.put_error(error)
             return reading.rest(AcknowledgeType.RELEASE)
-        # Acquired offsets without a batch, or with a batch that was cut off: acknowledged as gaps, their records would be lost.
+        # The response has no complete batch for these offsets. If they were acknowledged as gaps, their records would be lost.
         if not out and chunk.position == reading.next:
             return reading.rest(AcknowledgeType.RELEASE)
         return reading.part(chunk.position, AcknowledgeType.GAP, out, chunk.decoded)
 
     def take(self, limit: int) -> list[ShareRecord]:
-        """Move up to `limit` records whose locks hold from `ready` to `held`; drop the others before them."""
+        """Move up to `limit` records whose locks hold from `ready` to `held`; drop records before them whose locks have ended."""
         out = self.out = []
         now = self._clock()
         while self.ready and len(out) < limit:
@@ -246,7 +247,8 @@ class DeliveredRecords:
         self.changing = False
 
     def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
-        """Waiting records whose locks end `within` this many seconds, except those in renewal and those too late for a renewal (`LATE`)."""
+        """Waiting records whose locks end `within` this many seconds, except locks that are being renewed, and locks
+        that end too soon (`LATE`)."""
         now = self._clock()
         if now + within < self._renew_from:
             return {}
@@ -322,8 +324,8 @@ class DeliveredRecords:
     def sent(self, outgoing: Outgoing) -> None:
         """Remove the acknowledgements of `outgoing`, which the loop has. Records with a renewal stay in hand. After Ctrl-C in here,
         `recover` calls this again."""
-        # The loop becomes the taker first: from here on parts of `outgoing` are removed, and after Ctrl-C an application that took the rest
-        # would never send the removed part.
+        # The loop becomes the taker first: from here on, parts of `outgoing` are removed, and after Ctrl-C an application that took the
+        # remaining part would never send the removed part.
         outgoing.take(LOOP)
         for acquired in outgoing.types:
             self._aside.pop(acquired, None)
@@ -336,7 +338,7 @@ class DeliveredRecords:
 
 
 def _why_ended(record: ShareRecord, now: float) -> str | None:
-    """The reason why the record's lock has ended by the client's knowledge; None if it holds."""
+    """The reason why the record's lock has ended, as far as the client knows; None if the lock holds."""
     acquired, offset = record._acquired, record._record.offset
     if acquired.lease.ended is not None:
         return acquired.lease.ended
@@ -348,7 +350,7 @@ def _is_renewing(record: ShareRecord) -> bool:
 
 
 def _why_lost(record: ShareRecord, now: float) -> str | None:
-    """The reason why the record cannot be acknowledged; None if it can. During a renewal only the broker knows the lock's end."""
+    """The reason why the record cannot be acknowledged; None if it can. During a renewal, only the broker knows whether the lock holds."""
     acquired = record._acquired
     if acquired.lease.ended is None and _is_renewing(record) and record.offset not in acquired.again:
         return None
@@ -356,7 +358,7 @@ def _why_lost(record: ShareRecord, now: float) -> str | None:
 
 
 def name_some(records: list[ShareRecord]) -> str:
-    """The places of the first few `records`, for an error's text."""
+    """The partitions and offsets of the first few `records`, for an error's text."""
     return listed(records, lambda each: f"{each.topic}-{each.partition} offset {each.offset}", most=SHOWN)
 
 

@@ -1,5 +1,5 @@
 """Defines ShareRecord, the record that a share consumer returns. A record owns its bytes; it refers to its response (`Acquired`) only
-for the acknowledgement."""
+for its lock and its acknowledgement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ShareRecord"]
 
 
 class ShareRecord:
-    """A record that a share consumer has acquired: the attributes of `Record`, and the number of its deliveries. Compared by identity."""
+    """A record that a share consumer has acquired: the attributes of `Record`, and the number of deliveries. Compared by identity."""
 
     __slots__ = ("__weakref__", "_acquired", "_record", "_renewal", "_renewed", "delivery_count")
 

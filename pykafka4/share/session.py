@@ -1,8 +1,8 @@
-"""Carries out the calls of a share consumer on application threads: subscriptions, polls, acknowledgements, `close`. Only
-`_wait_for_records`, `commit` and `_close` block a thread, and each has a deadline.
+"""Carries out the calls of a share consumer on application threads: subscriptions, polls, acknowledgements, `close`. Calls that wait
+have a deadline, except `poll(timeout=None)`.
 
-A poll first acknowledges the records that the application is done with. It has brokers acquire records only if earlier responses have none
-left.
+A poll first acknowledges the records that the application is done with. It has brokers acquire records only if no records of earlier
+responses are left.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ Results = dict[TopicPartition, "KafkaError | None"]
 Types = Mapping[Acquired, Mapping[int, AcknowledgeType]]
 OnAcknowledged = Callable[[Results], Any]
 
-# While polls have records left, acknowledgements wait this long for later ones: a request for each poll would cost more than a record.
-# Longer, and they would come closer to the end of the locks while the application works on the next record.
+# While decoded records are left for later polls, acknowledgements wait this long for later ones: a request costs more than a record. If
+# they waited longer, they might reach the broker after the end of the locks.
 FLUSH_SECONDS: Final = 0.1
 MOST_OWED: Final = 10_000  # callbacks of acknowledgements that wait for the executor: bounds memory while the application blocks it
 WARN_SECONDS: Final = 60.0  # between two warnings about expired locks: a slow application loses some with each poll
 
 
 class RecordStep:
-    """Marks a block in which the records in hand change: a signal handler that uses the consumer in it gets an error (`Guard.check_whole`).
+    """Marks a block in which the records in hand change. A signal handler that uses the consumer meanwhile gets an error
+    (`Guard.check_whole`).
 
     `changing` stays set after an exception: the next call begins with `DeliveredRecords.recover`.
     """
@@ -91,7 +92,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self._collected: deque[Outgoing] = deque()  # acknowledgements of polls; the loop takes them at `_taken_at` or later
         self._taken_at = -INFINITY
         self._pause = 0.0  # seconds between the last two polls
-        self._renews = True  # False from the first broker without renewals on
+        self._renews = True  # False after a broker without renewals has refused a renewal
         self._warned, self._warn_at = 0, -INFINITY  # expired records that warnings have counted; time of the next warning
         self.machine = self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the share consumer")
         self.runtime.attach(self)
@@ -118,7 +119,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             names = tuple(dict.fromkeys(check_topic(topic) for topic in topics))
             if not names:
                 raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
-            # Waits for the loop, which deletes `mailbox.fatal`: otherwise the next poll could raise the last subscription's error.
+            # This call waits for the loop, which clears `mailbox.fatal`: otherwise the next poll could raise the last subscription's error.
             self.runtime.loop.ask(lambda _: self.machine.subscribe(names), LOOP_ANSWER_S, "subscribing", self.machine)
             with self._step:
                 self.topics = names
@@ -138,7 +139,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     @call
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None, iteration: Iteration | None = None) -> list[ShareRecord]:
-        """See ShareConsumer.poll. `iteration`: the loop over single records that polls."""
+        """See ShareConsumer.poll. `iteration` is the loop over single records that this poll is part of."""
         limit = check_limit(max_records, self.config.max_poll_records)
         timeout = check_timeout(timeout)
         if not self.guard.enter("poll"):
@@ -151,14 +152,14 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             if self._hooks is not None:
                 self._hooks.call_hooks(records)
             self._end_poll()
-            # No call from here to the return, so no signal handler runs. With a call, Ctrl-C in it could end the poll after `out` is empty:
-            # the caller would get no records, but they would be in hand, and the next poll would accept them unprocessed.
+            # No call from here to the return (unless `close` waits), so no signal handler runs. In a call, Ctrl-C could end the poll after
+            # `out` is empty: the caller would get no records, but they would be in hand, and the next poll would accept them unprocessed.
             delivered.out, delivered.changing = [], False
             guard.busy = {}
             if guard.closing:  # `close` waits for this poll to end, then releases its records
                 self.signal.notify()
             return records
-        except BaseException:  # including Ctrl-C: the next call finds `changing` if records were taken
+        except BaseException:  # including Ctrl-C: the next call finds `changing` set if records were taken
             self._end_poll()
             guard.leave()
             raise
@@ -189,7 +190,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.mailbox.idle_since = self.runtime.loop.now()
 
     def _wait_for_records(self, deadline: float, limit: int) -> list[ShareRecord]:
-        """Wait until there are records, the time is over, or `wakeup` was called. No other part of a poll waits."""
+        """Wait until there are records, the deadline has passed, or `wakeup` was called. No other part of a poll waits."""
         while True:
             records = self._take(limit)
             left = deadline - self.runtime.loop.now()
@@ -199,7 +200,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self.check()
 
     def _take(self, limit: int) -> list[ShareRecord]:
-        """Take records that have arrived; if there are none, have brokers acquire records. Never waits."""
+        """Take records that have arrived; if there are none, have brokers acquire some. This call never waits."""
         mailbox = self.mailbox
         self.records.changing = True
         if mailbox.arrivals:  # first: see `Mailbox.wants`
@@ -225,7 +226,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
     def _renew(self) -> None:
         """Renew locks of waiting records that may end before the polls that return them.
 
-        Polls renew, not the loop: an application that polls no more keeps no records from other members.
+        Polls renew, not the loop: an application that has stopped polling must not keep records from other members.
         """
         lock = self.mailbox.lock_seconds
         if lock is None or not self._renews:
@@ -236,8 +237,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         report = AcknowledgementReport(self._renewed)
         parts = [Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report) for acquired, records in found.items()]
         self.post(lambda _: self.machine.acknowledge(parts, report))
-        # After the hand-over: if Ctrl-C comes between, the next poll renews the same locks again. In the other order, records would be
-        # marked as in renewal by a report that nobody ends, and would never be renewed.
+        # After the hand-over: if Ctrl-C comes before this loop, the next poll renews the same locks again. In the other order, the records
+        # would refer to a report that nobody closes, and would never be renewed.
         for records in found.values():
             for record in records.values():
                 record._renewal = report
@@ -254,8 +255,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_SECONDS
             log.warning(
                 "%s: share group %s: %d records were locked, but their locks (%g s) ended before a poll returned them: "
-                "they are delivered again, and each time counts towards the group's limit, after which a record is archived: lower "
-                "max_poll_records (%d), or set share_acquire_mode='record_limit' (Kafka 4.2)",
+                "they are delivered again, and each delivery counts towards the group's limit, after which a record is archived; "
+                "lower max_poll_records (%d), or set share_acquire_mode='record_limit' (Kafka 4.2)",
                 self.config.client_id,
                 self.config.group,
                 lost,
@@ -295,8 +296,8 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
     def _send_soon(self, outgoing: Outgoing) -> None:
         self.records.sending(outgoing)
         self._collected.append(outgoing)
-        # The clock is read after the append. Read before it: the time is before `_taken_at`; the loop takes `_collected`; this thread
-        # appends, and posts no call, as one seems to be pending: the acknowledgements wait for the next poll.
+        # The clock is read after the append. If it were read before: the time is before `_taken_at`; the loop takes `_collected`; this
+        # thread appends, and posts no call, because one seems to be pending: the acknowledgements wait for the next poll.
         now = self.runtime.loop.now()
         if now >= self._taken_at:  # only then, because a wake-up of the loop costs more than a record
             self.post(lambda at: self.machine.call_at(at + FLUSH_SECONDS, self._give_collected))
@@ -304,7 +305,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.records.sent(outgoing)
 
     def _give_collected(self) -> None:
-        """Give the machine the acknowledgements of polls, with one report. Loop thread."""
+        """Pass the acknowledgements of polls to the machine, with one report. Loop thread."""
         if types := self._take_collected({}):
             self._give(types, self._report(self._settled))
 
@@ -347,11 +348,11 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         return AcknowledgementReport(settled)
 
     def _give(self, types: Types, report: AcknowledgementReport) -> None:
-        """Give the machine acknowledgements, whose outcomes go to `report`. Loop thread."""
+        """Pass acknowledgements to the machine; their outcomes go to `report`. Loop thread."""
         self.machine.acknowledge([Acknowledgements(acquired, said, report) for acquired, said in types.items()], report)
 
     def _settled(self, report: AcknowledgementReport) -> None:
-        """Report the outcome of acknowledgements without a waiting caller: to the callback, or errors to the log. Loop thread."""
+        """Report outcomes for which no caller waits: to the callback; without a callback, errors to the log. Loop thread."""
         if self.on_acknowledged is not None:
             self._owe(self.on_acknowledged, report.results)
             return

@@ -1,5 +1,5 @@
-"""Joins the share group, shares the assignment among sources, and ends both at `close`. The machine acquires records only for a
-poll, because the locks run from the broker's response on: a prefetched record would lose its lock in the buffer."""
+"""Joins the share group, divides the assigned partitions among sources, and ends sessions and membership at `close`. The machine acquires
+records only for a poll, because locks run from the broker's response on: the lock of a prefetched record could end in the buffer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pykafka4.errors import KafkaError
 
 __all__ = ["Mailbox"]
 
-MOST_NOTICES = 100  # errors that wait for `poll`. A poll raises one of them, so more would only delay the records behind them
+MOST_NOTICES = 100  # errors that wait for `poll`. A poll raises one of them, so more errors would only delay the records after them
 
 
 class Mailbox:
@@ -35,13 +35,13 @@ class Mailbox:
         self.idle_since: float = INFINITY  # when the last poll returned; INFINITY during a poll, and before the first
 
     def wants(self, taken: int) -> bool:
-        """Whether a broker may acquire records: `arrivals` is empty, and a poll waits, or the last poll found no records.
+        """Whether a broker may acquire records: `arrivals` is empty, and a poll waits or none has taken records since one found none.
 
-        `taken` is the value of `Mailbox.taken` during a poll that found no records; equal values prove that no poll has taken any since.
+        `taken` is the value of `Mailbox.taken` during the poll that found none; equal values prove that no poll has taken any since.
         """
-        # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. In the other order: it empties `arrivals`; the
-        # loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and nobody takes
-        # the new ones before their locks end.
+        # The thread that polls changes `waiting` and `taken` before it empties `arrivals`. In the other order: that thread empties
+        # `arrivals`; the loop sees an empty deque and an old `waiting`, and acquires records again; the poll returns with its records, and
+        # nobody takes the new ones before their locks end.
         return not self.arrivals and (self.waiting or taken == self.taken)
 
     def put(self, acquired: Acquired) -> None:

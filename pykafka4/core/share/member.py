@@ -137,7 +137,7 @@ class ShareMember(HeartbeatMember):
         """Leave the group, so that other members get the partitions: the application has not polled for max_poll_interval_ms."""
         if self.state is not S.UNJOINED:
             log.warning(
-                "%s: group %s: no poll within max_poll_interval_ms=%g; leaving the group until the next one",
+                "%s: group %s: no poll within max_poll_interval_ms=%g; leaving the group until the next poll",
                 self._config.client_id,
                 self._config.group,
                 self._config.max_poll_interval_ms,

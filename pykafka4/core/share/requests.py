@@ -1,4 +1,4 @@
-"""Builds the requests of a share session. A request with fields that its version cannot carry is refused before it is sent."""
+"""Builds the requests of a share session. Invariant: no broker without renewals gets a request that renews locks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 def by_partition(acknowledgements: Iterable[Acknowledgements]) -> dict[tuple[UUID, int], list[AcknowledgementBatch]]:
     """Acknowledgements in the form that brokers expect: ascending, one batch for each run of offsets with the same type.
 
-    Of several acknowledgements of one offset the last counts.
+    Of several acknowledgements of one offset, the last one counts.
     """
     merged: dict[tuple[UUID, int], dict[int, AcknowledgeType]] = {}
     for each in acknowledgements:
@@ -47,7 +47,7 @@ def share_fetch(
     acknowledged: Mapping[tuple[UUID, int], list[AcknowledgementBatch]],
     most: int,
 ) -> ShareFetchRequest:
-    """A ShareFetch that acquires up to `most` records from the session's partitions, after it has added and forgotten some of them."""
+    """A ShareFetch that adds partitions to the session, removes `forgotten` ones, and acquires up to `most` records from the session."""
     kind = ShareFetchRequest.Topic
     topics: dict[UUID, list[ShareFetchRequest.Topic.Partition]] = {}
     named = dict.fromkeys([*((topic_id, tp.partition) for tp, topic_id in added.items()), *acknowledged])

@@ -1,11 +1,11 @@
-"""Acquires and acknowledges records in the share session with one broker. Invariants: one request of the session is in flight, because each
-request has the next epoch; each acknowledgement has one outcome.
+"""Acquires and acknowledges records in the share session with one broker. Invariants: at most one request of the session is in flight,
+because each request has the next epoch; each acknowledgement has one outcome.
 
 A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only of
 partitions that are in the session at that moment. Records of other partitions (on hold, no longer assigned) stay locked, and all records
 stay locked if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these
-leases fail without being sent. So the source releases by name the records that may still be locked: in `close`, or in its next session with
-the broker. Without a next session these records stay locked until their locks end.
+leases fail without being sent. So the source sends releases of the records that may still be locked: in `close`, or in its next session
+with the broker. Without a next session these records stay locked until their locks end.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ShareRequest(Enum):
 
     FETCH = "acquire records, and acknowledge others"
     ACKNOWLEDGE = "only acknowledge records"
-    RELEASE = "release by name the records that earlier sessions have left locked"
+    RELEASE = "release the records that earlier sessions have left locked"
     CLOSE = "end the session"
 
 
@@ -91,8 +91,8 @@ class ShareInFlight(Request):
 class PartitionPause:
     """The pause of a partition after its error: no request names the partition before `until`.
 
-    A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause one such partition turns the
-    broker's waits for records into a busy loop.
+    A broker answers a ShareFetch at once while a partition of the session has an error, so without the pause one such partition would
+    turn the broker's waits for records into a busy loop.
     """
 
     backoff: Backoff
@@ -132,7 +132,7 @@ class ShareSource:
 
     @property
     def errors(self) -> dict[str, str]:
-        """Error by `broker N` or partition, for all that deliver no records now; the source tries each again."""
+        """Errors by broker (`broker N`) or partition, of those that deliver no records now; the source retries all of them."""
         whole = {} if self._error is None or not self.targets else {f"broker {self.node}": str(self._error)}
         return whole | {str(tp): str(hold.error) for tp, hold in self._holds.items() if tp in self.targets}
 
@@ -143,7 +143,7 @@ class ShareSource:
         self.queue.append(acknowledgements)
 
     def drop_lease(self, tp: TopicPartition, reason: str) -> None:
-        """End the lease of `tp`: another broker leads the partition, so this broker has released the records."""
+        """End the lease of `tp`, because the broker has released the records: it lost the partition, or the topic was deleted."""
         lease = self.leases.pop(tp, None)
         if lease is not None:
             lease.ended = reason
@@ -320,7 +320,7 @@ class ShareSource:
         sent, self._sent = self._sent, []
         over = getattr(getattr(error, "code", None), "name", "") in SESSION_OVER
         # Acknowledgements that the broker may have stored fail first, because then `lease.locked` omits their offsets. Otherwise the next
-        # session would release these records by name, and a broker that has stored one of them would refuse the whole partition.
+        # session would release these records, and a broker that has stored one of the acknowledgements would refuse the whole partition.
         # Acknowledgements of a refused session are certainly not stored: they fail afterwards, so their records are released.
         if not over:
             self._fail(sent, lambda _: error)
@@ -355,9 +355,9 @@ class ShareSource:
         self._holds = {tp: hold for tp, hold in self._holds.items() if not hold.tried}
 
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
-        """Give each acknowledgement of the request its outcome, or queue it again.
+        """Settle each acknowledgement of the request, or queue it again.
 
-        Acknowledgements that are sent again go before later ones of the queue: of several for one delivery the last one must count.
+        Acknowledgements that are sent again go before later ones in the queue: of several for one delivery, the last one must count.
         """
         sent, self._sent = self._sent, []
         later, self.queue = self.queue, []
@@ -439,8 +439,8 @@ class ShareSource:
     # ---------------------------------------------------------------- locks of earlier sessions
 
     def _release_left(self, now: float, held: Container[TopicPartition]) -> bool:
-        """Release by name the records that earlier sessions have left locked, except in partitions that are `held`; return whether a
-        request was sent.
+        """Release the records that earlier sessions have left locked, except in partitions that are `held`; return whether a request was
+        sent.
 
         The request carries nothing else: if the broker has released one of these records by itself, it refuses all acknowledgements of the
         partition in the same request.
@@ -460,8 +460,8 @@ class ShareSource:
     def _as_release(self, now: float, acquired: Acquired, offsets: Iterable[int]) -> list[Acknowledgements]:
         """A release of those `offsets` that are still locked by an earlier session.
 
-        Records that this session has delivered again are left out: a broker knows an acknowledgement only by member and offset, so it would
-        release the record that the application has in hand.
+        Records that this session has delivered again are left out: a broker identifies a record only by member and offset, so it
+        would release the record that the application has in hand.
         """
         tp, topic_id, lease = acquired.tp, acquired.lease.topic_id, self.leases.get(acquired.tp)
         # Another topic id: the topic was deleted and created again, and the locks went with the old one.
@@ -474,7 +474,7 @@ class ShareSource:
     # ---------------------------------------------------------------- the end
 
     def _close(self, now: float) -> None:
-        if self._epoch == 0:  # no session to end, and none in which to release records by name
+        if self._epoch == 0:  # no session to end, and none in which to release records
             self._closed = True
             self._finish()
             return
@@ -502,7 +502,7 @@ class ShareSource:
         return released
 
     def _session_closed(self, now: float, outcome: Outcome) -> None:
-        """Settle the last acknowledgements. No outcome needs a retry: the connection is closed next, which ends the session as well."""
+        """Settle the last acknowledgements. Nothing is retried: the caller waits for the end of the session."""
         if isinstance(outcome, Failed):
             self._fail_sent(outcome.reason)
         elif outcome.message.error_code:

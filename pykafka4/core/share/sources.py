@@ -1,5 +1,5 @@
-"""Gives each assigned partition to the source of its leader, and each acknowledgement to the source that has acquired the record.
-Invariant: a partition is a target of its leader's source only; a change of the leader ends the lease with the old one."""
+"""Passes each assigned partition to the source of its leader, and each acknowledgement to the source that has acquired the record.
+Invariant: a partition is a target of its leader's source only; a change of the leader ends the lease with the old leader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ShareSources:
         self._sources: dict[int, ShareSource] = {}
         self._assigned: Parts = frozenset()
         self._topics: tuple[str, ...] = ()
-        self._placed = True  # nothing has changed since the partitions were given to their leaders
+        self._placed = True  # nothing has changed since the partitions were passed to the sources of their leaders
         self._losses = -1
         self._look_at = INFINITY
         self._closing: list[ShareSource] = []
@@ -98,7 +98,7 @@ class ShareSources:
         return wake_at
 
     def _place(self, now: float) -> None:
-        """Give each assigned partition to its leader's source, and end leases with brokers that lead a partition no longer."""
+        """Pass each assigned partition to its leader's source, and end leases with brokers that no longer lead the partition."""
         cluster, recovery = self._context.cluster, self._context.recovery
         self._placed, self._look_at = True, INFINITY
         targets: dict[int, dict[TopicPartition, UUID]] = {}

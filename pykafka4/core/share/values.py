@@ -32,8 +32,8 @@ __all__ = [
 
 EXPIRED = "the lock has expired"
 SHOWN = 5  # ranges of offsets in an error's text: enough to find the records, short enough for a log line
-# A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in it for the session's
-# whole life, so from FEW offsets on it forgets those whose locks ended more than REMEMBERED ago.
+# A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in the lease until the
+# session ends. So a lease with FEW offsets or more forgets the offsets whose locks ended more than REMEMBERED ago.
 FEW = 1_000
 REMEMBERED = 60.0  # seconds
 
@@ -55,16 +55,16 @@ class SessionLease:
     tp: TopicPartition
     topic_id: UUID
     node: int
-    ended: str | None = None  # the reason of the end, for error texts; None while the lease holds
+    ended: str | None = None  # the reason for the end, for error texts; None while the lease holds
     _current: dict[int, Acquired] = attrs.Factory(dict)  # offset -> its last delivery, if that has no outcome
-    _most: int = FEW  # size of `_current` at which old offsets are dropped; doubles with the rest, so that a drop costs O(1) per record
+    _most: int = FEW  # size of `_current` at which old offsets are dropped; twice the remaining offsets, so a drop costs O(1) per record
 
     def deliver(self, acquired: Acquired, now: float) -> None:
         """Note `acquired` as the last delivery of its offsets, and mark these offsets in earlier deliveries as acquired `again`.
 
-        Brokers know an acknowledgement only by member and offset. Without the mark: the lock of a record ends, the broker delivers the
-        record again, the application accepts the first delivery late, and the broker counts this for the second one, which nobody has
-        processed.
+        Brokers identify an acknowledged record only by member and offset. Without the mark: the lock of a record ends, the broker delivers
+        the record again, the application accepts the first delivery late, and the broker applies this to the second delivery, which nobody
+        has processed.
         """
         if len(self._current) >= self._most:
             self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED}
@@ -152,7 +152,7 @@ class AcknowledgementReport:
 
     done: Callable[[AcknowledgementReport], object]
     results: dict[TopicPartition, KafkaError | None] = attrs.Factory(dict)
-    accepted: int = 0  # records whose acknowledgements the brokers have stored, without gaps
+    accepted: int = 0  # records, gaps not counted, whose acknowledgements the brokers have stored
     failed: int = 0  # records whose acknowledgements have failed
     _open: int = 1
 
@@ -193,12 +193,12 @@ class Acknowledgements:
 
     @property
     def renews(self) -> bool:
-        """Whether one of them renews a lock: brokers refuse to fetch in the same request."""
+        """Whether one of them renews a lock: brokers refuse to fetch records in the same request."""
         return AcknowledgeType.RENEW in self.types.values()
 
     @property
     def records(self) -> int:
-        """The number of acknowledged records, without gaps."""
+        """The number of acknowledged records; gaps are not counted."""
         return sum(kind is not AcknowledgeType.GAP for kind in self.types.values())
 
     def split(self, offsets: Container[int]) -> tuple[Acknowledgements | None, Acknowledgements | None]:
