@@ -1,5 +1,5 @@
-"""Reproduces the orders in which Java takes members and partitions. Invariant: the order is Java's, because it decides which
-member gets which partition.
+"""Reproduces the orders in which Java takes members and partitions. Invariant: the order is Java's, because it decides which member gets
+which partition.
 
 Java ranks members by string comparison, or takes them in the order of a `HashMap`. This order is the same in every Java process: it follows
 from the hash codes of the strings, the number of entries, and, within a bucket, the order of insertion.

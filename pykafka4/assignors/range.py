@@ -1,5 +1,5 @@
-"""Assigns to each member a contiguous range of the partitions of each topic. Invariant: within a topic, the
-subscribers' numbers of partitions differ by at most one.
+"""Assigns to each member a contiguous range of the partitions of each topic. Invariant: within a topic, the subscribers' numbers of
+partitions differ by at most one.
 
 With racks (KIP-881) ranges are not contiguous: partitions with a replica in the rack of a member are assigned first. Topics with the same
 subscribers and the same number of partitions are still assigned alike.

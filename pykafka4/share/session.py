@@ -1,5 +1,5 @@
-"""Carries out the calls of a share consumer on application threads: subscriptions, polls, acknowledgements, `close`. Calls that wait
-have a deadline, except `poll(timeout=None)`.
+"""Carries out the calls of a share consumer on application threads: subscriptions, polls, acknowledgements, `close`. Calls that wait have a
+deadline, except `poll(timeout=None)`.
 
 A poll first acknowledges the records that the application is done with. It has brokers acquire records only if no records of earlier
 responses are left.

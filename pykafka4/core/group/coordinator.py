@@ -1,6 +1,6 @@
 """Finds the coordinator of a consumer's group, and keeps the connections to it.
 
-Invariant: a lost coordinator only delays requests; only responses of the coordinator, or a time-out, end the membership.
+Invariant: the loss of the coordinator only delays requests; it ends no membership before a time-out.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class GroupCoordinator(MembersCoordinator):
         """`lane` is for heartbeats, commits, look-ups and LeaveGroup.
 
         JoinGroup and SyncGroup use `join_lane`: the coordinator holds their responses back until the whole group has joined, and until then
-        reads no other request from their connection. On one lane, heartbeats and commits would wait behind them until their time-outs,
-        which close the connection: then the join would be lost as well.
+        reads no other request from their connection. On one lane, heartbeats and commits would wait behind them and time out, which
+        closes the connection: then the join would be lost as well.
         """
         super().__init__(config, network, cluster, GROUP, config.group_id or "", random, outbox, user)
         self.lane, self.join_lane = lane, network.new_lane()
@@ -88,8 +88,8 @@ class GroupCoordinator(MembersCoordinator):
     def check(self, now: float, since: float) -> float:
         """Check with another broker, every CHECK_S seconds, that the coordinator still is the coordinator; returns when to call this again.
 
-        The coordinator has held a response back since `since`. A frozen or isolated broker might do so until the time-out (of a JoinGroup
-        more than max_poll_interval_ms), while the group has gone on with another coordinator.
+        The coordinator has held a response back since `since`. A frozen or isolated broker might do so until the time-out (for a JoinGroup,
+        more than max_poll_interval_ms), while the group has continued with another coordinator.
         """
         node = self.node
         if node is None:
@@ -105,10 +105,10 @@ class GroupCoordinator(MembersCoordinator):
         return now + CHECK_S
 
     def checked(self, now: float, node: int, outcome: Outcome) -> None:
-        """Take another coordinator if the response of a broker names one in place of `node`."""
+        """Switch to another coordinator if the response of a broker names one in place of `node`."""
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id
         self.lost(now, node, KafkaError(f"{self.subject}: broker {outcome.node} reports broker {found} as the coordinator"))
-        self._wanted = True  # a look-up follows if `_found` does not take the broker, because the metadata lacks it
+        self._wanted = True  # a look-up follows if `_found` does not accept the broker, because the metadata lacks it
         self._found(now, found, outcome.node)

@@ -89,8 +89,8 @@ def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 def group_members(rows: Iterable[JoinGroupResponse.Member], where: str) -> tuple[GroupMember, ...]:
     """The members in the response to the leader's JoinGroup. `where` begins log lines: the client id and the group.
 
-    Topic names are decoded only if they differ from the names of the member before: to decode them for a thousand members with a hundred
-    topics each would hold the loop up.
+    Topic names are decoded only if they differ from the names of the member before: most members of a group have equal subscriptions, which
+    may list hundreds of topics.
     """
     found: list[GroupMember] = []
     names, topics = b"", frozenset[str]()

@@ -2,10 +2,10 @@
 
 In a subscription (JoinGroup) a note is the end of the assignor's user data, which leaders of other clients ignore: `range` and `roundrobin`
 have no user data, `cooperative-sticky` has a number at its beginning. Clients read the user data of `sticky` strictly, so `sticky` has no
-note. Behind the last field of the subscription, a note would stop a leader of Sarama, which refuses bytes there. (A leader of kafka-go
-refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup) a note stands after the last field,
-but only if all members are known to read notes.
-Each subscription of this client, except with `sticky`, has a note, if only an empty one: the note shows that this member reads notes.
+note. After the last field of the subscription, a note would stop a leader of Sarama, which refuses bytes there. (A leader of kafka-go
+refuses every subscription newer than version 0, with or without a note.) In an assignment (SyncGroup) a note follows the last field, but
+only the assignments of members that are known to read notes have one.
+Each subscription of this client, except with `sticky`, has a note, even if the note is empty: it shows that this member reads notes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["NO_NOTE", "WITHOUT_NOTES", "Note", "Rewind", "carries_note", "note_bytes", "read_note", "without_note"]
 
-MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the very last is its version
+MARK: Final = b"\0pykafka4\1"  # the last bytes of a note; the last of them is the version
 WITHOUT_NOTES: Final = "sticky"  # the assignor whose user data must end where its schema ends
 LENGTH_BYTES: Final = 4  # bytes for the length of the note, before the mark
 TAIL_BYTES: Final = LENGTH_BYTES + len(MARK)
@@ -40,11 +40,11 @@ class Rewind:
 
 @attrs.frozen
 class Note:
-    """The note of a member or of the leader. In a subscription the member wants `rewind`; in an assignment the member has to carry it out.
+    """The note of a member or of the leader. In a subscription, the member wants `rewind`; in an assignment, the member must carry it out.
 
     `generation` is the member's generation at the time of its wish (-1: none). `done` has, by rewind id, the partitions that the member has
-    rewound lately; in the assignment of the asker, the partitions that all members have rewound. `refusal` is the leader's reason to refuse
-    the rewind.
+    rewound lately; in the assignment of the asker, the partitions that the members together have rewound. `refusal` is the leader's reason
+    to refuse the rewind.
     """
 
     rewind: Rewind | None = None
@@ -123,7 +123,7 @@ def _tp(topic: Any, partition: Any) -> TopicPartition:
 
 
 def _count(value: Any, most: int) -> int:
-    """`value`, if a request can carry it. Another number raises here: in a request it would end the member that has read the note."""
+    """`value`, if a request can carry it. Any other number raises here: in a request, it would end the member that has read the note."""
     if not 0 <= index(value) <= most:
         raise ValueError(f"{value} is not from 0 to {most}")
     return index(value)

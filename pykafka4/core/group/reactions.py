@@ -1,4 +1,4 @@
-"""Maps the error codes of a group's coordinator to reactions of the member. Invariant: membership, commits and look-ups have one table."""
+"""Maps the error codes of a group's coordinator to reactions of the member. Invariant: membership, commits and look-ups use one table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Reaction(enum.Enum):
 
     NONE = "continue"
     RETRY = "retry after a back-off"
-    STALE = "the member has another epoch by now: retry with that one"
+    STALE = "the member has another epoch by now: retry with that epoch"
     REFIND = "find the coordinator, then retry"
     REJOIN = "the group is rebalancing: revoke the partitions and rejoin"
     STRANGER = "unknown member: the partitions are lost, join as a new member"
@@ -34,13 +34,13 @@ _BY_NAME = {
     "FENCED_MEMBER_EPOCH": Reaction.OUTDATED,
     "STALE_MEMBER_EPOCH": Reaction.STALE,
     "MEMBER_ID_REQUIRED": Reaction.NAMED,
-    "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas: another may have taken over
+    "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas: another broker may be the coordinator now
     "UNKNOWN_SERVER_ERROR": Reaction.RETRY,  # a transient failure in the broker must not stop a consumer
 }
 
 
 def reaction(code: int) -> Reaction:
-    """The reaction to `code`: its entry in this table, otherwise by the properties in the table of all error codes."""
+    """The reaction to `code`: its entry in `_BY_NAME`, otherwise derived from its properties in the table of all error codes."""
     row = error_code(code)
     known = _BY_NAME.get(row.name)
     if known is not None:
@@ -53,7 +53,7 @@ def reaction(code: int) -> Reaction:
 
 
 def way_out(config: ConsumerConfig, code: int) -> str | None:
-    """The remedy of the application, for the message of an error that ends the membership; None if there is none to name."""
+    """The way out for the application, for the message of an error that ends the membership; None if the message needs none."""
     says = _WAYS_OUT.get(error_code(code).name)
     return None if says is None else says(config)
 
@@ -68,7 +68,7 @@ _WAYS_OUT: dict[str, Callable[[ConsumerConfig], str]] = {
         "and give each running consumer of the group an id of its own"
     ),
     "INCONSISTENT_GROUP_PROTOCOL": lambda config: (
-        f"no assignor of this consumer (partition_assignment_strategy: {_assignors(config)}) is one that all members of the group have: to "
+        f"no assignor of this consumer (partition_assignment_strategy: {_assignors(config)}) is supported by all members of the group: to "
         "change the assignor of a running group, add the new one to all members before the old one is removed from any"
     ),
     "INVALID_SESSION_TIMEOUT": lambda config: (

@@ -1,5 +1,5 @@
-"""Joins a share group, sends heartbeats and leaves. The loss of the coordinator only delays heartbeats; locks of acquired records
-belong to the share sessions with the leaders, and continue.
+"""Joins a share group, sends heartbeats and leaves. The loss of the coordinator only delays heartbeats; locks of acquired records belong to
+the share sessions with the leaders, and continue.
 
 ShareGroupHeartbeat is the only request: it joins (epoch 0), reports a changed subscription, and leaves (epoch -1). The coordinator assigns
 partitions, and may assign one partition to several members. The member does not confirm an assignment: records that it has acquired from

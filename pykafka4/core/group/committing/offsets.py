@@ -1,7 +1,7 @@
 """Commits and looks up the offsets of one consumer.
 
-Invariant: one commit is in flight at a time, so an older commit never overwrites a newer one; a commit without a response never counts as
-stored.
+Invariant: at most one commit is in flight, so an older commit overwrites a newer one only if its response was lost; a commit without a
+response never counts as stored.
 
 A commit without a response may still be executed after a later commit. Therefore the partitions of a lost response stay out of `stored` for
 LATE_S, even when a later commit of them is confirmed: auto-commit sends offsets that `stored` lacks, and so repeats the later commit.
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 __all__ = ["LATE_S", "MOST_WAITING", "UNKNOWN_S", "Commit", "Lookup", "Offsets", "names_of"]
 
 LAST_NAME_VERSION: Final = 9  # OffsetCommit and OffsetFetch identify topics by id from v10 on
-# OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of the versions 1 to 7.
+# OffsetFetch can name several groups, in other fields, from v8 on; every broker supports one of the versions 1 to 7.
 LAST_ONE_GROUP_VERSION: Final = 7
 # `require_stable` needs v7. Without it, a coordinator that has just taken over may return older offsets than its predecessor acknowledged,
 # and a look-up would not wait for the offsets of open transactions.
 STABLE_FROM: Final = 7
-MOST_WAITING: Final = 1000  # queued commits: more can only wait if the coordinator is unreachable, and the application commits on
-UNKNOWN_S: Final = 5.0  # for which the coordinator may not know a new partition yet; after that the partition counts as deleted
+MOST_WAITING: Final = 1000  # queued commits: there are more only if the application keeps committing while the coordinator is unreachable
+UNKNOWN_S: Final = 5.0  # seconds for which the coordinator might not know a new partition; after that the partition counts as deleted
 UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
 NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # to a member: the group removed it, and was deleted since
 LATE_S: Final = 30.0  # a request without a response is executed within this time, or never
@@ -73,7 +73,7 @@ class Commit:
     deadline: float
     done: Callable[[KafkaError | None], None]
     lost: str = ""  # the reason why the member lost some of the partitions
-    only_new: bool = False  # an auto-commit: omits offsets stored by the time it is sent, and keeps the application's text beside them
+    only_new: bool = False  # an auto-commit: omits offsets stored by the time it is sent, and keeps the application's texts with the others
     sent: bool = False
     ids: dict[str, UUID] = attrs.Factory(dict)  # topic ids when the commit was made: a later topic of the same name is another topic
     unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
@@ -118,7 +118,7 @@ class Committer(Protocol):
 
 
 class Offsets:
-    """The commits of one consumer, in one line, and its look-ups of committed offsets."""
+    """The commits of one consumer, in one queue, and its look-ups of committed offsets."""
 
     def __init__(
         self,
@@ -143,18 +143,18 @@ class Offsets:
         self._ended = False
         self.finished = Counter[str]()  # number of commits by outcome: "" for stored commits, otherwise the name of the error
         self.stored: dict[TopicPartition, int] = {}  # confirmed offsets that no late commit can overwrite
-        self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # confirmed offsets, even those that a late commit may overwrite
+        self._confirmed: dict[TopicPartition, OffsetAndMetadata] = {}  # confirmed offsets, including those that a late commit may overwrite
         # Partitions of a commit without a response: until this time the coordinator may still execute it, and overwrite a later commit.
         self._late: dict[TopicPartition, float] = {}
 
     @property
     def busy(self) -> bool:
-        """Whether any commit is not complete."""
+        """Whether any commit is incomplete."""
         return bool(self._line)
 
     @property
     def under_generation(self) -> bool:
-        """Whether a commit of a member is not complete and may still be accepted."""
+        """Whether a commit of a member is incomplete and may still be accepted."""
         return any(commit.identity is not None and not commit.lost for commit in self._line)
 
     def incomplete(self) -> set[TopicPartition]:
@@ -209,8 +209,8 @@ class Offsets:
     ) -> None:
         """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions without a committed offset.
 
-        Once `wanted()` is False, no request is sent, and `done` is not called. With `some`, partitions with an error do not delay the
-        others: `some(now, found)` gets the offsets of the others at once, and `done` gets the rest.
+        When `wanted()` is False, the next poll drops the look-up without a call of `done`. With `some`, partitions with an error do not
+        delay the others: `some(now, found)` gets the offsets of the others at once, and `done` gets only those of the failed partitions.
         """
         lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
         backoff, refused = Backoff.retry(self._config, self._random), partial(self._settle, lookup)
@@ -359,7 +359,8 @@ class Offsets:
         return verdicts
 
     def _is_gone(self, now: float, commit: Commit, tp: TopicPartition, topic_id: UUID | None) -> bool:
-        """Whether `tp`, which the coordinator does not know, was deleted. Other commits wait behind this one: not for long.
+        """Whether `tp`, which the coordinator does not know, was deleted. Other commits wait behind this one, so it is not repeated for
+        long.
 
         `topic_id` is the id that the coordinator does not know, if the commit named the topic by id.
         """

@@ -1,7 +1,8 @@
-"""Runs an assignor and checks its assignment. Invariant: the leader sends each partition to one member, which is subscribed to its topic.
+"""Runs an assignor and checks its assignment. Invariant: the leader assigns a partition to at most one member, which is subscribed to its
+topic.
 
-An application's assignor, and any assignor of a large group, runs on a helper's thread. An `AssignorRun` has all data for that, and none
-that the loop changes meanwhile.
+An application's assignor, and any assignor of a large group, runs on a helper's thread. An `AssignorRun` has all data that the run needs,
+and none that the loop changes meanwhile.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class AssignorRun:
             for tp in member.owned:
                 if owners.get(tp, member.member_id) != member.member_id:
                     owned = f"gave {tp} to member {visible(owners[tp])} while {visible(member.member_id)} owns it"
-                    raise InvalidAssignment(f"is cooperative, and {owned}; it has to leave it out first")
+                    raise InvalidAssignment(f"is cooperative, and {owned}; it must first leave the partition out")
 
 
 def _partitions(topic: str, placement: Placement) -> list[PartitionInfo]:

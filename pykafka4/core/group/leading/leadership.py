@@ -1,11 +1,12 @@
-"""Leads a classic group. Invariant: when a subscribed topic has other partitions than in the assignment, the leader begins a rebalance.
+"""Leads a classic group. Invariant: when the number of partitions of a subscribed topic differs from the assignment, the leader begins a
+rebalance.
 
 A leader with a `client_rack` also begins a rebalance when replicas move to other racks (as in Java).
 
 A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on). The leader does not know that assignment, and
 partitions may have been added since: so it requests the assignment from the coordinator (DescribeGroups).
 
-A group can have thousands of topics, and each member another list of topics. A helper reads long lists, and the loop goes through the
+A group can have thousands of topics, and each member a different list of them. A helper reads long lists, and the loop goes through the
 topics in steps.
 """
 
@@ -80,7 +81,7 @@ class Leadership:
         self._cluster, self._where = cluster, where
         self._strategies, self._outbox = strategies, outbox
         self.holds = False  # this member leads the group
-        self.due = INFINITY  # when to call `assign` at the latest; INFINITY: there is nothing to do for it
+        self.due = INFINITY  # when to call `assign` at the latest; INFINITY: `assign` has nothing to do
         self._look_up_by = self._assign_by = INFINITY  # deadlines of the look-ups (an unknown topic then counts as empty), of the assignor
         self._assignor: Assignor | None = None
         self._reading: object = None  # the job that reads the subscriptions
@@ -98,7 +99,7 @@ class Leadership:
         self._wish: MemberRewind | None = None  # a member's wish to rewind the group
         self._assigns = True  # False: a static leader that rejoined keeps the assignment
         self._topics: list[str] = []  # all topics that members are subscribed to
-        self._silent: set[str] = set()  # topics that were not looked up yet
+        self._silent: set[str] = set()  # topics that have not been looked up yet
         self._different: set[str] = set()  # topics whose number of partitions, or whose racks, differ from the assignment
         self._changes: TopicChanges | None = None  # None while another member leads
 
@@ -189,7 +190,7 @@ class Leadership:
         return True
 
     def _place(self) -> Iterator[None]:
-        """Note leaders, racks and number of the partitions, in steps. `outgrown` notices changes since the step of a topic."""
+        """Note the leaders, racks and numbers of partitions, in steps. `outgrown` notices changes since the step of a topic."""
         self._placements, self._racks, self._assigned_counts = {}, {}, {}
         self._different.clear()
         denied = []
@@ -204,7 +205,7 @@ class Leadership:
                 denied.append(topic)
             yield
         if denied:  # other members may have the right: nothing else would say why they get no partitions
-            names, what = listed(denied, most=MOST_NAMED), "leads the group and may not describe these topics, so nobody is assigned them"
+            names, what = listed(denied, most=MOST_NAMED), "leads the group without the right to describe these topics, so nobody gets them"
             log.warning("%s: this member %s: %s", self._where, what, names)
 
     def _begin(self) -> None:
@@ -267,7 +268,7 @@ class Leadership:
         self._placements, self._placements_known = {}, False
 
     def resign(self) -> None:
-        """Lead no longer: another member is the leader, or this member has left."""
+        """Stop leading: another member is the leader, or this member has left."""
         for topic in sorted(self._wanted):
             self._cluster.forget(topic, self)
         self._wanted.clear()

@@ -1,7 +1,7 @@
 """Puts the offsets of a rewind into the assignments of a group. Invariant: if one member cannot take part, the whole rewind is refused.
 
-The wish of a static member counts only in the generation after that in which it was made. A static member that did not join again is in the
-group with its old subscription: its wish in there was carried out, or the member makes it again.
+The wish of a static member counts only in the generation after the one in which the member made it. A static member that did not join again
+is in the group with its old subscription: the wish in that subscription was carried out, or the member makes it again.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def strangers_refusal(names: list[str]) -> str:
         return ""
     what = "is no member that can rewind" if len(names) == 1 else "are no members that can rewind"
     return (
-        f"{listed(names)} {what}: only members of this client, from this version on, carry out a rewind, and with another assignor than "
-        "'sticky'; stop them, or stop all and reset offsets"
+        f"{listed(names)} {what}: only members of this client, from this version on and with another assignor than 'sticky', can "
+        "carry out a rewind; stop the members named, or stop all members and reset the offsets"
     )
 
 

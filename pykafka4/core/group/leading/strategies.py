@@ -19,14 +19,14 @@ __all__ = ["AssignorCalls", "Strategies", "UserData", "is_builtin"]
 
 log = get_log("pykafka4.group")
 
-USER_DATA_SHARE: Final = 0.5  # part of the session time-out, within which an assignor has to return user data
+USER_DATA_SHARE: Final = 0.5  # part of the session time-out within which an assignor has to return user data
 
 UserData: TypeAlias = Mapping[str, bytes | None]  # by the assignor's name, in order of preference
 _BUILTIN_TYPES: Final = frozenset(map(type, ASSIGNORS.values()))
 
 
 def is_builtin(assignor: Assignor) -> bool:
-    """Whether `assignor` is one of this package, which may run on the loop."""
+    """Whether `assignor` belongs to this package, so that it may run on the loop."""
     return type(assignor) in _BUILTIN_TYPES
 
 
@@ -41,7 +41,7 @@ class AssignorCalls:
         self._waits: Job | None = None  # the next call, for a later rebalance than the running call
 
     def start(self, run: Callable[[], Any], then: Callable[[float, Any], None]) -> None:
-        """Call `run` as soon as the last call has returned, unless another call replaces this one before; `then` gets the result."""
+        """Call `run` as soon as the last call has returned, unless another call replaces this one first; `then` gets the result."""
         self._waits = Job(run, partial(self._returned, then), Threads.ASSIGNORS)
         if not self._running:
             self._begin()
@@ -117,7 +117,7 @@ class Strategies:
         return self.due
 
     def abandon(self) -> None:
-        """Ignore the user data that was asked for."""
+        """Ignore the user data that was requested."""
         self._listens, self.due = None, INFINITY
         self._calls.abandon()
 

@@ -1,10 +1,10 @@
-"""Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves. Invariant: only a response of the
-coordinator, or a time-out, ends the membership; a lost coordinator only delays requests.
+"""Keeps a member in its group by the classic protocol: joins, syncs, sends heartbeats, leaves. Invariant: the loss of the coordinator only
+delays requests; it ends no membership before a time-out.
 
 An eager member releases all its partitions before it joins. A cooperative member (KIP-429) keeps them: after SyncGroup it releases the held
 partitions that the assignment lacks, and joins again when the application has released them. Until the next generation has its assignment,
 the member sends heartbeats and commits in the last generation, so that it notices at once when the group has removed it.
-In a rewind (`rewind_group`) the holder of a rewound partition loses it, and gets it back at the new offset in the next generation.
+In a rewind (`rewind_group`) a member that holds a rewound partition loses it, and gets it back at the new offset in the next generation.
 """
 
 from __future__ import annotations
@@ -222,7 +222,8 @@ class ClassicProtocol(ConsumerGroupMember):
         self._beating = True
         self._heartbeat.sent(now)
         message = requests.heartbeat_request(self._config, self.member_id, self.generation)
-        # A frozen coordinator answers nothing. A third of the session is enough to notice that, and the rest to find the next coordinator.
+        # A frozen coordinator answers nothing. A third of the session time-out is enough to notice that; the other two thirds are for
+        # finding the next coordinator.
         patience = min(self._timeout, max(self._session / 3, self._heartbeat.interval))
         self._ask(now, node, message, now + patience, GroupRequest.HEARTBEAT)
         return INFINITY
@@ -245,7 +246,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return request
 
     def _attempt_with(self, now: float, node: int, message: Any, deadline: float, kind: GroupRequest) -> None:
-        """Send a JoinGroup or SyncGroup; its response counts unless the attempt is abandoned before."""
+        """Send a JoinGroup or SyncGroup; its response counts unless the attempt is abandoned first."""
         self._attempt = self._ask(now, node, message, deadline, kind)
 
     def answered(self, now: float, request: GroupInFlight, outcome: Outcome) -> None:
@@ -323,7 +324,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return static and self.identity is not None and generation > self.generation + 1
 
     def _begin_generation(self) -> None:
-        """Enter a generation before its assignment: commits wait for that. Commits of partitions that this member gave back fail."""
+        """Enter a generation before its assignment, for which commits wait. Commits of partitions that this member gave back fail."""
         if self.identity is not None:
             self.identity.generation = self.generation
             self._commits.fail_lost(dict.fromkeys(self._given_back, "the partition was revoked before the commit was accepted"))
@@ -347,7 +348,7 @@ class ClassicProtocol(ConsumerGroupMember):
 
     def _sync(self, now: float, shares: Mapping[str, bytes]) -> None:
         node = self._coordinator.node
-        if node is None:  # lost since the response to the join: the generation will be over before a new coordinator is found
+        if node is None:  # lost since the response to the join: the generation will have ended before a new coordinator is found
             self._rejoin(now)
             return
         message = requests.sync_request(self._config, self.member_id, self.generation, self._assignor, shares)
@@ -479,7 +480,7 @@ class ClassicProtocol(ConsumerGroupMember):
             self._coordinator.lost(now, node, error)
         elif verdict in (Reaction.RETRY, Reaction.STALE, Reaction.DENIED):
             self._heartbeat.start(now + self._backoff.next())
-            if verdict is Reaction.DENIED:  # the coordinator keeps the member for its session, and the right may be granted before its end
+            if verdict is Reaction.DENIED:  # the coordinator keeps the member for its session, in which the right may be granted
                 self._assignee.denied(error)
         elif verdict is not Reaction.NONE and not joins:
             self._react(now, verdict, error, f"encountered {short_name(error)} from HEARTBEAT response")
@@ -488,8 +489,8 @@ class ClassicProtocol(ConsumerGroupMember):
     def _joins_next(self, verdict: Reaction) -> bool:
         """Whether ILLEGAL_GENERATION only means that the next generation has begun, with the JoinGroup that this member has sent.
 
-        In REJOINING that JoinGroup got no usable response, and the coordinator may not have it. From a generation that begins without it,
-        the coordinator removes the member, so the error would be UNKNOWN_MEMBER_ID. Only a static member stays, with this error.
+        In REJOINING, that JoinGroup got no usable response, and the coordinator might not have it. If a generation begins without it, the
+        coordinator removes the member, whose error is then UNKNOWN_MEMBER_ID. Only a static member stays, and gets this error.
         """
         if verdict is not Reaction.OUTDATED or not self._asked:
             return False

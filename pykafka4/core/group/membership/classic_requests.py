@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 PROTOCOL: Final = "consumer"
-LEAVE_MANY_FROM: Final = 3  # LeaveGroup takes many members, in other fields, from v3 on
+LEAVE_MANY_FROM: Final = 3  # LeaveGroup can name several members, in other fields, from v3 on
 GRACE_S: Final = 5.0  # seconds to wait beyond the time for which a coordinator holds a response back (for JoinGroup as in Java)
 ASSIGN_SHARE: Final = 0.75  # of the session time-out: the leader's time to assign
 
@@ -58,7 +58,8 @@ class GroupRequest(Enum):
     LEAVE = "LeaveGroup"
 
 
-ATTEMPTS: Final = (GroupRequest.JOIN, GroupRequest.SYNC)  # the coordinator holds these back: for all members, and for the leader
+# The coordinator holds the responses to these back: JoinGroup until all members have joined, SyncGroup until the leader has assigned.
+ATTEMPTS: Final = (GroupRequest.JOIN, GroupRequest.SYNC)
 
 
 class Member(Protocol):
@@ -171,7 +172,7 @@ def leave_request(config: ConsumerConfig, member_id: str) -> LeaveGroupRequest:
 
 
 def fit_leave(reason: str, message: LeaveGroupRequest, version: int) -> None:
-    """Move the member id to the field that `version` has for it, beside the reason."""
+    """Move the member id to the field that `version` has for it, together with the reason."""
     if version >= LEAVE_MANY_FROM:
         message.members = [LeaveGroupRequest.Member(member_id=message.member_id, reason=reason)]
         message.member_id = ""

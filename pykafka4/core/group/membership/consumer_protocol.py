@@ -1,12 +1,13 @@
 """Keeps a member in its group by the consumer protocol (KIP-848), in which the coordinator assigns the partitions.
 
-Invariant: a member gives a partition back only after the application has released it, and its commits are complete or have failed.
+Invariant: a member gives a partition back only after the application has released it, and its commits are complete or have had time
+(COMMITS_FIRST_S).
 
 ConsumerGroupHeartbeat is the only request. It joins (epoch 0), reports changes since the last heartbeat, acknowledges the assignment by the
 list of owned partitions, and leaves (epoch -1; epoch -2 for a static member, which comes back). The coordinator assigns a partition to the
 next member when the previous owner no longer reports it.
 A lost response may have had a new epoch. So the next heartbeat is a full one, with all owned partitions: the coordinator accepts a full
-heartbeat also in the previous epoch.
+heartbeat in the previous epoch, too.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ __all__ = ["ConsumerProtocol"]
 log = get_log("pykafka4.group")
 
 COMMITS_FIRST_S: Final = 5.0  # seconds for which a released partition waits for its commits before it is given back
-UNKNOWN_TOPIC_S: Final = 30.0  # after these a log line reports an assigned topic that the metadata lacks
+UNKNOWN_TOPIC_S: Final = 30.0  # seconds until a log line reports an assigned topic that the metadata lacks
 # Seconds until the metadata is requested again for an assigned topic id without a name: LOOK_SELDOM_S after the log line, because
 # with a pattern each request is followed by a request for the list of all topics, which may be long.
 LOOK_AGAIN_S, LOOK_SELDOM_S = 1.0, 30.0
-# A killed static member holds its instance id until its session is over: by default within the 60 s of
+# Seconds. A killed static member holds its instance id until its session has ended: by default within the 60 s of
 # group.consumer.max.session.timeout.ms. If the id is in use for longer, another process runs with it.
 UNRELEASED_S: Final = 75.0
 UNRELEASED: Final = BY_NAME["UNRELEASED_INSTANCE_ID"].code
@@ -130,7 +131,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     @property
     def _has_topics(self) -> bool:
-        """False for a pattern that no topic matches yet."""
+        """False while no topic matches a pattern, unless the coordinator matches it (`TopicFilter.regex`)."""
         subscription = self._report()
         return bool(subscription.topics) or subscription.regex is not None
 
@@ -362,18 +363,18 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     def _again(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         if verdict is Reaction.REFIND:
-            self._unreleased_since = None  # another coordinator begins all sessions anew, also the session of a killed member
+            self._unreleased_since = None  # a new coordinator starts all sessions anew, including that of a killed member
         super()._again(now, node, verdict, error)
 
     def _wait_for_instance(self, now: float, error: KafkaError) -> None:
         """Give up the place with this instance id before the next join; fail if the id has been in use for UNRELEASED_S.
 
         The place may belong to an earlier join of this member, whose response was lost: leaving frees it. If it belongs to another process,
-        leaving has no effect, and the place is free when the session of a killed process is over.
+        leaving has no effect, and the place is free when the session of a killed process has ended.
         """
         if self._unreleased_since is None:
             self._unreleased_since = now
-            log.warning("%s: %s; trying again until its session is over", self._config.log_name, error)
+            log.warning("%s: %s; trying again until the session with that id has ended", self._config.log_name, error)
         if now >= self._unreleased_since + UNRELEASED_S:
             self.fail(error)
             return
@@ -408,7 +409,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             self.fail(error)
             return
         self._known = verdict is not Reaction.STRANGER
-        # The coordinator keeps the place of a fenced static member until its session is over: the member gives the place up, then joins.
+        # The coordinator keeps the place of a fenced static member until its session has ended: the member gives the place up, then joins.
         self._release_first = self._known and self._config.group_instance_id is not None
         self._lost(str(error))
 

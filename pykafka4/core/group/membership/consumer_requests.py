@@ -1,4 +1,5 @@
-"""Makes the heartbeats of the consumer protocol (KIP-848). Invariant: a heartbeat has only values that the coordinator does not have."""
+"""Makes the heartbeats of the consumer protocol (KIP-848). Invariant: a heartbeat reports only values that the coordinator has not
+confirmed."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def group_heartbeat(
 ) -> ConsumerGroupHeartbeatRequest:
     """A heartbeat with the parts of `report` that differ from `told`, the last report that the coordinator confirmed.
 
-    Without `told` the heartbeat is a full one. Without `report` it leaves the group.
+    Without `told` the heartbeat is a full one. Without `report` the heartbeat leaves the group.
     """
     message = ConsumerGroupHeartbeatRequest(
         group_id=config.group_id or "", member_id=member_id, member_epoch=epoch, instance_id=config.group_instance_id
@@ -59,7 +60,8 @@ def _by_topic(owned: frozenset[Owned]) -> list[ConsumerGroupHeartbeatRequest.Top
 
 
 def needs_version_1(message: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """Refuse version 0, the early access version of Kafka 3.7 to 3.9, in which the coordinator makes the member ids."""
+    """Raise UnsupportedVersion for version 0, the early access version of Kafka 3.7 to 3.9, in which the coordinator makes the member
+    ids."""
     if version < 1:
         raise UnsupportedVersion("ConsumerGroupHeartbeat: the broker supports version 0, this client needs version 1")
 

@@ -1,6 +1,6 @@
 """Implements the common base of group members with a coordinator: states, heartbeats, leaving.
 
-Invariant: only a response of the coordinator, or a time-out, ends the membership; a lost coordinator only delays requests.
+Invariant: the loss of the coordinator only delays requests; it ends no membership before a time-out.
 
 `CoordinatedMember` has the states, and leaves the group. `HeartbeatMember` adds protocols whose only request is the heartbeat, which joins,
 reports changes and leaves (KIP-848, KIP-932). `ConsumerGroupMember` connects members of consumer groups with their assignee.
@@ -73,7 +73,7 @@ class CoordinatedMember(ABC):
         if self.state is S.FATAL:
             return
         self.error = error
-        if self.state is S.LEAVING:  # without the request to leave: the coordinator removes the member after its session
+        if self.state is S.LEAVING:  # without a request to leave: the coordinator removes the member after the session time-out
             self._left()
             return
         self._lost(str(error))
@@ -97,7 +97,7 @@ class CoordinatedMember(ABC):
         self._leaving(now)
 
     def _leaving(self, now: float) -> float:
-        """Leave after the commits under way: coordinators reject commits of a member that has left. At the deadline leave in any case."""
+        """Leave after the commits under way: coordinators reject commits of a member that has left. At the deadline, leave in any case."""
         node, late = self._coordinator.node, now >= self._leave_by
         if self._may_be_known and self._leave is None and (late or not self._commits_under_way):
             if node is not None:
@@ -110,7 +110,8 @@ class CoordinatedMember(ABC):
         return self._leave_by
 
     def _leave_answered(self) -> None:
-        """Finish leaving, whatever the outcome: a coordinator without the request removes the member after the session time-out."""
+        """Finish leaving, whatever the outcome: a coordinator that did not get the request removes the member after the session
+        time-out."""
         if self.state is S.LEAVING:
             self._left()
 
@@ -124,12 +125,12 @@ class CoordinatedMember(ABC):
     @property
     @abstractmethod
     def _may_be_known(self) -> bool:
-        """Whether the coordinator may know this member, and it has to leave."""
+        """Whether the coordinator may know this member, so that the member has to leave."""
 
     @property
     @abstractmethod
     def _commits_under_way(self) -> bool:
-        """Whether a commit that needs the membership is not complete."""
+        """Whether a commit that needs the membership is incomplete."""
 
     @abstractmethod
     def _ignore_responses(self) -> None:
@@ -195,8 +196,8 @@ class HeartbeatInFlight(Request):
 class HeartbeatMember(CoordinatedMember):
     """A member whose only request is the heartbeat. A heartbeat reports only changes since the last report that the coordinator confirmed.
 
-    After a lost response or an error, the next heartbeat is a full one: the coordinator may not have the last report, and the lost response
-    may have had another epoch.
+    After a lost response or an error, the next heartbeat is a full one: the coordinator might not have the last report, and the lost
+    response might have had another epoch.
     """
 
     fit: ClassVar[Callable[[Any, int], None] | None] = None  # see `Request.fit`

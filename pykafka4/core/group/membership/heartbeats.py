@@ -1,13 +1,13 @@
 """Keeps the time of a member's next heartbeat.
 
-Invariant: heartbeats are sent at most `heartbeat_interval_ms` apart, even if turns of the loop come late.
+Invariant: after a heartbeat, the next one is due within one interval.
 
-Beside threads that compute in Python, the loop gets the GIL some time after a heartbeat is due. So the next heartbeat is due earlier, by as
-much as recent heartbeats were late.
+While other threads compute in Python, the loop gets the GIL only some time after a heartbeat is due. So the next heartbeat is due earlier,
+by as much as recent heartbeats were late, but at most by LARGEST_MARGIN.
 
-A change of the group is often followed by another one: members that start together do not all join in the same generation, and a partition
-goes to its next owner only when the previous owner has released it. A member learns of the next change only from the response to a
-heartbeat. So after each change some heartbeats come sooner, with pauses that double.
+A change of the group is often followed by another change: members that start together do not all join in the same generation, and a
+partition goes to its next owner only when the previous owner has released it. A member learns of the next change only from the response to
+a heartbeat. So after each change some heartbeats come sooner, with pauses that double.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from pykafka4.core import INFINITY
 __all__ = ["FIRST_INTERVAL_S", "HeartbeatTimer"]
 
 FIRST_INTERVAL_S: Final = 5.0  # seconds between heartbeats before the first response, in protocols whose coordinator names the interval
-SILENT_INTERVALS: Final = (
-    3  # intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times that
-)
+# Intervals until a heartbeat without a response is given up: the coordinator's session time-out is several times as long.
+SILENT_INTERVALS: Final = 3
 LEAST_SILENCE_S: Final = 2.0  # a coordinator stores the changes in a heartbeat, and waits for the replicas before it responds
 SOON_S: Final = 0.5  # seconds from a change to the next heartbeat
 LARGEST_MARGIN: Final = 0.25  # part of the interval by which a heartbeat is due earlier: at most a third more heartbeats
@@ -37,7 +36,7 @@ class HeartbeatTimer:
         self._due = INFINITY
         self._pause = INFINITY  # from the next heartbeat to the one after it, unless the interval is shorter
         self._margin = 0.0  # seconds by which a heartbeat is due earlier, because recent heartbeats were late
-        self._announced = False  # the loop knew the time before it came: so if the heartbeat is late, the loop is late
+        self._announced = False  # the loop knew the time in advance: if the heartbeat is late, the loop is late
 
     @property
     def patience(self) -> float:

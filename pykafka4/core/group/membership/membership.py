@@ -1,6 +1,7 @@
 """Keeps a member's partitions and its lease, between the application and the protocol.
 
-Invariant: a partition is held until the application has released it; a member that is out of the group joins without partitions.
+Invariant: a partition is held until the application has released it, or until this consumer leaves; a member that is out of the group joins
+without partitions.
 
 The protocol (`core.group.membership.protocol`) sends the requests to the coordinator, and chooses the partitions that are revoked.
 """
@@ -38,7 +39,7 @@ class Application(Protocol):
         """The time at which the last poll returned; None during a poll, -INFINITY before the first."""
 
     def mark(self) -> object:
-        """A value that changes when the application takes other records."""
+        """A value that changes when the application gets other records."""
 
     def put(self, item: object) -> None:
         """Pass on an event, in order with the data."""
@@ -83,7 +84,7 @@ class Membership:
         self._ending: list[Ended] = []  # revocations and losses whose partitions the application has not released yet
         self._when_left: list[Callable[[], None]] = []
         self._rejected = False  # the group has rejected this member since the last call of `subscribe`
-        self.assignments = 0  # assignments taken so far
+        self.assignments = 0  # assignments received so far
 
     @property
     def state(self) -> State:
@@ -92,7 +93,7 @@ class Membership:
 
     @property
     def held(self) -> Collection[TopicPartition]:
-        """The partitions of this member, also revoked and lost partitions that the application has not released yet."""
+        """The partitions of this member, including revoked and lost partitions that the application has not released yet."""
         return self._claims.keys()
 
     # ---------------------------------------------------------------- calls of the application
@@ -109,8 +110,8 @@ class Membership:
         """Leave the group; `then` is called when the member has left, or after `patience` seconds."""
         self.dispose()
         self._when_left.append(then)
-        # An assignment may still be on its way to the application. Its claims end here, so that the application does not take the
-        # partitions up; if it just has, it releases them.
+        # An assignment may still be on its way to the application. Its claims end here, so that the application does not begin to read the
+        # partitions, or releases them if it has just begun.
         if self._claims:
             self._end(Ended(tuple(self._claims.values()), Ending.LOST, "this consumer left the group"))
         self._claims.clear()
@@ -141,7 +142,7 @@ class Membership:
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """Look at the subscription, then poll the protocol or join; returns when to be polled again."""
+        """Poll the subscription, then poll the protocol or join; returns when to be polled again."""
         look_at = self.subscription.poll(now)
         return min(look_at, self._poll_protocol(now))
 
@@ -175,7 +176,7 @@ class Membership:
         return until if until > ends and mark == self._application.mark() else ends
 
     def extend_lease(self, now: float, seconds: float) -> str | None:
-        """Extend the lease to `seconds` from now on; the extension ends early when the application takes other records.
+        """Extend the lease to `seconds` from now on; the extension ends early when the application gets other records.
 
         Returns None, or the reason for a refusal: the lease is over or has not begun, or the group rebalances and cannot wait that long.
         """
@@ -213,7 +214,7 @@ class Membership:
     # ---------------------------------------------------------------- calls of the protocol
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
-        """Take assigned partitions. Ignore topics outside the subscription, which has changed meanwhile, or the leader is wrong."""
+        """Take assigned partitions. Ignore topics outside the subscription: it has changed meanwhile, or the leader is wrong."""
         subscribed = set(self.subscription.names)
         claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation, self.assignments = self.protocol.generation, self.assignments + 1
@@ -256,12 +257,12 @@ class Membership:
         self._application.put(ended)
 
     def refused(self, error: KafkaError) -> None:
-        """Have `poll` raise the error, not retriable, with which the group rejected this member."""
+        """Have `poll` raise `error`, which is not retriable, and with which the group rejected this member."""
         self._rejected = True
         self._application.put(PollError(None, error))
 
     def denied(self, error: KafkaError) -> None:
-        """Have `poll` raise the error with which a broker refused a request of this member, while the request is repeated."""
+        """Have `poll` raise `error`, with which a broker refused a request of this member, while the request is repeated."""
         self._application.tell_denied(error)
 
     def left(self) -> None:

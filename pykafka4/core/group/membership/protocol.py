@@ -2,7 +2,7 @@
 
 Invariant: the protocol deals with the coordinator, the assignee with the application; neither does the work of the other.
 
-The assignee (`membership`) owns the *partitions*: an assignment adds some, a revocation or loss takes some. The protocol owns the
+The assignee (`membership`) owns the *partitions*: an assignment adds some, a revocation or loss removes some. The protocol owns the
 *generation* and the member *identity*, with which commits are sent. Each protocol (`classic`, `consumer_protocol`, `without_group`)
 implements `GroupProtocol`, and reaches the application only through `Assignee`.
 """
@@ -53,7 +53,7 @@ class Assignee(Protocol):
 
     @property
     def held(self) -> Collection[TopicPartition]:
-        """The partitions of this member, also revoked and lost partitions that the application has not released yet."""
+        """The partitions of this member, including revoked and lost partitions that the application has not released yet."""
 
     def keep_lease(self, now: float) -> float:
         """Return the end of the lease. If the lease is over, first drop out of the group and begin to leave it; then return `now`."""
@@ -71,7 +71,7 @@ class Assignee(Protocol):
         """Report that the group rejected this member with an error that is not retriable."""
 
     def denied(self, error: KafkaError) -> None:
-        """Report that this member lacks a right. The request is repeated, as the right may be granted."""
+        """Report that this member lacks a right. The request is repeated, because the right may still be granted."""
 
     def left(self) -> None:
         """Report that the member has left the group: it needs no more responses of the coordinator."""
@@ -82,11 +82,11 @@ class MemberCommits(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether any commit is not complete."""
+        """Whether any commit is incomplete."""
 
     @property
     def under_generation(self) -> bool:
-        """Whether a commit of a member is not complete and may still be accepted."""
+        """Whether a commit of a member is incomplete and may still be accepted."""
 
     def commit(self, commit: Commit) -> None:
         """Queue `commit`."""
@@ -134,7 +134,7 @@ class GroupProtocol(Protocol):
         """Send the requests that are due while the member is in the group, joins or leaves it; returns when to be polled again."""
 
     def join(self, now: float) -> float:
-        """Join as soon as the coordinator is known; returns when to try again. Called while the member is out and holds no partitions."""
+        """Join as soon as the coordinator is known; returns when to try again. The assignee calls this while the member `is_out`."""
 
     def released(self) -> None:
         """Go on after the application has released revoked or lost partitions."""
@@ -152,7 +152,7 @@ class GroupProtocol(Protocol):
         """Let a member that was rejected try again, because the subscription changed."""
 
     def dispose(self) -> None:
-        """Take note that the subscription has ended: a leader no longer needs the metadata of the group's topics."""
+        """React to the end of the subscription: a leader no longer needs the metadata of the group's topics."""
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """React to an error that concerns the member, in the response to a commit that was sent in `generation`.

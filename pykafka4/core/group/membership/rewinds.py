@@ -1,6 +1,6 @@
 """Keeps a member's wish to rewind its group, and carries out rewinds of its partitions.
 
-Invariant: a member makes its wish again until each partition is known to be rewound, or the deadline is over.
+Invariant: a member repeats its wish until each partition is known to be rewound, or the wish ends (refused, overdue or withdrawn).
 
 A wish takes three steps. DescribeGroups shows whether all members can rewind: if not, the wish is refused, and nothing has changed. Then
 the member joins with the wish in its note. The leader puts the offsets into the assignments, except for the partitions that members have
@@ -34,9 +34,9 @@ __all__ = ["Done", "Rewinds"]
 
 log = get_log("pykafka4.group")
 
-CHECK_AGAIN_S: Final = 0.3  # seconds: from a DescribeGroups that failed, or met a rebalance, to the next; the first pause of a wish
+CHECK_AGAIN_S: Final = 0.3  # seconds from a DescribeGroups that failed, or met a rebalance, to the next; also the first pause of a wish
 COMMIT_S: Final = 60.0  # seconds until the commit of a rewind is given up
-MOST_KEPT: Final = 4  # the last rewinds that a member remembers: an asker may still repeat these
+MOST_KEPT: Final = 4  # number of rewinds that a member remembers: an asker may still repeat them
 STABLE: Final = "Stable"  # the group state in which DescribeGroups returns the members' notes
 EMPTY: Final = "Empty"  # the state of a group without members, even if the last members were frozen for too long: they join again
 NOTHING: Final = frozenset[TopicPartition]()
@@ -48,8 +48,8 @@ Done = Callable[[KafkaError | None], None]
 class Step(enum.Enum):
     """The progress of a wish."""
 
-    NEW = "the members have to be looked at"
-    CHECKING = "the members are looked at"
+    NEW = "DescribeGroups has to be sent"
+    CHECKING = "waiting for the response to DescribeGroups"
     READY = "the next join has the wish"
 
 
@@ -101,7 +101,7 @@ class Rewinds:
 
     @property
     def ready(self) -> bool:
-        """Whether the next join is to have the wish."""
+        """Whether the next join must have the wish."""
         return self._wish is not None and self._wish.step is Step.READY
 
     @property
@@ -121,7 +121,7 @@ class Rewinds:
         return DescribeGroupsRequest(groups=[self._group])
 
     def learn(self, now: float, outcome: Outcome, *, is_member: bool) -> None:
-        """Take the response to `question`: refuse the wish, or have it made by the next join."""
+        """Take the response to `question`: refuse the wish, or let the next join make it."""
         wish = self._wish
         if wish is None or wish.step is not Step.CHECKING:
             return
@@ -141,11 +141,11 @@ class Rewinds:
         elif group.group_state == DEAD or error_code(group.error_code).name == "GROUP_ID_NOT_FOUND":
             self._refuse("it has members of the consumer protocol (KIP-848), whose partitions the coordinator assigns")
         elif group.error_code and reaction(group.error_code) in (Reaction.DENIED, Reaction.FATAL):
-            self.end(broker_error(group.error_code, f"looking at group {self._group}", None, "DescribeGroups", group=self._group))
+            self.end(broker_error(group.error_code, f"describing group {self._group}", None, "DescribeGroups", group=self._group))
 
     def _refuse(self, why: str) -> None:
         rest = self._wish.open if self._wish is not None else None
-        told = "is not rewound, and nothing has changed" if rest is None else f"may not be rewound for {listed(sorted(rest))}"
+        told = "is not rewound, and nothing has changed" if rest is None else f"might not be rewound for {listed(sorted(rest))}"
         self.end(KafkaError(f"group {self._group} {told}: {why}"))
 
     def end(self, error: KafkaError | None) -> None:
@@ -223,7 +223,7 @@ class Rewinds:
         def done(error: KafkaError | None) -> None:
             if rest := self._committing.pop(rewind_id, NOTHING) - partitions:
                 self._committing[rewind_id] = rest
-            if error is not None:  # no note has these partitions: so the asker repeats its wish, and their owner gets the offsets again
+            if error is not None:  # no note lists these partitions, so the asker repeats its wish, and their owner gets the offsets again
                 log.warning("%s: the offsets of a rewind were not committed (%s): %s", where, names_of(starts), error)
                 return
             self._done[rewind_id] = self._done.pop(rewind_id, NOTHING) | partitions

@@ -36,7 +36,7 @@ _MEANINGS = {
     S.REVOKING: "waiting for the application to release revoked partitions; the others are read",
     S.REJOINING: "keeps its partitions, and joins again as soon as it can",
     S.LEAVING: "leaving the group",
-    S.FATAL: "rejected by the group; it joins again when the subscription changes",
+    S.FATAL: "rejected by the group; it joins again after the next call of subscribe",
 }
 
 CLASSIC_MOVES: Final = Transitions(

@@ -1,7 +1,7 @@
 """Assigns all partitions of the subscribed topics to a consumer without a group. Invariant: no request is sent, and nothing is committed.
 
 This is the `GroupProtocol` of a consumer without a coordinator: the metadata takes the place of the assignment. A partition that appears in
-the metadata is assigned; a partition whose topic leaves the subscription is revoked.
+the metadata is assigned; a partition that disappears from the metadata, or whose topic leaves the subscription, is revoked.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class WithoutGroup:
         return self.state is S.UNJOINED
 
     def join(self, now: float) -> float:
-        """Take all partitions once every topic is looked up, so that the first assignment is complete."""
+        """Take all partitions once every topic has been looked up, so that the first assignment is complete."""
         if all(map(self._looked_up, self._assignee.subscription.names)):
             self._move(S.STABLE)
             self._assignee.assigned(self._wanted())
         return INFINITY
 
     def poll(self, now: float) -> float:
-        """Compare the metadata with the partitions held, if either the metadata or the subscription changed."""
+        """Compare the metadata with the held partitions, if the metadata or the subscription has changed."""
         seen = self._cluster.version, self._assignee.subscription.names
         if seen != self._seen:
             self._seen = seen

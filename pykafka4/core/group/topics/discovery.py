@@ -1,6 +1,7 @@
-"""Looks up the topics that a pattern selects. Invariant: a helper thread decodes and matches the list of all topics, never the loop.
+"""Looks up the topics that a pattern selects. Invariant: a helper thread, not the loop, decodes and matches the list of all topics.
 
-While there is a subscription by pattern, all topics are requested at once, then every `metadata_max_age_ms`, and when a topic is missing.
+While there is a subscription by pattern, the list of all topics is requested immediately, then at least every `metadata_max_age_ms`, and
+when a topic is missing.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Discovery:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        self._due = now + ASK_AGAIN_S  # if the error concerns the whole client, other requests have it, too, and `poll` raises it
+        self._due = now + ASK_AGAIN_S  # if the error concerns the whole client, other requests fail with it, too, and `poll` raises it
         log.info("%s: cannot look for topics: %s", self._config.log_name, error)
 
     def _take(self, now: float, job: object, result: Any) -> None:

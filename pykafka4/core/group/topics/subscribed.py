@@ -33,7 +33,7 @@ log = get_log("pykafka4.group")
 
 
 class Listener(Protocol):
-    """The application's side, which gets the errors of topics, apart from retriable ones."""
+    """The application's side, which gets the errors of topics that are not retriable."""
 
     def put(self, item: object) -> None:
         """Have `poll` raise the error in `item`."""
@@ -111,7 +111,7 @@ class SubscribedTopics:
             self._changes = None
 
     def poll(self, now: float) -> float:
-        """Look at changed topics, and for new ones; returns when to be polled again."""
+        """Check changed topics, and look for new ones; returns when to be polled again."""
         self._want_some()
         gone = self._look()
         if self._fresh and not gone:
@@ -161,7 +161,7 @@ class SubscribedTopics:
     def _set(self, names: tuple[str, ...]) -> None:
         assert self._changes is not None or not names
         names = tuple(sorted(names))  # the same topics in another order are no change: a change makes the group rebalance
-        if names == self.names:  # the same object: each turn of the loop compares it with what the group knows, by identity
+        if names == self.names:  # keep the same object: each turn of the loop compares it, and identical items compare fastest
             names = self.names
         for topic in sorted(set(self.names).difference(names)):
             self._cluster.forget(topic, self)

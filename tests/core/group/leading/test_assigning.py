@@ -121,7 +121,7 @@ def test_a_cooperative_assignor_must_not_move_a_partition_that_is_owned() -> Non
     members = (GroupMember("m", frozenset("t"), owned=(tp(0),)), GroupMember("n", frozenset("t")))
     shares: Callable[[Any, Any], Any] = lambda *_: {"n": [tp(0)]}  # noqa: E731
     refused = new_run(Mine(shares, cooperative=True), members).attempt()
-    assert "is cooperative, and gave t-0 to member n while m owns it; it has to leave it out first" in str(refused)
+    assert "is cooperative, and gave t-0 to member n while m owns it; it must first leave the partition out" in str(refused)
     assert isinstance(new_run(Mine(shares), members).attempt(), dict)
     assert isinstance(new_run(Mine(lambda *_: {"m": [tp(0)]}, cooperative=True), members).attempt(), dict)
 

@@ -102,7 +102,7 @@ def test_topics_that_the_leader_may_not_describe_are_named_in_the_log(cluster: A
     leadership.decide(answer(m=["t"], n=[*names, "v"]), 5.0, 9.0)
     leadership.assign(0.0)
     (record,) = caplog.records
-    assert record.getMessage().startswith("c: group g: this member leads the group and may not describe these topics, so nobody")
+    assert record.getMessage().startswith("c: group g: this member leads the group without the right to describe these topics, so nobody")
     assert record.getMessage().endswith(": u0, u1, u2, u3, u4 and 2 more")
 
 
