@@ -68,7 +68,7 @@ class Assignor(Protocol):
     def cooperative(self) -> bool:
         """Whether members keep their partitions while they join (KIP-429).
 
-        Then `assign` must not give a partition to a member while another member owns it. `assign` leaves the partition out, so that its
+        Then `assign` must not assign a partition to a member while another member owns it. `assign` leaves the partition out, so that its
         owner releases it, and assigns it in the next rebalance.
         """
 

@@ -80,8 +80,7 @@ class CooperativeStickyAssignor:
         return result
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """See `SendsUserData.user_data`. The bytes are the generation, for leaders that do not know the field for it in the
-        subscription."""
+        """See `SendsUserData.user_data`. The bytes are the generation, for leaders that do not read it from the subscription."""
         return struct.pack(">i", generation)
 
 

@@ -198,7 +198,7 @@ class ShareConsumer(ServesStatus):
         seconds = self._session.mailbox.lock_seconds
         return None if seconds is None else round(seconds * 1000)
 
-    # -- the rest
+    # -- status, closing
 
     def status(self) -> dict[str, Any]:
         """The client's status, the member's state and partitions, and the `errors` of brokers and partitions that deliver no records."""

@@ -27,7 +27,7 @@ __all__ = ["LOOP", "DeliveredRecords", "Outgoing", "as_type", "name_some"]
 
 LOOP, APPLICATION = "loop", "application"  # the takers of an `Outgoing`
 SHOWN: Final = 3  # records in an error's text
-AT_ONCE: Final = 2**31 - 1  # records of one decoding step: no limit, as their memory is the limit
+AT_ONCE: Final = 2**31 - 1  # records of one decoding step: no limit, because their memory is limited
 # A lock is renewed only while more than this part of the renewal's lead time is left. If a renewal reached the broker after the lock's end,
 # the broker would refuse all acknowledgements of the partition in that request.
 LATE: Final = 0.1

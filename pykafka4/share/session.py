@@ -410,7 +410,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self._send(outgoing, done)
             return True
 
-    # ---------------------------------------------------------------- the rest
+    # ---------------------------------------------------------------- status, closing
 
     def stats(self) -> dict[str, int]:
         """See ShareConsumer.stats."""

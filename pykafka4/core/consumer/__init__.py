@@ -1,5 +1,5 @@
-"""Runs the loop's side of a consumer: positions, Fetches, offset look-ups. Fetched data counts only for the assignment and the
-position for which it was requested.
+"""Runs the loop's side of a consumer: positions, Fetches, offset look-ups. Fetched data counts only for the assignment and the position for
+which it was requested.
 
 Modules; each line imports only from lines below it:
     machine        the machine of one consumer: polls its membership, fetcher, offsets and coordinator; commits at intervals (auto-commit)
@@ -15,5 +15,5 @@ Modules; each line imports only from lines below it:
     positions      all positions of a consumer; the hand-over of chunks and events to the application
     searches       earliest and latest offsets of partitions (ListOffsets)
 
-The side of a consumer on the thread that polls is `pykafka4.consumer.reading`. The machine knows it as `PollingSide`.
+The side of a consumer on the thread that polls is `pykafka4.consumer.reading`. The machine uses it as a `PollingSide`.
 """

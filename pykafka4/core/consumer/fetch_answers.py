@@ -1,8 +1,8 @@
 """Applies Fetch responses to positions. Invariant: a response counts only for a position that is still read, at the requested offset.
 
-Data of a claim that has ended is dropped, and two brokers that both believe to lead a partition cannot cause duplicates. Data goes to the
-application undecoded. After an error a partition waits for a new leader or a back-off; errors that neither can cure are raised as well. A
-failed request counts as an error of each requested partition.
+Data of a claim that has ended is dropped, and two brokers that both believe that they lead a partition cannot cause duplicates. Data goes
+to the application undecoded. After an error a partition waits for a new leader or a back-off; errors that neither can cure are raised as
+well. A failed request counts as an error of each requested partition.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["MOST_CUT_OFF", "FetchAnswers"]
 
-# Responses in a row without one complete batch, until the partition is fetched alone. A few may be innocent, as other partitions of a Fetch
-# can take the batch's room; alone, brokers return the first batch whole (KIP-74), so the next one proves a broker that never will.
+# Responses in a row without one complete batch, until the partition is fetched alone. A few can be innocent, because other partitions of a
+# Fetch can use up the batch's room. In a Fetch of a single partition, brokers return the first batch whole (KIP-74): if that one is cut
+# off, too, the broker will never return the batch.
 MOST_CUT_OFF: Final = 3
 
 
@@ -85,7 +86,7 @@ class FetchAnswers:
             if answer.records:
                 self._positions.move_to_end(position.tp)
             if not answer.error_code:
-                self._note_end(position, answer)  # also if the rest no longer counts: a session does not repeat it
+                self._note_end(position, answer)  # even if the records no longer count: a session does not repeat the end
             if self._awaits(position, offset):
                 self._answered(now, fetch, position, answer, endpoints)
         if source.bounded:
@@ -104,7 +105,7 @@ class FetchAnswers:
             position.behind_open = max(0, answer.high_watermark - stable)
 
     def _confirm(self, fetch: InFlightFetch) -> None:
-        """Within a session, a response names neither partitions that are as before, nor offsets that the log has: only errors."""
+        """Confirm offsets without an error: in a session, a response leaves out unchanged partitions, unless they are out of range."""
         for asked in fetch.asked.values():
             position = asked.position
             if position.is_unconfirmed and not position.reported and self._awaits(position, asked.offset):
@@ -129,7 +130,8 @@ class FetchAnswers:
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Every requested partition has failed. The application gets one error for all of them that are read from their leader."""
+        """Every requested partition has failed. The application gets one error for all partitions that are read from their
+        leader."""
         waiting = list[Position]()
         for position in [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]:
             if self._followers.serves(position, source.node):
@@ -141,9 +143,9 @@ class FetchAnswers:
             self._positions.tell_once(waiting[0], reason)
 
     def _too_large(self, source: Source, fetch: InFlightFetch, size: int) -> None:
-        """A response exceeded receive_message_max_bytes. Less was requested, so the first batch of one partition is larger than that.
+        """A response exceeded receive_message_max_bytes. Less was requested, so the first batch of one partition is larger than requested.
 
-        Each partition is requested alone, once: the one with the large batch fails again, the others continue.
+        Each partition is requested alone, once: the partition with the large batch fails again, the others continue.
         """
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
         reason = f"the next batch needs a response of {size:,} bytes, which exceeds {limit}; raise that option to read it"
@@ -225,9 +227,9 @@ class FetchAnswers:
         self._positions.deliver(position, chunk)
 
     def _cut_off(self, fetch: InFlightFetch, position: Position, size: int) -> None:
-        """Even the first batch is incomplete: request all of it next time. A broker that goes on like that would never be noticed.
+        """Even the first batch is incomplete: request all of it next time. Stop the position if the broker never returns the whole batch.
 
-        The other partitions of a Fetch may have taken its room; the first batch of an only partition is returned whole (KIP-74).
+        Other partitions of a Fetch can use up the batch's room; the first batch of a single partition is returned whole (KIP-74).
         """
         (topic, partition), limit = position.tp, self._config.receive_message_max_bytes
         if size > limit:
@@ -257,7 +259,7 @@ class FetchAnswers:
             self._positions.tell_once(position, error)
 
     def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """The leader cannot read its log there. Another leader may, so it is retried; the application gets the error once."""
+        """The leader cannot read its log there. Another leader might, so the Fetch is retried; the application gets the error once."""
         self._by_error_table(now, node, position, row)
         if not position.corruption_reported:
             position.corruption_reported = True
@@ -273,7 +275,7 @@ class FetchAnswers:
         self._recovery.report(now, position.tp, reason, node)
 
     def _hold(self, now: float, position: Position, reason: KafkaError) -> None:
-        """Do not fetch `position` for a back-off. The partition is not offline: others that use it, such as a producer, continue."""
+        """Do not fetch `position` for a back-off. The partition is not offline: its other users, such as a producer, continue."""
         rest = position.rest = position.rest or PartitionBackoff(Backoff.retry(self._config, self._random))
         position.reported = True
         self._recovery.note_retry(now, position.tp, reason)

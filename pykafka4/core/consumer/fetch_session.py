@@ -2,24 +2,25 @@
 after which the client cannot know them ends the session.
 
 A session belongs to one consumer and one broker, from Fetch 7 (Kafka 1.1) on. A full Fetch (epoch 0) names all partitions and opens it.
-The Fetches that follow, one at a time, name differences from `asked`: partitions that are new, changed, or not to be read now. A response
+The Fetches that follow, one at a time, name differences from `asked`: partitions that are new, changed, or not read now. A response
 leaves out partitions without news, so an idle round costs nothing per partition.
 
 Behaviour of brokers in a session (Kafka's `FetchSession`):
 
 * A response contains a partition that has records, an error, a new high watermark, a new log start offset, or a truncated log; also one
-  that is new to the session, and one whose error is over.
-* Brokers fill a response in the order in which partitions were added to the session. One that had records moves to the end, as in
-  `Source.line`; one that is named again keeps its place; one that was forgotten and is named again comes last. A partition that is
+  that is new to the session, and one whose error has ended.
+* Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as
+  in `Source.line`; one that is named again keeps its rank; one that was forgotten and is named again comes last. A partition that is
   paused and resumed while the others have more data than a response can hold could therefore always be last: when one has waited that
   long, `Source` restores the order with a full Fetch.
-* They process the forgotten partitions after the named ones: no partition may be in both lists of a request. With topic ids, a recreated
+* Brokers process the forgotten partitions after the named ones: no partition may be in both lists of a request. With topic ids, a recreated
   topic is another topic; with names it is the same.
 * All requests of a session use topic ids (Fetch 13 and later), or all use names. The version is known only when a request is encoded: if it
   does not fit, `check` raises, and a full Fetch is sent instead.
-* A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new one; the next is full, too.
-* They keep a session for two minutes without a request, or until its place is needed; a restart loses it. A consumer that closes does not
-  end its sessions: its Fetch is nearly always held back, and brokers read nothing else from that connection meanwhile.
+* A full Fetch ends the session that it names. Its response has session id 0 if the broker has no room for a new session; the
+  next Fetch is full, too.
+* Brokers keep a session for two minutes without a request, or until they need its cache slot; a restart loses it. A consumer that closes
+  does not end its sessions: its Fetch is nearly always held back, and brokers read nothing else from that connection meanwhile.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class FetchSession:
             self.number, self.epoch, self.by_id = number, 1, version >= BY_ID_FROM
 
     def end(self) -> None:
-        """End the session, as the broker's state of it is uncertain: the next Fetch is full."""
+        """End the session, because its state on the broker is uncertain: the next Fetch is full."""
         self.epoch = FULL
 
     def check(self, version: int) -> None:

@@ -1,5 +1,4 @@
-"""Decides which broker gets the next Fetch, for which partitions and bytes. Invariant: a broker gets its next Fetch as soon as it has
-responded, and never for more data than there is room for.
+"""Decides which broker gets the next Fetch, for which partitions and bytes. Invariant: no Fetch requests more data than there is room for.
 
 The next Fetch is sent before the response is decoded, for the partitions that have room: each may have its share of `prefetch_bytes`
 waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch that is larger
@@ -41,8 +40,10 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Fetcher"]
 
-PAUSE_BESIDE_S: Final = 0.05  # between two Fetches without records beside a held one
-SHORT_WAIT: Final = 0.05  # seconds of a Fetch that leaves out a partition without room, which may have room soon and must not wait longer
+PAUSE_BESIDE_S: Final = 0.05  # seconds until the next Fetch, after a Fetch beside a held one has returned no records
+# Seconds for which a broker may hold back a Fetch that leaves out a partition without room, which may have room soon. Also for a Fetch of a
+# partition that is read up to an offset.
+SHORT_WAIT: Final = 0.05
 
 
 class Fetcher:
@@ -77,7 +78,7 @@ class Fetcher:
         self._changes = TopicChanges(cluster, recovery)
         self._new: list[Position] = []  # not yet compared with the metadata of their topics
         self._due: dict[Source, None] = {}  # sources that may send a Fetch, in this order
-        self._short_of_room: dict[Source, None] = {}  # sources that had too little room, in this order
+        self._short_of_room: dict[Source, None] = {}  # sources that had too little room, oldest first
         self._reserved = 0  # bytes of room for the responses of Fetches in flight
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
 
@@ -121,7 +122,7 @@ class Fetcher:
     def seek(self, moves: Iterable[Move]) -> None:
         """Continue at the start of each move under its new claim, unless its assignment has ended: the application gets that event.
 
-        The old claim of a move may be older than the one that is read: Ctrl-C has ended the application's part of a seek between them.
+        The old claim of a move can be older than the claim that is read, if Ctrl-C has ended the application's part of a seek in between.
         """
         positions, fallback = self.positions, self._start_offsets.policy
         topics: dict[str, None] = {}
@@ -130,7 +131,7 @@ class Fetcher:
             if position is not None:
                 self._start_offsets.notice(position)
                 old = position.claim
-            new.recreated = max(new.recreated, old.recreated)  # also if it is not read any more: its places may still be committed
+            new.recreated = max(new.recreated, old.recreated)  # even without a position: the offsets of the claim may still be committed
             if position is None:
                 continue
             sought = self._place(new, start, fallback)
@@ -143,17 +144,17 @@ class Fetcher:
             self._cluster.want(topic, self)
 
     def pause(self, *claims: Claim) -> None:
-        """Do not fetch these until `resume`."""
+        """Do not fetch the partitions of `claims` until `resume`."""
         for claim in claims:
             self._set_paused(claim, paused=True)
 
     def resume(self, *claims: Claim) -> None:
-        """Fetch these again."""
+        """Fetch the partitions of `claims` again."""
         for claim in claims:
             self._set_paused(claim, paused=False)
 
     def space(self, now: float) -> None:
-        """The application has read buffered data: there is room."""
+        """Check all sources: the application has read buffered data, so there is room."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
 
@@ -176,7 +177,7 @@ class Fetcher:
         }
 
     def _set_paused(self, claim: Claim, *, paused: bool) -> None:
-        """Even if a seek has replaced the claim, interrupted or made by a signal handler during the call that pauses or resumes."""
+        """Pause or resume, even if a seek (interrupted, or made by a signal handler during this call) has replaced `claim`."""
         position = self.positions.of_assignment(claim)
         if position is not None:
             position.paused = paused
@@ -221,7 +222,7 @@ class Fetcher:
             self.searches.stir_partition(tp)
 
     def _line_up(self) -> None:
-        """Put the touched positions into the line of their leader, if they can be fetched."""
+        """Put each touched position that can be fetched into the line of its source, and remove the others."""
         touched, self.positions.touched = self.positions.touched, {}
         moved = [tp for tp in touched if self._sources.place(tp)]
         if moved:
@@ -232,9 +233,10 @@ class Fetcher:
                 self.positions.located.append(self.positions[tp])
 
     def _fetch_located(self) -> None:
-        """A position that was just located or sought does not wait for the response to a Fetch that does not include it.
+        """Have positions fetched that were just located or sought, without a wait for the response to a Fetch that does not include them.
 
-        Neither does one that can be fetched again (it was paused, or had another leader), if the broker may hold that Fetch back for long.
+        Positions that can be fetched again (they were paused, or had another leader) do not wait either, if the broker may hold that Fetch
+        back for long.
         """
         located, self.positions.located = self.positions.located, []
         for position in located:
@@ -245,7 +247,7 @@ class Fetcher:
     # ---------------------------------------------------------------- requests
 
     def _look_at_all(self) -> None:
-        """There may be room: check all sources, those that had too little first."""
+        """Check all sources, because there may be room: first the sources that had too little."""
         self._due.update(self._short_of_room)
         self._due.update(self._sources.leading)
         self._short_of_room.clear()
@@ -275,9 +277,9 @@ class Fetcher:
             self._outbox.send(fetch)
 
     def _budget(self) -> int:
-        """Bytes to request from one broker: its share of the room, as far as that is not reserved for responses."""
+        """Bytes to request from one broker: its share of the room, as far as room is not reserved for responses."""
         prefetch, intake = self._config.prefetch_bytes, self._intake
-        # The other half is always for fetching: an application that keeps all columns would wait for ever otherwise.
+        # The other half is always for fetching: otherwise an application that keeps all columns would wait for ever.
         held = min(intake.held, prefetch // 2)
         room = prefetch - held - (self.positions.delivered - intake.consumed)
         free = room - self._reserved
@@ -299,12 +301,12 @@ class Fetcher:
             self._timers.at(0.0, lambda now: None)
 
     def fetch_ended(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> None:
-        """`fetch` has its outcome: it is no longer in flight, and its positions follow from the response."""
+        """Apply the outcome of `fetch`, which is no longer in flight."""
         source = fetch.source
         source.finish(fetch)
         self.positions.located += source.take_left_out()
         self._reserved -= fetch.reserved
-        self._due.update(self._short_of_room)  # they may use the room of this one before it reserves as much again
+        self._due.update(self._short_of_room)  # they may use the room of `fetch` before its source reserves as much again
         if source.found_nothing(fetch, outcome):
             self._timers.at(now + PAUSE_BESIDE_S, lambda _: self._due.setdefault(source))
         else:

@@ -1,11 +1,11 @@
-"""Chooses the follower from which a partition is read (KIP-392). Invariant: a choice ends with the leader epoch that made it, and only
-leaders decide errors.
+"""Keeps the follower from which each partition is read (KIP-392). Invariant: a follower is read only in the leader epoch in which the
+leader chose it, and only errors of leaders are decisive.
 
 With `client_rack`, a leader may answer a Fetch with the follower to read from, and without records. The partition is then read from that
-follower for `metadata_max_age_ms`. After any error of the follower, the leader is read: a follower lags behind, so neither an offset out of
-range nor a diverging epoch says anything about the log, nor does one in a late response, after the choice has ended. A leader that would
-choose a follower returns no records to this rack. Therefore the Fetches to a leader name no rack while one of their partitions is bound to
-it (`Position.bound`).
+follower for `metadata_max_age_ms`. After any error of the follower, the partition is read from its leader: a follower lags behind, so
+neither an offset out of range nor a diverging epoch says anything about the log, even in a late response, after the choice has ended. A
+leader that would choose a follower returns no records to this rack. Therefore the Fetches to a leader name no rack while one of their
+partitions is bound to it (`Position.bound`).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Follower:
 
 
 class Followers:
-    """The follower of each partition that its leader chose."""
+    """The followers that leaders chose, by partition."""
 
     __slots__ = ("_brokers", "_cluster", "_config", "_positions", "_recovery", "_timers")
 
     def __init__(self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, positions: Positions, timers: Timers) -> None:
         self._config, self._cluster, self._recovery, self._positions, self._timers = config, cluster, recovery, positions, timers
-        self._brokers = cluster.brokers  # at the last look
+        self._brokers = cluster.brokers  # at the last call of `look`
 
     def node(self, position: Position) -> int | None:
         """The broker to fetch `position` from; None while its leader is offline or unknown."""
@@ -66,7 +66,7 @@ class Followers:
         return leader.node
 
     def look(self) -> None:
-        """If brokers have left the cluster, have the positions that they serve looked at."""
+        """If brokers have left the cluster, have the next poll check all positions that followers serve."""
         before, self._brokers = self._brokers, self._cluster.brokers
         if before.keys() <= self._brokers.keys():
             return
@@ -75,7 +75,7 @@ class Followers:
                 self._positions.touch(tp)
 
     def choose(self, now: float, position: Position, node: int) -> None:
-        """The leader of `position` chose follower `node`."""
+        """Read from follower `node`, which the leader of `position` chose."""
         leader, tp = self._recovery.leader(position.tp), position.tp
         if leader is None or position.bound or node == leader.node:
             return
@@ -94,12 +94,12 @@ class Followers:
         return position.follower is not None and position.follower.node == node
 
     def leads(self, position: Position, node: int) -> bool:
-        """Whether `node` is the leader. A follower lags behind as much when its choice has expired and its Fetch is still in flight."""
+        """Whether `node` is the leader, not a former follower whose Fetch was still in flight when the choice ended."""
         leader = self._cluster.leader(position.tp)
         return leader is not None and leader.node == node
 
     def leave(self, now: float, position: Position, reason: KafkaError) -> None:
-        """The follower failed: read from the leader."""
+        """Read from the leader: the follower has failed."""
         assert position.follower is not None
         tp, node = position.tp, position.follower.node
         log.info("%s: %s: back to the leader from follower %d: %s", self._config.log_name, tp, node, reason, tp=tp, broker=node)
@@ -118,7 +118,7 @@ class Followers:
             self._positions.touch(position.tp)
 
     def _expire(self, tp: TopicPartition, chosen: Follower, now: float) -> None:
-        """The leader chooses anew. A seek has kept the follower of its partition."""
+        """Let the leader choose anew. The position may be a later one: a seek keeps the follower of its partition."""
         position = self._positions.get(tp)
         if position is not None and position.follower is chosen:
             position.follower = None

@@ -1,4 +1,5 @@
-"""Reports offsets that a consumer will never read. Invariant: reading continues behind a gap, unless by compaction, only with a report.
+"""Reports offsets that a consumer will never read. Invariant: reading continues after a gap only with a report, unless compaction made the
+gap.
 
 Each loss is a warning in the log, an `OffsetsLost` event of the client, and a count in `stats()`. With auto_offset_reset=none, `poll`
 raises an error instead, and nothing is lost yet.
@@ -37,13 +38,13 @@ class Losses:
         self.count = 0  # offsets, of all partitions
 
     def continued(self, position: Position, gap: Gap, offset: int) -> None:
-        """Reading continues at `offset`, behind `gap`."""
+        """Report `gap` as lost: reading continues at `offset`."""
         until = offset if gap.until is None else gap.until
         if until > gap.first or gap.reason is LossReason.RECREATED:
             self._report(position, OffsetsLost(position.tp, gap.first, until, gap.reason))
         elif until < gap.first:
             log.warning(
-                "%s: %s: offset %d is behind the end of the log, which was truncated; reading again from offset %d",
+                "%s: %s: offset %d is beyond the end of the log, which was truncated; reading again from offset %d",
                 self._config.log_name,
                 position.tp,
                 gap.first,
@@ -53,7 +54,7 @@ class Losses:
             )
 
     def ended(self, position: Position, gap: Gap) -> None:
-        """`position` is read no more."""
+        """Report `gap` as lost: `position` is no longer read."""
         if gap.until is not None and gap.until > gap.first:
             self._report(position, OffsetsLost(position.tp, gap.first, gap.until, gap.reason))
 

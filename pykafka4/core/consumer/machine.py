@@ -1,5 +1,5 @@
-"""Polls all parts of one consumer on the loop: membership, fetcher, auto-commit, offsets, coordinator. Invariant: each turn polls
-a part before the parts that it gives work to."""
+"""Polls all parts of one consumer on the loop: membership, fetcher, auto-commit, offsets, coordinator. Invariant: each turn polls a part
+before the parts to which it passes work."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PollingSide(Intake, Application, Protocol):
     """The part of a consumer on the thread that polls, as the loop uses it."""
 
     def progress(self) -> dict[TopicPartition, Place]:
-        """The place after the finished records of each partition."""
+        """The position after the finished records of each partition."""
 
     def tell_refused(self, error: KafkaError) -> None:
         """Have `poll` raise `error`, with which a broker refuses this client."""
@@ -105,7 +105,7 @@ class ConsumerMachine:
         was_busy = self.offsets.busy
         wake_at = min(wake_at, self.offsets.poll(now))
         if was_busy and not self.offsets.busy:
-            wake_at = now  # a member that leaves or rejoins waits for the end of its commits: poll it again at once
+            wake_at = now  # a member that leaves or rejoins waits for the end of its commits: poll the member again at once
         wake_at = min(wake_at, self.coordinator.poll(now))
         if self._rewinds is not None:
             wake_at = min(wake_at, self._rewinds.expire(now))
@@ -113,7 +113,7 @@ class ConsumerMachine:
         return self._outbox.effects(wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """The machine has crashed: all waiting callers, and every poll, get `reason`."""
+        """Fail all waiting callers, and every poll, with `reason`: the machine has crashed."""
         try:
             self.offsets.fail(reason)
         finally:
@@ -124,13 +124,13 @@ class ConsumerMachine:
     def leave(self, now: float, timeout: float, then: Callable[[], None], reason: str = CLOSING) -> None:
         """Send the commits, then leave the group; call `then` afterwards, after `timeout` seconds at the latest.
 
-        The commits and LeaveGroup are sent, in this order, even if there is no time to wait for responses.
+        The first queued commit and LeaveGroup are sent, in this order, even if there is no time to wait for responses.
         """
         self.offsets.poll(now)
         self.membership.leave(now, timeout, then, reason)
 
     def dispose(self) -> None:
-        """The consumer is closed: release everything."""
+        """Release everything: the consumer is closed."""
         self._network.refusals.listeners.pop(self._refused_by, None)
         self.fetcher.end()
         self.offsets.end()
@@ -159,7 +159,7 @@ class ConsumerMachine:
     def commit_last(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]
     ) -> None:
-        """Auto-commit before partitions are released: only offsets that the coordinator does not have yet, and nothing that was lost."""
+        """Auto-commit before partitions are released: only offsets that the coordinator does not have yet, and none of lost partitions."""
 
         def tell(error: KafkaError | None) -> None:
             self._auto_committed(error)
@@ -178,7 +178,7 @@ class ConsumerMachine:
         """Commit the offsets of records that the application has finished since the last time.
 
         Only the application's thread writes `progress`, so the loop reads it without a lock. Revoked and lost partitions are left out: the
-        thread that polls commits the revoked ones last, with all finished records (`commit_last`); lost ones are not committed.
+        thread that polls commits the revoked ones at the end, with all finished records (`commit_last`); lost ones are not committed.
         """
         if now < self._next_auto:
             return self._next_auto
@@ -230,7 +230,7 @@ class ConsumerMachine:
 
     @property
     def lookup_identity(self) -> MemberIdentity | None:
-        """See `Committer`: a coordinator of the consumer protocol checks the member of a lookup."""
+        """See `Committer`: a coordinator of the consumer protocol checks the member of a look-up."""
         return self.membership.protocol.identity if self._config.group_protocol == "consumer" else None
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
@@ -247,7 +247,7 @@ class ConsumerMachine:
         return topic_id is None or self._cluster.topic_id(topic) in (None, topic_id)
 
     def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
-        """A broker that has never accepted this client refuses it: the next `poll` raises `error`, unless it has another to raise."""
+        """Have the next `poll` raise `error`, if it has no other: a broker that has never accepted this client refuses it."""
         self._reader.tell_refused(error)
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:

@@ -33,7 +33,7 @@ class Intake(Protocol):
         """Hand over a chunk or event."""
 
     def news(self) -> None:
-        """Wake the thread that polls, if something was handed over that it does not know of."""
+        """Wake the thread that polls, if it waits and something has arrived."""
 
 
 class Positions(dict[TopicPartition, Position]):
@@ -61,7 +61,7 @@ class Positions(dict[TopicPartition, Position]):
         self.touched[tp] = None
 
     def remove(self, tp: TopicPartition) -> None:
-        """Stop reading it."""
+        """Stop reading `tp`."""
         del self[tp]
         of_topic = self.of_topic[tp.topic]
         del of_topic[tp]
@@ -70,7 +70,7 @@ class Positions(dict[TopicPartition, Position]):
         self.touch(tp)
 
     def touch(self, tp: TopicPartition) -> None:
-        """It has changed: have the next poll check it."""
+        """Have the next poll check `tp`, which has changed."""
         self.touched[tp] = None
 
     def move_to_end(self, tp: TopicPartition) -> None:
@@ -88,7 +88,7 @@ class Positions(dict[TopicPartition, Position]):
         return self.get(position.tp) is position
 
     def of_assignment(self, claim: Claim) -> Position | None:
-        """The position of the assignment that `claim` is from, even after seeks; None if it ended, or another one reads the partition."""
+        """The position of the assignment of `claim`, even after seeks; None if that has ended, or another one reads the partition."""
         position = self.get(claim.tp)
         return position if position is not None and position.claim.origin is claim.origin else None
 
@@ -100,14 +100,14 @@ class Positions(dict[TopicPartition, Position]):
         self._intake.put(Located(position.claim, offset, epoch, position.claim.recreated))
 
     def pass_over(self, position: Position) -> None:
-        """Move to `Claim.until`, as no record lies before it: the application is there when it has read the earlier items."""
+        """Move to `Claim.until`, because no record is left before it: the application is there when it has read the earlier items."""
         position.offset = position.claim.until
         self.touch(position.tp)
         self._intake.put(Located(position.claim, position.offset, position.epoch, position.claim.recreated))
         self._intake.news()
 
     def deliver(self, position: Position, chunk: Chunk) -> None:
-        """Pass `chunk` to the application, and continue behind it."""
+        """Pass `chunk` to the application, and continue after it."""
         if position.claim.stuck:  # the application would drop it
             position.move(Stage.STOPPED)
             self.touch(position.tp)
@@ -140,7 +140,7 @@ class Positions(dict[TopicPartition, Position]):
         self._intake.put(PollError(position.claim, error))
 
     def tell_once(self, position: Position, error: KafkaError) -> None:
-        """Have `poll` raise `error` once. Until it has, further errors of this claim are ignored."""
+        """Have `poll` raise `error` once. Until then, further errors of this claim are ignored."""
         if self.is_current(position) and not position.claim.troubled:
             position.claim.troubled = True
             self._intake.put(PollError(position.claim, error, Lasting.ONCE))

@@ -1,5 +1,5 @@
-"""Looks up offsets of log ends and times with ListOffsets. A look-up is repeated at the partition's leader until it has a result or
-nobody wants it any more."""
+"""Looks up offsets of log ends and times with ListOffsets. Invariant: a look-up is repeated at the partition's leader until it has a result
+or nobody wants the result any more."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 
 __all__ = ["Search", "Searches"]
 
-ISOLATION_FROM: Final = 2  # the version of ListOffsets, as old as transactions
-LOCAL_FROM: Final = 8  # the version of ListOffsets that knows EARLIEST_LOCAL (KIP-405)
+ISOLATION_FROM: Final = 2  # the first version of ListOffsets with an isolation level, as old as transactions
+LOCAL_FROM: Final = 8  # the first version of ListOffsets with EARLIEST_LOCAL (KIP-405)
 LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4  # timestamps with a meaning of their own
 TIMESTAMPS: Final = {Start.EARLIEST: EARLIEST, Start.LATEST: LATEST, Start.EARLIEST_LOCAL: EARLIEST_LOCAL}
 CONSUMER: Final = -1  # the replica id of clients
@@ -45,10 +45,10 @@ class Search(ABC):
 
     @abstractmethod
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """The result. The look-up has ended; it may begin again, with another target."""
+        """Take the result. The look-up has ended; this method may begin it again, with another target."""
 
     def absent(self) -> bool:
-        """No record is as late as the target. Whether the look-up goes on, with another target."""
+        """React to a response without an offset: no record is as late as the target. Returns False if that is an error, to be retried."""
         return False
 
     @abstractmethod
@@ -76,7 +76,7 @@ class LeaderConnections(Protocol):
 
 
 class Searches:
-    """The ListOffsets requests of one consumer: one per leader, with all its partitions."""
+    """The ListOffsets requests of one consumer. A poll sends one request per leader, for all partitions that are due."""
 
     __slots__ = ("_cluster", "_config", "_connections", "_of_topic", "_outbox", "_pending", "_recovery", "_stirred")
 
@@ -84,9 +84,9 @@ class Searches:
         self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, connections: LeaderConnections, outbox: Outbox
     ) -> None:
         self._config, self._cluster, self._recovery, self._connections, self._outbox = config, cluster, recovery, connections, outbox
-        self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one of each
+        self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one look-up per partition
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
-        self._stirred: dict[Search, None] = {}  # those that the next poll looks at
+        self._stirred: dict[Search, None] = {}  # those that the next poll checks
 
     def begin(self, search: Search) -> None:
         """Start a look-up; its request is sent in the next poll."""
@@ -104,12 +104,12 @@ class Searches:
                 self._end(search)
 
     def stir(self, topic: str) -> None:
-        """Leaders of `topic` may have changed."""
+        """Have the next poll check the look-ups of `topic`, whose leaders may have changed."""
         for tp in self._of_topic.get(topic, ()):
             self.stir_partition(tp)
 
     def stir_partition(self, tp: TopicPartition) -> None:
-        """`tp` is online again."""
+        """Have the next poll check the look-ups of `tp`, which may be online again."""
         self._stirred.update(dict.fromkeys(self._pending.get(tp, ())))
 
     def poll(self, now: float) -> None:
@@ -153,7 +153,7 @@ class Searches:
         self._outbox.send(ListOffsetsInFlight(self._connections.address(node), message, deadline, fit=_fit, searches=self, asked=asked))
 
     def answered(self, now: float, asked: Mapping[TopicPartition, Search], outcome: Outcome) -> None:
-        """The request for the offsets of these partitions has its outcome."""
+        """Read the outcome of the request for the look-ups in `asked`."""
         for search in asked.values():
             search.in_flight = False
             self._stirred[search] = None

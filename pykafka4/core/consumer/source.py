@@ -1,16 +1,17 @@
-"""Fetches partitions from one broker. Invariant: at most two Fetches have no response, one of them left behind; each has a connection
-of its own.
+"""Fetches partitions from one broker. Invariant: at most two Fetches have no response, one of them left behind; each has a connection of
+its own.
 
 A broker holds a Fetch back until there is data. If a position that the Fetch does not include is sought or located meanwhile, the Fetch is
-left behind, and another is sent beside it, on the other lane, for the positions that it does not include. Searches (ListOffsets) use the
-lane on which they wait least.
+left behind, and another is sent beside it, on the other lane, for the positions that the first one does not include. Searches (ListOffsets)
+use the lane on which they wait least.
 
 While a broker has no records, each Fetch may be held back twice as long as the last one, up to `LONGEST` times fetch_max_wait_ms: an idle
-consumer sends few requests. Records are returned as soon as before. (If fetch_min_bytes is over 1, the wait delays records: never longer.)
+consumer sends few requests. This does not delay records: the broker responds as soon as it has some. (If fetch_min_bytes is over 1, the
+wait would delay records, so it stays the same.)
 
-A Fetch belongs to the broker's session (`fetch_session`), except while another one of the session is in flight, for a single partition, and
-for a while after the broker has rejected the session several times. In an open session, a Fetch names only the partitions that have changed
-since the last one.
+A Fetch belongs to the broker's session (`fetch_session`), except a Fetch beside a held one, a Fetch of a single partition (`alone`), and
+all Fetches for a while after the broker has rejected the session several times. In an open session, a Fetch names only the partitions that
+have changed since the last Fetch of the session.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ NO_SESSION: Final = -1
 # round trip.
 REFUSALS: Final = 3
 WITHOUT_SESSIONS: Final = 60.0
-LONGEST: Final = 10  # times fetch_max_wait_ms: how long a broker without records may hold a Fetch back
+LONGEST: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
 MOST: Final = 30.0  # seconds: in any case less than brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
 FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; a topic name can take 249 of them
@@ -54,7 +55,7 @@ class FetchOwner(Protocol):
     """The part of the consumer that sends Fetches."""
 
     def fetch_ended(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> None:
-        """`fetch` has its outcome."""
+        """Handle the outcome of `fetch`."""
 
 
 @attrs.define(eq=False)
@@ -78,7 +79,7 @@ class InFlightFetch(Request):
         self.fetcher.fetch_ended(now, self, outcome)
 
     def asks_for(self, position: Position) -> bool:
-        """Whether its response can count for `position`: not after a seek or reset, or if another broker has served it since."""
+        """Whether its response can count for `position`: not after a seek or reset, or if another broker has served `position` since."""
         asked = self.asked.get(position.tp)
         return asked is not None and asked.position is position and asked.offset == position.offset
 
@@ -145,11 +146,11 @@ class Source:
             self.bounded.pop(position.tp, None)
 
     def remove(self, tp: TopicPartition) -> None:
-        """Do not fetch it here."""
+        """Do not fetch `tp` from this broker."""
         for things in (self.line, self.full, self.alone, self._bound, self._holding, self.bounded):
             things.pop(tp, None)
         self._news[tp] = None
-        if not self.line:  # possibly forever: release the memory
+        if not self.line:  # possibly for ever: release the memory
             self.session = FetchSession(self.session.number)
             self._news.clear()
 
@@ -173,7 +174,7 @@ class Source:
 
     @property
     def nears_end(self) -> bool:
-        """Whether a partition is read up to an offset that the log has: the broker has no reason to wait, unless compaction left a gap."""
+        """Whether a partition is read up to an offset, and no response was empty so far: the broker need not wait for new records."""
         return any(not position.found_nothing for position in self.bounded.values())
 
     @property
@@ -192,7 +193,7 @@ class Source:
         return self.left_behind if self.left_behind is not None and not self.left_behind.beside else None
 
     def has_work(self) -> bool:
-        """Whether there is something for another Fetch."""
+        """Whether there are positions for another Fetch."""
         return any(True for _ in self._with_room())
 
     def _with_room(self) -> Iterator[Position]:
@@ -229,7 +230,7 @@ class Source:
         last_turn: int,
         fetcher: FetchOwner,
     ) -> InFlightFetch:
-        """The next Fetch, if it `has_work`: at most `budget` bytes, held back for at most `wait` seconds.
+        """The next Fetch, if the source `has_work`: at most `budget` bytes, held back for at most `wait` seconds.
 
         `last_turn` is the turn of the partition that was served last, by any source.
         """
@@ -277,7 +278,7 @@ class Source:
         return next((self.line[tp] for tp in self.alone if tp not in self.full), None)
 
     def _name_all(self, used: FetchSession, alone: Position | None) -> list[RequestedPartition]:
-        """Name `alone`, otherwise all partitions to fetch, the one served last at the end."""
+        """Name `alone`, otherwise all partitions to fetch; the partition that was served last comes last."""
         used.clear()
         if used is self.session:
             self._news.clear()
@@ -288,8 +289,8 @@ class Source:
         return list(used.asked.values())
 
     def _changes(self, last_turn: int) -> tuple[list[RequestedPartition], list[RequestedPartition]] | None:
-        """(partitions to name, partitions to forget) in the session; None if it ended, because a partition that has waited long would come
-        last."""
+        """(partitions to name, partitions to forget) in the session. None if this call has ended the session, because a partition that has
+        waited long would come last."""
         session = self.session
         if not self._news:
             return [], []
@@ -322,7 +323,7 @@ class Source:
     # ---------------------------------------------------------------- responses
 
     def finish(self, fetch: InFlightFetch) -> None:
-        """`fetch` has its outcome: it is no longer in flight. A Fetch beside it is left behind in turn: it does not include everything."""
+        """Note that `fetch` is no longer in flight. A Fetch beside it is left behind in turn, because it does not include all positions."""
         if self.in_flight is fetch:
             self.in_flight = None
         elif self.left_behind is fetch:
@@ -338,7 +339,7 @@ class Source:
             self.wait = min(2 * self.wait, self._longest_wait)
 
     def found_nothing(self, fetch: InFlightFetch, outcome: Outcome) -> bool:
-        """Whether a Fetch beside a held one came back without records: the next one follows after a pause, unless something is sought."""
+        """Whether a Fetch beside a held one returned no records: the next one follows after a pause, unless the application seeks."""
         return fetch.beside and not isinstance(outcome, Failed) and not any(map(_has_records, outcome.message.responses))
 
     def conclude(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> bool:
@@ -368,7 +369,7 @@ class Source:
     def read(self, fetch: InFlightFetch, response: FetchResponse) -> Iterator[tuple[Position, int, Answer]]:
         """Each requested position, the requested offset, and the response for it.
 
-        Partitions that were not requested, that are repeated, or whose topic was recreated since are skipped.
+        Partitions that were not requested, partitions that are repeated, and partitions whose topic was recreated since are skipped.
         """
         seen = set[TopicPartition]()
         for topic in response.responses:

@@ -1,4 +1,4 @@
-"""Places each position at the source that fetches it. Invariant: a position that can be fetched is in the `line` of the source of its
+"""Assigns each position to the source that fetches it. Invariant: a position that can be fetched is in the `line` of the source of its
 leader or follower, and in no other.
 
 A change of a position or its topic costs work for that position only.
@@ -33,7 +33,7 @@ class Sources:
         self._followers = followers
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._positions, self._lanes = positions, lanes
-        self.leading: dict[Source, None] = {}  # those that have positions in their line
+        self.leading: dict[Source, None] = {}  # the sources that have positions in their line
         self._by_node: dict[int, Source] = {}
         self._of: dict[TopicPartition, Source] = {}  # the source in whose line each partition is
 
@@ -47,7 +47,7 @@ class Sources:
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:
-        """Put `tp` into the line of the broker to fetch it from, if any, and out of any other. Returns whether its source changed."""
+        """Put `tp` into the line of the source that can fetch it, if any, and out of any other. Returns whether its source changed."""
         position = self._positions.get(tp)
         node = self._followers.node(position) if position is not None and position.fetchable else None
         before, source = self._of.get(tp), None if node is None else self._source(node)

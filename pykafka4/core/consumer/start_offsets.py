@@ -1,5 +1,5 @@
-"""Finds the offsets at which positions begin. Invariant: a position begins at its committed offset, otherwise by the reset policy; offsets
-of a deleted topic never count.
+"""Finds the offsets at which positions begin. Invariant: a position begins where the application said, otherwise at its committed offset,
+otherwise by the reset policy; offsets of a deleted topic never count.
 
 Look-ups are repeated until there is an offset or the position is no longer read. A look-up that was running when its topic was recreated
 starts again.
@@ -33,7 +33,7 @@ RETRY_LOOKUP: Final = 1.0  # seconds, after an error that only an administrator 
 
 
 class PositionSearch(Search):
-    """A look-up for a position that waits for it. A class, without closures: an application may seek thousands of partitions at once."""
+    """A look-up for a position that waits for it. A class instead of closures: an application may seek thousands of partitions at once."""
 
     __slots__ = ("_owner", "_position")
 
@@ -51,7 +51,7 @@ class PositionSearch(Search):
 
 
 class StartSearch(PositionSearch):
-    """For the offset at which the position continues."""
+    """Looks up the offset at which the position continues."""
 
     __slots__ = ()
 
@@ -60,14 +60,14 @@ class StartSearch(PositionSearch):
         return self._position.search is self and super().wanted()
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Read from there."""
+        """Read from `offset`."""
         what = self.target.value
         log.info("%s: %s: reading from offset %d, the %s", self._owner.log_name, self.tp, offset, what, tp=self.tp, offset=offset)
         self._owner.continue_at(self._position, offset)
 
 
 class RewindSearch(StartSearch):
-    """Looks up the beginning of the log after a rewind: records that the application has got are read again, as far as the log has them."""
+    """Looks up the beginning of the log after a rewind: records that the application has had are read again, as far as the log has them."""
 
     __slots__ = ("_first",)
 
@@ -76,14 +76,14 @@ class RewindSearch(StartSearch):
         self._first = first
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Read from there, or from the first record that is to be read again."""
+        """Read from `offset`, or from the first record that must be read again."""
         super().found(now, max(offset, self._first), epoch)
 
 
 class TimeSearch(StartSearch):
-    """For the first record since a time; without one, for the end of the log.
+    """Looks up the first record since a time; without such a record, the end of the log.
 
-    After the end the time is looked up again: a record that was written between the two requests lies before that end.
+    After the end, the time is looked up again: a record that was written between the two requests lies before that end.
     """
 
     __slots__ = ("_end", "_since")
@@ -93,7 +93,7 @@ class TimeSearch(StartSearch):
         self._since, self._end = target, -1
 
     def found(self, now: float, offset: int, epoch: int) -> None:
-        """Look up the time again after the end, or read from there."""
+        """Look up the time again after the end, or read from `offset`."""
         if self.target is Start.LATEST:
             self._end, self.target = offset, self._since
             self._owner.searches.begin(self)
@@ -112,7 +112,7 @@ class TimeSearch(StartSearch):
 
 
 class RangeSearch(PositionSearch):
-    """For both ends of the log, one after the other, to explain an offset that is out of range."""
+    """Looks up both ends of the log, one after the other, to explain an offset that is out of range."""
 
     __slots__ = ("_earliest",)
 
@@ -179,7 +179,7 @@ class StartOffsets:
         self.searches.poll(now)
 
     def reset(self, position: Position, target: Policy, first: int | None = None) -> None:
-        """Continue at the offset of `target`; with `first`, not before that."""
+        """Continue at the offset of `target`; with `first`, not before that offset."""
         position.reset(target)
         self.positions.touch(position.tp)
         self._search(position, first)
@@ -234,7 +234,7 @@ class StartOffsets:
         )
 
     def _some_committed(self, now: float, asked: dict[Position, int], found: Found) -> None:
-        """Offsets of some were found; for the others in `asked` the coordinator returned an error, and only they stay in it."""
+        """Take the offsets of some positions. For the others the coordinator returned an error: only they stay in `asked`."""
         known = {position: asked.pop(position) for position in tuple(asked) if position.tp in found}
         self._committed(now, known, found)
 
@@ -242,7 +242,7 @@ class StartOffsets:
         return self.positions.is_current(position) and position.stage is Stage.ASKING
 
     def _committed(self, now: float, asked: Mapping[Position, int], found: Found | KafkaError) -> None:
-        """The result for the positions in `asked`, with how often their topics had been recreated when they were looked up."""
+        """Take the result for the positions in `asked`, which has the value of `Claim.recreated` at the time of the look-up."""
         for position in [p for p in asked if self._awaits_committed(p)]:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
@@ -307,7 +307,7 @@ class StartOffsets:
                 self._search_again(position)
 
     def notice(self, position: Position) -> bool:
-        """Whether the topic was recreated since the last call: offsets of the former topic are not committed any more."""
+        """Whether the topic was recreated since the last call: offsets of the former topic are no longer committed."""
         known, before = self._cluster.topic_id(position.tp.topic), position.topic_id
         if known is None or known == before:
             return False
@@ -345,7 +345,7 @@ class StartOffsets:
                 self._search(position)
 
     def restart(self, position: Position) -> None:
-        """Read the new topic, instead of the offset of the former one."""
+        """Read the new topic from its beginning; with auto_offset_reset=none, stop with an error."""
         if self.policy is Start.NONE:
             self.positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))
         else:

@@ -1,5 +1,5 @@
-"""Ends bounded reads whose last offsets have no record. A read up to an offset ends there even if no record lies before it, and never
-waits for a log that ends before it.
+"""Ends bounded reads whose last offsets have no record. A read up to an offset ends there even if no record lies before it, and never waits
+for a log that ends before it.
 
 Compaction may have removed all records between a position and its bound, `Claim.until`, when nothing lies after the bound. Then no
 response ever moves the position. A response proves the gap if it has no byte of any partition (brokers return a first batch whole, of any
@@ -65,7 +65,7 @@ def _check_end(positions: Positions, position: Position, end: int) -> None:
 
 
 def _says_more(answer: Answer) -> bool:
-    """Whether it has records, or a reason for having none: an error, or a follower to read from instead (KIP-392)."""
+    """Whether `answer` has records, or a reason for having none: an error, or a follower to read from instead (KIP-392)."""
     return bool(answer.records) or answer.error_code != 0 or answer.preferred_read_replica >= 0
 
 
@@ -79,7 +79,7 @@ class Tails:
         self._positions, self._searches = positions, searches
 
     def answered(self, fetch: InFlightFetch, response: FetchResponse) -> None:
-        """`response` was applied. Within a session, a partition that it does not name is as before, and has no bytes."""
+        """Check bounded positions after `response` was applied. Partitions that it does not name, within a session, have no bytes."""
         answers = [answer for topic in response.responses for answer in topic.partitions]
         if response.throttle_time_ms or any(map(_says_more, answers)):
             return

@@ -90,7 +90,7 @@ class ShareMachine:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        """Poll the member, the sources and the coordinator; end the sessions whose time for `close` is over."""
+        """Poll the member, the sources and the coordinator; end the sessions whose time for `close` has run out."""
         if now >= self._end_by:
             self._end_by = INFINITY
             self.sources.abandon(KafkaTimeoutError("the consumer was closed before the broker had answered"))

@@ -453,7 +453,7 @@ class ShareSource:
         return bool(self._sent)
 
     def _left_released(self, now: float, outcome: Outcome) -> None:
-        """Ignore errors of partitions: a broker reports an error as well for a partition without these locks, or with another leader."""
+        """Ignore errors of partitions: a broker also reports an error for a partition without these locks, or with another leader."""
         if self._is_whole(now, "ShareAcknowledge", outcome):
             self._sent = []  # no report waits for the outcome of a `release`
 

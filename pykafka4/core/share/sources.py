@@ -135,7 +135,7 @@ class ShareSources:
         self._check_done()
 
     def abandon(self, error: KafkaError) -> None:
-        """Fail all acknowledgements without an outcome with `error`: the time for `close` is over, or the machine has failed."""
+        """Fail all acknowledgements without an outcome with `error`: the time for `close` has run out, or the machine has failed."""
         for source in list(self._sources.values()):
             source.abandon(error)
         self._closing.clear()

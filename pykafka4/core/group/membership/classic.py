@@ -110,7 +110,7 @@ class ClassicProtocol(ConsumerGroupMember):
         return INFINITY
 
     def released(self) -> None:
-        """Go on with the rebalance when the application has released all partitions that this member gives back."""
+        """Continue the rebalance when the application has released all partitions that this member gives back."""
         if self.state is MemberState.REVOKING and self._given_back.isdisjoint(self._assignee.held):
             self._move(MemberState.REJOINING if self._cooperative else MemberState.UNJOINED)
 
@@ -548,7 +548,7 @@ class ClassicProtocol(ConsumerGroupMember):
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator knows this member, and it has to leave. A static member does not leave: the group expects it back."""
+        """Whether the coordinator knows this member, so that it has to leave. A static member does not leave: the group expects it back."""
         return bool(self.member_id) and self._config.group_instance_id is None
 
     @property

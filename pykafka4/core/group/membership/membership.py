@@ -178,7 +178,7 @@ class Membership:
     def extend_lease(self, now: float, seconds: float) -> str | None:
         """Extend the lease to `seconds` from now on; the extension ends early when the application gets other records.
 
-        Returns None, or the reason for a refusal: the lease is over or has not begun, or the group rebalances and cannot wait that long.
+        Returns None, or the reason for a refusal: the lease has ended or not begun, or the group rebalances and cannot wait that long.
         """
         if (idle := self._application.idle_since()) == -INFINITY:
             return "the lease begins with the first poll"
@@ -193,7 +193,7 @@ class Membership:
         return None
 
     def keep_lease(self, now: float) -> float:
-        """Leave the group if the lease is over, so that other members get the partitions; returns when to be polled again."""
+        """Leave the group if the lease has ended, so that other members get the partitions; returns when to be polled again."""
         ends = self._lease_ends(now)
         if now < ends:
             return ends

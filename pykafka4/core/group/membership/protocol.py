@@ -41,7 +41,7 @@ class Subscription(Protocol):
         """The patterns of the subscription. `names` includes the topics that they select, so a protocol may ignore them."""
 
     def look_for_topics(self, now: float) -> None:
-        """Request the list of topics: the coordinator assigned partitions of a topic that the subscription does not know."""
+        """Request the list of topics: the coordinator assigned partitions of a topic that the subscription lacks."""
 
 
 class Assignee(Protocol):
@@ -56,7 +56,7 @@ class Assignee(Protocol):
         """The partitions of this member, including revoked and lost partitions that the application has not released yet."""
 
     def keep_lease(self, now: float) -> float:
-        """Return the end of the lease. If the lease is over, first drop out of the group and begin to leave it; then return `now`."""
+        """Return the end of the lease. If the lease has ended, first drop out of the group and begin to leave it; then return `now`."""
 
     def assigned(self, partitions: Collection[TopicPartition], starts: Mapping[TopicPartition, int] = NOWHERE) -> None:
         """Take these partitions in addition to the held ones. They begin at the offsets in `starts`, otherwise at committed offsets."""
@@ -123,7 +123,7 @@ class GroupProtocol(Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether a member that is out may still have its place in the group, which it gives up when its lease is over."""
+        """Whether a member that is out may still have its place in the group, which it gives up when its lease ends."""
 
     error: KafkaError | None  # the last error
     member_id: str
