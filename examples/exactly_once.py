@@ -1,4 +1,4 @@
-"""Copy a topic in upper case, exactly once: one transaction commits the written records and the offsets of the read ones.
+"""Copy a topic in upper case, exactly once: one transaction commits the written records and the offsets of the records read.
 
     python examples/exactly_once.py --bootstrap-servers localhost:9092 --topic greetings --to shouts --id shouter-1
 

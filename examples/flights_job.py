@@ -139,7 +139,7 @@ class Board:
         replace(self.folder / f"worker-{os.getpid()}.json", json.dumps(sums))
 
     def total(self, name: str) -> int:
-        """The sum of one number over all workers of the run, ended ones included."""
+        """The sum of one number of all workers of the run, including workers that have ended."""
         return sum(json.loads(path.read_text())[name] for path in self.folder.glob("worker-*.json"))
 
 

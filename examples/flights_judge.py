@@ -94,7 +94,7 @@ def shown(what: str, found: Sequence[object]) -> str:
 
 
 def number_of(value: Any) -> int | None:
-    """The number of a flight; None for a value that is no flight."""
+    """The number of a flight; None for a value that is not a flight."""
     number = value.get("number") if isinstance(value, dict) else None
     return number if isinstance(number, int) else None
 
@@ -149,6 +149,6 @@ def overtaken(reads: Iterable[Read]) -> list[Read]:
 
 
 def rereads(seen: Iterable[Iterable[Read]]) -> int:
-    """The number of times that the group got an offset again."""
+    """The number of times that the group read an offset again."""
     places = [(read.partition, read.offset) for reads in seen for read in reads]
     return len(places) - len(set(places))

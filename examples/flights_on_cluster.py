@@ -71,7 +71,7 @@ def run(cluster: Cluster, spark: StandaloneSpark, rows: int, folder: Path) -> li
 
 
 def kill(cluster: Cluster, spark: StandaloneSpark, rows: int, board: job.Board) -> Executor:
-    """Kill an executor when a third of the rows are written. Afterwards, even after an error, the job goes on at full speed."""
+    """Kill an executor when a third of the rows are written. Afterwards, even after an error, the job continues at full speed."""
     try:
         until(lambda: written(cluster) >= rows / 3, WAIT, "a third of the rows")
         victim, *others = spark.executors()

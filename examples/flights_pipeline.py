@@ -82,7 +82,7 @@ class Run:
         return self.board.total("acked")
 
     def read(self) -> tuple[int, ...]:
-        """The number of records that each reader has got."""
+        """The number of records that each reader has read."""
         return tuple(map(reader.count, self.files))
 
     def pace(self, rows_per_second: float) -> None:
@@ -213,7 +213,7 @@ def back(run: Run, victim: int) -> bool:
 
 
 def unpaced_at_last(run: Run) -> Outage:
-    """Run the outage. Afterwards, even after an error, the job goes on at full speed: it must not be left waiting."""
+    """Run the outage. Afterwards, even after an error, the job continues at full speed, because it must not wait forever."""
     try:
         return outage(run)
     finally:
@@ -286,7 +286,7 @@ def repeated(seconds: float, act: Callable[[], None]) -> Iterator[None]:
 
 
 def caught_up(run: Run, end: int) -> bool:
-    """Whether the group has got `end` different records. A record that the group got twice counts once."""
+    """Whether the group has read `end` different records. A record that the group read twice counts once."""
     return sum(run.read()) >= end and len({(read.partition, read.offset) for path in run.files for read in reader.reads(path)}) >= end
 
 

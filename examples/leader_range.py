@@ -31,7 +31,7 @@ class LeaderRangeAssignor:
         for subscribers, names in _alike(in_order, topics).items():
             partitions = [partition for name in names for partition in topics[name]]
             partitions.sort(key=lambda p: (-1 if p.leader is None else p.leader, p.topic, p.partition))
-            # Members with fewer partitions come first, as the first ones get one partition more if the division leaves some over.
+            # Members with fewer partitions come first, because the first members get one partition more if the division has a remainder.
             takers = sorted(subscribers, key=lambda member_id: len(result[member_id]))
             each, extra = divmod(len(partitions), len(takers))
             start = 0

@@ -51,7 +51,7 @@ class Cluster(Brokers):
     @functools.cached_property
     def access(self) -> Access:
         """Users, rights and certificates; RuntimeError where clients need none."""
-        from integration.access import Access  # only here, as it needs trustme, and the offline tests, which import this module, do without
+        from integration.access import Access  # only here: it needs trustme, which the offline tests lack, and they import this module
 
         if self.security is None:
             raise RuntimeError("this cluster was made without `security`")
@@ -120,7 +120,7 @@ class Cluster(Brokers):
         self.start(node, timeout=deadline.left())
 
     def start_all(self, timeout: float = READY) -> None:
-        """Start every broker that is down, all at once (one of three alone has no quorum), and wait until all running ones serve."""
+        """Start every broker that is down, all at once (one of three alone has no quorum), and wait until all running brokers serve."""
         for node in self.nodes:
             if self.state(node) is State.DOWN:
                 self.launch(node)

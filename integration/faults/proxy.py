@@ -174,7 +174,7 @@ class Link:
         self.dead = self.lossy = False
 
     def passes(self, direction: Direction, data: bytes, lost: bool) -> None:
-        """Count the bytes of one side, and the lost ones among them."""
+        """Count the bytes of one side, and the lost bytes among them."""
         counters = self.proxy.counters
         if lost:
             counters.swallowed_bytes += len(data)
@@ -221,7 +221,7 @@ class Link:
         self.responses.swallow = True
 
     def lost(self, direction: Direction) -> None:
-        """Note the end of one side. Its earlier bytes still go through, also the held ones: a request may outlive its client."""
+        """Note the end of one side. Its earlier bytes still go through, even held bytes: a request may outlive its client."""
         told = not self.proxy.silent or direction.other is None or direction.other.ended
         if told and not direction.queue:
             self.finish(direction)
@@ -339,7 +339,7 @@ class Proxy:
         self.call(self.listen)
 
     def silence(self) -> None:
-        """Accept new connections and never answer them, and pass no bytes of open ones any more, in either direction."""
+        """Accept new connections and never answer them, and pass no more bytes of open connections, in either direction."""
         self.both(swallow=True)
         self.set(silent=True)
 

@@ -84,7 +84,7 @@ class Broker:
         return bytes(data)
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Return partition -> leader. The request is for all topics, because a request for one by name may create it."""
+        """Return partition -> leader. The request is for all topics, because a request that names a topic may create it."""
         answer = self.ask(METADATA, 1, struct.pack(">i", -1))
         for _ in answer.count():
             answer.take("i"), answer.text(), answer.take("i"), answer.text()

@@ -22,7 +22,7 @@ from integration.waiting import until
 
 __all__ = ["ZooKeeper"]
 
-NAME: Final = "zookeeper"  # among the children of the ward, beside "1", "2", …
+NAME: Final = "zookeeper"  # among the children of the ward, which also has "1", "2", …
 UP: Final = 60.0
 ANSWER: Final = 5.0
 JVM: Final = ("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")

@@ -1,5 +1,5 @@
-"""Issues certificates, right ones and wrong ones: each kind of fault is a method. Invariant: every cluster has an authority of its own, and
-only its clients and brokers trust it.
+"""Issues valid and faulty certificates: each kind of fault is a method or function. Invariant: every cluster has an authority of its own,
+and only its clients and brokers trust it.
 
 Private keys are in PKCS#8, because Java reads this format from PEM files.
 """

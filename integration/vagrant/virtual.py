@@ -25,7 +25,7 @@ class Remote(Machines):
     """Machines that are driven through ssh, over one connection for each, which stays open."""
 
     def config(self, vagrant: Vagrant) -> Path:
-        """Return the configuration of ssh, for which Vagrant is called once, as a call takes seconds."""
+        """Return the configuration of ssh, for which Vagrant is called once, because a call takes seconds."""
         file = vagrant.folder / "ssh"
         if not file.exists():
             shared = f"Host *\n  ControlMaster auto\n  ControlPersist yes\n  ControlPath {vagrant.folder}/%h-%p\n  ConnectTimeout 5\n"

@@ -88,7 +88,8 @@ class Load(threading.Thread):
     def excuse(self, concerned: Callable[[int], bool]) -> None:
         """Excuse the loss of records sent so far for which `concerned` is true: their log was deleted or cut off.
 
-        Any thread may call it. `concerned` is called at the end, as an acknowledgement may come long after the broker has lost its record.
+        Any thread may call it. `concerned` is called at the end, because an acknowledgement may come long after the broker has lost its
+        record.
         """
         self.excuses.append((self.sent + 1, concerned))  # with the record that is being sent now, which may be written, too
 
@@ -227,7 +228,7 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
             found = Content(record.key, record.value, record.headers, record.timestamp)
             if found != content(n) or partition != load.partition(n):
                 changed.append(n)
-            if load.offsets.get(n) == record.offset:  # one copy is enough, as a record may be there twice
+            if load.offsets.get(n) == record.offset:  # one copy is enough: a record may be there twice
                 found_at_its_offset.add(n)
     return Verdict(
         sent=load.sent,

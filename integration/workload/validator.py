@@ -186,7 +186,7 @@ class Judge:
                     at.pop(partition, None)
             for partition, offset, _ in line.get("rows", ()):
                 if partition not in at:
-                    self.blame(journal.name, f"read {partition}@{offset}, which it is not assigned")
+                    self.blame(journal.name, f"read {partition}@{offset}, which is not assigned to it")
                     continue
                 due = at[partition]
                 allowed = committed is None or (partition, offset) in committed or offset == self.first.get(partition, 0)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "check_travelling", "client_for", "close", "discard", "pool", "with_linger", "worker_stats"]
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
-# The linger of a task's producer. Rows of Python come so slowly that 5 ms leave batches a quarter full; the end of the task sends the rest.
+# The linger of a task's producer. Rows of Python come so slowly that 5 ms leave batches a quarter full; the end of the task sends the last
+# ones.
 LINGER_MS = 100.0
 LIMIT = 8  # the most idle producers, and the most clients, in a pool: each has a thread and connections
 CHECK_S = 1.0  # seconds for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
@@ -123,7 +124,7 @@ class Pool:
 
 
 def with_linger(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options with a `linger_ms` for tasks, unless they have one: many small batches cost brokers more time than few full ones."""
+    """The options with a `linger_ms` for tasks, unless they have one: many small batches cost brokers more time than few full batches."""
     if "linger_ms" in options:
         return options
     return {**options, "linger_ms": min(LINGER_MS, ProducerConfig.parse(options).delivery_timeout_ms / 10)}

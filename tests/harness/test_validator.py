@@ -137,8 +137,8 @@ def never_read(story: Story) -> None:
 
 
 BREACHES: list[tuple[Callable[[Story], None], str]] = [
-    (unassigned, "a read 7@0, which it is not assigned"),
-    (after_revocation, "a read 0@3, which it is not assigned"),
+    (unassigned, "a read 7@0, which is not assigned to it"),
+    (after_revocation, "a read 0@3, which is not assigned to it"),
     (gap, "b read 0@5 where 4 came next"),
     (jump_back, "a read 0@2 where 3 came next"),
     (strange_start, "b began to read 0 at 2, which nobody has committed"),

@@ -20,7 +20,7 @@ def veil() -> None:
     """Mount an empty /run, only for this cell.
 
     Engines keep sockets there under fixed names: dockerd would find and use the system's containerd, with the containers of the machine's
-    other engine in it. The resolver's file often lies there, too, and containers get a copy of it.
+    other engine in it. The resolver's file is often there, too, and containers get a copy of it.
     """
     target = RESOLVER.resolve()
     resolver = target.read_bytes() if target.is_relative_to(RUN) and target.exists() else None

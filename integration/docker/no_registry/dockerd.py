@@ -136,7 +136,7 @@ class Dockerd:
     def kill(self) -> list[str]:
         """End every process of the engine, and wait until none is left.
 
-        Processes of a namespace whose process 1 has died end by themselves, but not paused ones: in control groups of version 1 a frozen
+        Processes of a namespace whose process 1 has died end by themselves, unless they are paused: in control groups of version 1 a frozen
         process does not even die of SIGKILL before it is thawed.
         """
         found: dict[int, str] = {}

@@ -41,7 +41,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         return deliver(self.options, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """End the job, whose rows are in the log, as each task has waited for its own. Raises KafkaError for a repetition that differs."""
+        """End the job. Its rows are in the log: each task has waited for its own. Raises KafkaError for a repetition that differs."""
         if self.done is not None:
             rows = sum(each.rows for each in messages if isinstance(each, Repeated))
             log.warning(REPEATED, self.options.idempotency_key, self.done.rows, rows)

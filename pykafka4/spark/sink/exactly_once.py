@@ -41,7 +41,7 @@ __all__ = ["Committed", "Skipped", "CommitToken", "WriteUnit", "find_token", "is
 log = logging.getLogger("pykafka4.spark")
 
 TRANSACTION_TIMEOUT_MS: Final = 900_000  # the brokers' default maximum: a transaction is open while Spark computes the rows of the task
-ABORT_S: Final = 5.0  # for an abort after an error; short, as the next attempt's `init_transactions` aborts the transaction as well
+ABORT_S: Final = 5.0  # for an abort after an error; short, because the next attempt's `init_transactions` aborts the transaction as well
 PREFIX: Final = "pykafka4"
 ANY_TOPIC: Final = "*"  # in the names of units with rows of many topics; no topic can have this name
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets for the tasks of a micro-batch
@@ -149,7 +149,7 @@ def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written 
 
 def first_topic(batch: pa.RecordBatch) -> str:
     """The topic of the first row."""
-    from pykafka4.spark.sink.topics import by_topic  # here, as it imports pyarrow, which the driver does not need for the results of tasks
+    from pykafka4.spark.sink.topics import by_topic  # here: it imports pyarrow, which the driver does not need for the results of tasks
 
     return next(by_topic(batch.slice(0, 1), ()))[0]
 

@@ -33,5 +33,5 @@ class RefusedStreamReader(DataSourceStreamReader):
         raise self.error
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Never called, as no query gets partitions."""
+        """Raise the reason. Spark does not call this, because no query gets partitions."""
         raise self.error

@@ -1,7 +1,7 @@
 """Decides where the next micro-batch of a stream ends. Invariant: no offset between the positions of two batches is left out, unless it is
 named as lost.
 
-A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known ones are `topics_age_s` old. A
+A trigger without new records costs one ListOffsets per leader; topics are looked up again when the known topics are `topics_age_s` old. A
 batch costs a look-up of topics as well, after the look-up of their ends. ListOffsets names a topic, and a topic that was deleted and
 created again has the same name, and may have more records than the old one: its ends would pass for ends of the old topic.
 """

@@ -162,7 +162,7 @@ class Mixed:
         return None if generation == member.epoch else "ILLEGAL_GENERATION"
 
     def sync(self, generation: int, member_id: str, instance_id: str | None, answer: Callable[[Synced], None]) -> None:
-        """Answer with the partitions that the member's last join has got."""
+        """Respond with the partitions that the member got in its last join."""
         error = self.refusal(generation, member_id, instance_id)
         if error:
             return answer(Synced(error))

@@ -333,6 +333,6 @@ class ConsumerProtocolGroup:
         member.awaited.cancel()
 
     def moved(self) -> None:
-        """Begin all sessions again, as another broker coordinates the group."""
+        """Begin all sessions again, because another broker coordinates the group now."""
         for member in self.members.values():
             self.keep_alive(member)
