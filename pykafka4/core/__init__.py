@@ -1,6 +1,6 @@
 """Declares the contract between machines and the loop: requests, replies, effects, and the tables of state transitions.
 
-Rule: input reaches a machine as method calls on the loop thread, output leaves the machine only as `Effects`, and `now` is an argument.
+Rule: input reaches a machine as method calls on the loop thread, its requests and jobs leave it as `Effects`, and `now` is an argument.
 Nothing in `core` uses sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and in the simulation
 (`tests/simulation`), where every schedule can be replayed from its seed.
 
@@ -57,7 +57,7 @@ INFINITY: Final = float("inf")
 # A node is a broker id (0 and up), a broker over a lane (`network.endpoint.via`), a bootstrap address (-1, -2, … in the order of the
 # option), or one of these two numbers, which are so far below zero that no list of bootstrap addresses reaches them.
 ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
-CONTROLLER: Final = -1_000_002  # the controller according to the metadata
+CONTROLLER: Final = -1_000_002  # the controller according to the metadata; any broker while it is unknown
 
 
 @attrs.frozen(eq=False)

@@ -1,5 +1,4 @@
-"""Computes the pauses between retries, which double up to a limit. Each part that retries has a `Backoff` of its own, unless its comments
-say why its pause is fixed (RECHECK in `metadata.cluster`, for example)."""
+"""Computes the pauses between retries, which double up to a limit and are partly random."""
 
 from __future__ import annotations
 

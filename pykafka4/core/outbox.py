@@ -1,4 +1,4 @@
-"""Collects requests and jobs from the parts of a machine. Invariant: each leaves with the machine's next `Effects`, once."""
+"""Collects requests and jobs from the parts of a machine. Invariant: each leaves once, with the machine's next `Effects`."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Since:
 
     @property
     def value(self) -> str:
-        """The text for messages, in the place of `Start.value`."""
+        """The text for messages, as `Start.value` is for a `Start`."""
         return f"time {self.timestamp_ms}"
 
 
@@ -82,7 +82,7 @@ class Lately:
 
     @property
     def value(self) -> str:
-        """The text for messages, in the place of `Start.value`."""
+        """The text for messages, as `Start.value` is for a `Start`."""
         return f"by_duration:PT{self.duration_ms / 1000:g}S"
 
 
@@ -177,7 +177,7 @@ class Ending(enum.Enum):
     """How partitions leave a member."""
 
     REVOKED = "revoked"  # still held until released: finished records can be committed
-    LOST = "lost"  # another member may read the partitions already
+    LOST = "lost"  # another member may already read the partitions
 
 
 @attrs.define(eq=False)
@@ -360,7 +360,7 @@ class Position:
         self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest
         self.reported = False  # whether the partition was reported to recovery as offline
         self.rest: PartitionBackoff | None = None
-        self.corruption_reported = False  # whether the application has the error that the leader's log is corrupt here
+        self.corruption_reported = False  # whether the error of a corrupt log was passed to the application
         self.cut_off = 0  # consecutive responses without one complete batch
         self.topic_id: object = None
         self.asked = 0  # number of the last Metadata request before this position

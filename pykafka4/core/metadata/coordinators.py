@@ -135,7 +135,7 @@ class Coordinator:
         self._told_by = None
 
     def poll(self, now: float) -> float:
-        """Send FindCoordinator if one is due; returns when to be polled again."""
+        """Send FindCoordinator if one is due; returns the time of the next poll."""
         return self._call.poll(now, self._outbox) if self.node is None and self._wanted else INFINITY
 
     def _message(self) -> FindCoordinatorRequest:

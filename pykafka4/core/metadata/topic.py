@@ -81,7 +81,7 @@ class Topic:
         return broker_error(self.error.code, f"topic {name}", None, "Metadata", topic=name, creating=self.creating)
 
     def fail(self, code: int) -> None:
-        """Store the error code that a response contained in the place of the topic's metadata."""
+        """Store the error code that a response contained instead of the topic's metadata."""
         row = error_code(code)
         self.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
 
@@ -118,9 +118,9 @@ class Topic:
     def is_replaced(self, now: float, topic_id: UUID) -> bool:
         """Whether `topic_id` belongs to a topic that was deleted, so that the response is older than the metadata.
 
-        Ids have no order. Suppose that the id of the new topic is in the first response, and the old id in the next, from a broker that
-        lags behind: the client takes the old id for the newer, and the new id counts as replaced. Therefore a replaced id is accepted again
-        when responses have had no other id for a long time.
+        Ids have no order. Suppose that the first response has the id of the new topic, and the next response, from a broker that lags
+        behind, has the old id: the client mistakes the old id for the newer, and the new id counts as replaced. Therefore a replaced id is
+        accepted again when responses have had no other id for a long time.
         """
         return topic_id in self.former_ids and not self._contradicted(now)
 

@@ -30,7 +30,7 @@ class Alarms:
         heappush(self._heap, (when, next(self._ties), endpoint))
 
     def next(self) -> float:
-        """Return the time at which the first endpoint is due. On the way, outdated alarms at the front are moved or removed."""
+        """Return the time at which the first endpoint is due, after moving or removing the outdated alarms at the front."""
         heap = self._heap
         while heap:
             when, tie, endpoint = heap[0]

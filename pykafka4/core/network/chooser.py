@@ -1,7 +1,7 @@
 """Chooses the broker for each request to ANY, and keeps requests that wait for a connection.
 
-Invariant: a request waits for a connection only if no connected broker responds. Of the connected brokers, those to avoid come after the
-others, and those that have left a request unanswered for long (stalled) come last. The client connects to bootstrap addresses only while
+Invariant: a request waits for a connection only if no connected broker responds. Among the connected brokers, avoided ones come after the
+others, and brokers that have left a request unanswered for long (stalled) come last. The client connects to bootstrap addresses only while
 no broker of the cluster is connected.
 """
 

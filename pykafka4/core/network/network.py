@@ -98,7 +98,7 @@ class Network:
         return bool(self._ready)
 
     def ready(self, node: int) -> bool:
-        """Whether a request to `node` would be written in this turn. In a later turn, the request's batches may have been freed."""
+        """Whether a request to `node` would be written in this turn; by a later turn, its batches may have been freed."""
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
@@ -279,7 +279,7 @@ class Network:
             # moves deadlines to a later time only.
             self._set_alarm(endpoint, endpoint.due())
         if self._for_any.waiting:
-            self._wake_at = -INFINITY  # with this response the connection may have stopped being stalled, and may serve them
+            self._wake_at = -INFINITY  # after this response the connection may no longer be stalled, and may serve the waiting requests
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:

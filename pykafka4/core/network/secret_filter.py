@@ -1,5 +1,5 @@
-"""Hides a client's secrets and user names in the texts of broker responses. Invariant: a connection filters each text of the responses that
-it decodes itself; a decoder of a request's own (`Request.decode`) returns no text of a broker's making."""
+"""Hides a client's secrets and user names in the texts of broker responses. Invariant: a connection filters each text while it decodes the
+response; only a response for which the request has a decoder (`Request.decode`) bypasses the filter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykafka4.options.secret import Secret
 
 __all__ = ["SecretFilter"]
 
-MOST_KEPT_SECRETS: Final = 4  # credentials: the current ones, and the ones of connections that were made before a password changed
+MOST_KEPT_SECRETS: Final = 4  # credentials: the current ones, and those of connections that were made before a password changed
 SHORTEST_SECRET: Final = 8  # characters of a secret that is searched in host names: `kafka` is a bad password, and a part of many names
 
 

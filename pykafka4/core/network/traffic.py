@@ -33,7 +33,7 @@ class Traffic:
 
 
 class BrokerTraffic:
-    """The counters of one broker, for all its connections. Loop thread only."""
+    """The counters of one broker, for all its connections. Loop thread only, except `snapshot`."""
 
     __slots__ = ("_durations", "_unanswered", "failed", "lost", "opened", "received_bytes", "sent_bytes", "throttled_s")
 

@@ -217,8 +217,10 @@ class Sender:
             self._fail_batches(queue, reason)
 
     def purge(self, now: float, reason: KafkaError, in_flight: bool) -> int:
-        """Fail all records that are not in flight, with `in_flight` also the others; returns the number of failed records. The producer
-        continues."""
+        """Fail all records that are not in flight; with `in_flight`, fail all records. Returns the number of records that failed.
+
+        The producer continues.
+        """
         before, _ = self.fail_unsent(now, reason)
         for queue in self.queues.values():
             if in_flight:
@@ -258,7 +260,7 @@ class Sender:
             self._deadlines.fail_late(queue, now, age, short_name(error), lambda _: error)
 
     def _seal_open(self) -> None:
-        # In the order of creation, so that the batches of a partition reach their queue in the order in which they were filled.
+        # In the order of creation: the batches of a partition must reach their queue in the order in which they were filled.
         for batch in sorted((b for b in self.acc.unfinished() if isinstance(b, Batch)), key=lambda b: (b.topic, b.partition, b.created)):
             self.acc.seal(batch)
 
@@ -266,7 +268,7 @@ class Sender:
         self._refusals[broker] = error
 
     def _fail_refused(self, now: float) -> None:
-        """Fail the records that wait for brokers which refuse this client.
+        """Fail the records that wait for brokers that refuse this client.
 
         Otherwise these records would wait until their delivery time-out, and only then would their error name the reason.
         """
@@ -489,7 +491,7 @@ class Sender:
         size = 0
         link = self.network.link(node)
         while (queue := self._ready.head(node)) is not None:
-            # Kafka allows one batch of a partition in a request. `seal_due` may take batches that another thread has just sealed, and so
+            # Kafka allows one batch of a partition in a request. `seal_due` may collect batches that another thread has just sealed, and so
             # place a queue again that is in `entries`; the loop below places it once more, for the next request.
             if queue in entries:
                 self._ready.remove(queue)
@@ -556,7 +558,7 @@ class Sender:
         return queue if self._may_send(queue, node, self.network.link(node), leader, now) else None
 
     def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """The next batch of a `queue` without a partition, if the batch is compressed already."""
+        """The next batch of a `queue` without a partition, if the batch is already compressed."""
         batch = queue.candidate or self.seal_due(queue, now)
         return batch if batch is not None and batch.ready else None
 
@@ -580,7 +582,7 @@ class Sender:
             self._collect(now)
             return queue.candidate
         self._note_sealed(due)
-        queue.batches.append(due)  # earlier batches are in the queue already: `take` returned them before this batch was due
+        queue.batches.append(due)  # earlier batches are already in the queue: `take` returned them before this batch was due
         self._parking.used(due.topic, now)
         if not due.ready:
             self.compress(due, queue)

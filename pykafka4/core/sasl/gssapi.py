@@ -75,7 +75,7 @@ class Gssapi(Exchange):
         if len(offer) != OFFER_BYTES:
             raise failed(f"the broker's offer of security layers has {len(offer):,} bytes, not {OFFER_BYTES}; {ODD}")
         if not offer[0] & NO_LAYER:
-            raise failed("the broker demands a security layer of GSSAPI, which Kafka does not have; use TLS (SASL_SSL) in its place")
+            raise failed("the broker demands a security layer of GSSAPI, which Kafka does not have; use TLS (SASL_SSL) instead")
         self._has_chosen = True
         return self._context.wrap(bytes([NO_LAYER, 0, 0, 0]))
 

@@ -68,7 +68,7 @@ class PushReaction(Enum):
     STOP = "push no more"
 
 
-REACTIONS: Final = {  # others: NEXT
+REACTIONS: Final = {  # for other errors: NEXT
     "UNKNOWN_SUBSCRIPTION_ID": PushReaction.ASK,
     "UNSUPPORTED_COMPRESSION_TYPE": PushReaction.ASK,
     "TELEMETRY_TOO_LARGE": PushReaction.NEXT,
@@ -124,7 +124,7 @@ class Telemetry:
 
     def __init__(self, config: ClientConfig, network: Network, random: Random, figures: PushedFigures) -> None:
         self.state = S.WAITING
-        self.subscription: MetricsSubscription | None = None  # None: a broker has to be asked
+        self.subscription: MetricsSubscription | None = None  # None: it has to be requested from a broker
         self._config, self._network, self._figures = config, network, figures
         self._instance = NO_INSTANCE
         self._first = random.uniform(0.5, 1.5)  # intervals until the first push

@@ -38,7 +38,7 @@ class Waiters(Protocol):
     """The threads that wait for outcomes or for memory."""
 
     def progress(self) -> None:
-        """Let the threads look again, because batches have their outcomes, or memory is free."""
+        """Let the threads check again, because batches have their outcomes, or memory is free."""
 
 
 class Outcomes:
@@ -55,7 +55,7 @@ class Outcomes:
         self._finished = False  # whether a batch ended since `take_finished`
 
     def take_deliver(self) -> tuple[Callbacks, ...]:
-        """Return the callbacks for the executor, each once."""
+        """Return the callbacks for the executor. Each is returned once."""
         deliver, self._deliver = tuple(self._deliver), []
         return deliver
 
@@ -98,7 +98,7 @@ class Outcomes:
         self.lose(batch, code, written, error)
 
     def lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
-        """Fail the records of `batch`, which is no longer in a queue. The ledger is first: a thread that sees the outcome may read it."""
+        """Fail the records of `batch`, which is in no queue. The ledger comes first, because a thread that sees the outcome may read it."""
         try:
             self.ledger.lost(batch.topic, batch.partition if batch.partition >= 0 else None, code, written, batch.count, error, batch.times)
             self._note_trouble(batch, code, error)
@@ -132,7 +132,7 @@ class Outcomes:
             self._deliver.append(lambda: self._call_back(callbacks))
 
     def _call_back(self, callbacks: Callbacks) -> None:
-        """Run the callbacks of a batch, on the executor. The batch's memory is free only after them, so waiters look again then."""
+        """Run the callbacks of a batch, on the executor. They may keep the batch's memory in use, so waiters check again after them."""
         try:
             callbacks()
         finally:

@@ -364,8 +364,8 @@ class Ledger:
 
         The application has seen the records in `looked_at` (for each, the number of records that had failed before its batch), and the
         records in the ranges `reported`, which are disjoint and in order.
-        If many more than `REMEMBERED` batches failed, the failure may not be the first, because not all are kept; it is None only if there
-        was none. May be called from any thread.
+        If many more than `REMEMBERED` batches failed, the returned failure may not be the first, because not all are kept; None means that
+        there was none. May be called from any thread.
         """
         total = self.failures_seen  # read first: a failure is stored before it is counted
         known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
@@ -386,7 +386,7 @@ class Ledger:
     # ---- the result
 
     def collect_drops(self) -> None:
-        """Take the counts of dropped records from the accumulator. Callers use a turn before that of `snapshot`, as there may be many."""
+        """Take the counts of dropped records from the accumulator, in a turn of its own before `snapshot`, because they may be many."""
         if taken := self.take_dropped():
             self._fresh_drops += (taken,)
 

@@ -28,8 +28,8 @@ __all__ = ["UNDESIGNATED", "LateBatches"]
 
 UNDESIGNATED = -1  # the partition of the queue of batches without one
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
-HUNGER = 0.5  # seconds after which a batch takes its place behind others, if records with keys keep every partition busy
-LOOKS = 50  # partitions of a broker that a turn looks at, at most: a broker may lead thousands, and a turn must be short
+HUNGER = 0.5  # seconds after which a batch queues behind other batches, if records with keys keep every partition busy
+LOOKS = 50  # maximum number of a broker's partitions that a turn checks: a broker may lead thousands, and a turn must be short
 PACE = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
 
 
@@ -38,8 +38,8 @@ class BrokerShare:
     """A broker's share of a topic."""
 
     partitions: list[int] = attrs.Factory(list)  # the online partitions that the broker leads
-    cursor: int = 0  # index of the partition that was looked at last
-    looked: int = 0  # number of partitions that were looked at since one of them got a batch
+    cursor: int = 0  # index of the partition that was checked last
+    looked: int = 0  # number of partitions that were checked since one of them got a batch
     taken: float = 0.0  # records per partition
     busy_since: float | None = None  # the time since which it is this broker's turn, and it cannot take a batch
     excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
@@ -96,7 +96,7 @@ class LateBatches:
         self._acc, self._network, self._cluster, self._recovery, self._ready = accumulator, network, cluster, recovery, ready
         self._queues = queues
         self._shares: dict[str, BrokerShares] = {}
-        self._looking: BrokerShare | None = None  # the share whose partitions are being looked at
+        self._looking: BrokerShare | None = None  # the share whose partitions are being checked
         self.wake_at = INFINITY
 
     def changed(self, topic: str) -> None:
@@ -162,7 +162,7 @@ class LateBatches:
         self._looking = share
         hungry = self.is_hungry(queue, now)
         target = self._next_target(queue.tp.topic, node, share, now)
-        if target is None and not hungry and self.is_hungry(queue, now):  # this look was the last of all partitions
+        if target is None and not hungry and self.is_hungry(queue, now):  # all partitions have been checked now
             target = self._next_target(queue.tp.topic, node, share, now)
         if target is None:
             self.wake_at = min(self.wake_at, now if share.looked < len(share.partitions) else now + PACE)
@@ -171,7 +171,7 @@ class LateBatches:
     def _next_target(self, topic: str, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
         for _ in range(min(count, LOOKS)):
-            share.cursor = (share.cursor + 1) % count  # also past a stuck partition: the next turn goes on after it
+            share.cursor = (share.cursor + 1) % count  # also past a stuck partition: the next turn continues after it
             target = self._queues.late_queue(topic, share.partitions[share.cursor], node, now)
             if target is not None:
                 return target

@@ -90,7 +90,7 @@ class Parking:
         self._asked: dict[str, int] = {}  # topic in `_waiting` -> number of the last Metadata request before its first record was parked
         self._next_look = INFINITY  # the earliest time in `_waiting`
         self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
-        self._empty: dict[str, float] = {}  # unknown topic without parked records -> since when
+        self._empty: dict[str, float] = {}  # unknown topic without parked records -> the time since which it has none
         # Unknown topics for which no broker answered for a while -> the time of the first answer after that; INFINITY: no answer yet.
         self._silent: dict[str, float] = {}
         self._hurried: set[str] = set()  # topics with records that a flush covers
@@ -142,7 +142,7 @@ class Parking:
         if failed:
             self._outcomes.lose_parked(topic, short_name(reason), reason, failed, callbacks, self._acc.lost_times)
             # `forget` before `_drop`: a `send` after `forget` announces the topic again (`want`). In the other order: `_drop` ends the use
-            # of the topic, a `send` parks a record without a call of `want`, as the accumulator knows the topic; nobody looks it up.
+            # of the topic, a `send` parks a record without a call of `want`, because the accumulator has the topic; nobody looks it up.
             if topic not in self._announced and self._acc.forget(topic):
                 self._drop(topic)
 

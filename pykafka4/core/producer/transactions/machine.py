@@ -245,7 +245,7 @@ class Transactions:
 
     @property
     def trouble(self) -> KafkaError | None:
-        """The reason why the coordinator has not responded."""
+        """The last error of a request that the coordinator has not carried out yet, or of the search for the coordinator."""
         calls = (self._init, self._add, self._end)
         return next((call.last_error for call in calls if call.last_error is not None), None) or self.coordinator.last_error
 

@@ -67,7 +67,7 @@ ABORTABLE: Final = {
 REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but a repeated request then returns the outcome
 
 
-# The fatal errors that end the producer also in a response to AddPartitionsToTxn; after the others only the transaction fails, as in Java.
+# The fatal errors of AddPartitionsToTxn that end the producer. Other fatal errors of this request fail only the transaction, as in Java.
 ENDS_ADDING: Final = {
     "CLUSTER_AUTHORIZATION_FAILED",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
