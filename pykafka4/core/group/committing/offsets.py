@@ -184,7 +184,7 @@ class Offsets:
                 self.stored.pop(tp, None)  # until the response confirms the new offset
 
     def limit_rebalance(self, by: float) -> None:
-        """Let no queued commit wait for a rebalance after `by`, because the consumer closes: a dead member may delay the rebalance."""
+        """Let no queued commit wait for a rebalance after `by`: a dead member can delay the rebalance, and the application waits."""
         for commit in self._line:
             commit.rebalanced_by = min(commit.rebalanced_by, by)
 

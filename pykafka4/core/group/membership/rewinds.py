@@ -156,7 +156,7 @@ class Rewinds:
 
     def left(self) -> None:
         """End the wish, because this consumer has left the group."""
-        way_out = "check the group's lag, and call rewind_group again"
+        way_out = "check the group's lag, then repeat the rewind"
         self.end(KafkaError(f"this consumer left group {self._group} before each partition was known to be rewound; {way_out}"))
 
     def expire(self, now: float) -> float:
@@ -166,7 +166,7 @@ class Rewinds:
         if now < wish.deadline:
             return wish.deadline
         if wish.open is not None:
-            known = f"not confirmed in time for {listed(sorted(wish.open))}; check the group's lag, and call rewind_group again"
+            known = f"not confirmed in time for {listed(sorted(wish.open))}; check the group's lag, then repeat the rewind"
         else:
             known = f"in no assignment in time; {'it may still be carried out' if wish.sent else 'nothing has changed'}"
         self.end(KafkaTimeoutError(f"group {self._group}: the rewind was {known}"))
