@@ -81,7 +81,7 @@ class AgentProcess:
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def start(self, wait: bool = True) -> None:
-        """Write the configuration, start the process, and wait until the agent serves."""
+        """Write the configuration, start the process, and with `wait` wait until the agent serves."""
         if self.process is not None:
             raise RuntimeError("the agent runs already")
         self.config.write_text(toml(self.tables))
