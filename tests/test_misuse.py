@@ -113,7 +113,7 @@ def test_a_closed_producer_says_so(server: ModelServer) -> None:
     ("name", "says"),
     [
         ("produce", "use 'send'"),
-        ("poll", "Producer has no 'poll': callbacks run on a thread of their own, no polling is needed"),
+        ("poll", "Producer has no 'poll': callbacks run on a thread of their own; no polling is needed"),
         ("flsh", "did you mean 'flush'"),
         ("xyzzy", "has no 'xyzzy'"),
     ],

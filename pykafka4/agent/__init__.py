@@ -1,4 +1,4 @@
-"""Runs the agent, a daemon that takes messages of local programs and sends them to Kafka.
+"""Runs the agent, a daemon that takes messages from local programs and sends them to Kafka.
 
 Invariant: each accepted message is acknowledged, waits, or is counted as discarded, with the reason.
 
@@ -6,7 +6,7 @@ Modules; each line imports only from lines below it:
     service/   the process: start, signals, reload, end
     http/      pages, JSON, Prometheus
     inputs/    sockets: UNIX datagrams, UNIX stream, TCP
-    router     passes each message to the producer or to the spool, or discards it
+    router     passes each message to the producer or the spool, or discards it
     unknown    topics that brokers report as unknown or invalid
     limits     rate limits, which count messages as they arrive
     producing  options of the agent's producer, from the settings
@@ -15,7 +15,7 @@ Modules; each line imports only from lines below it:
     settings/  the TOML file and its values
     sending    the command line `pykafka4 send`
     client     Client: sends messages to the agent of this machine
-    channel    a client's socket to the agent: whole messages, no waiting
+    channel    a client's socket to the agent: complete messages, bounded waits
     format     the bytes of a message
     message    values that the modules exchange: messages, sources, reasons
 """

@@ -1,9 +1,9 @@
-"""Sends whole messages through a client's socket to the agent, and connects again after the agent was restarted.
+"""Sends complete messages through a client's socket to the agent, and connects again after the agent was restarted.
 
-Invariants: no call waits longer than the time that it is given, and a stream never has a part of a message without the rest of it: the rest
-goes out before the next message, or the connection ends.
+Invariants: each wait is bounded; after a stream has taken a part of a message, the rest goes out before the next message, or the
+connection ends.
 
-A fork leaves the child with a socket of its own: two processes that wrote to one stream would mix their messages.
+A forked child gets a socket of its own: two processes that wrote to one stream would mix their messages.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import NamedTuple
 __all__ = ["Address", "Channel", "Failure", "Loss", "tcp", "unix_datagram", "unix_stream"]
 
 _LONGEST_PATH = 107  # bytes of sun_path in Linux, without the final zero
-_RETRY_S = 0.01  # between attempts to reach an agent that is not there
-_REST_S = 0.1  # for the rest of a message that a stream has taken in part; one that is larger than its buffer always has a rest
-_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # an application may have SIGPIPE's default back, which ends the process
+_RETRY_S = 0.01  # seconds between attempts to reach an agent that is not there
+_REST_S = 0.1  # seconds for the rest of a message that a stream has taken in part; a message larger than the buffer always has a rest
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # an application may have restored SIGPIPE's default, which ends the process
 _BUSY = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS, errno.ENOMEM}
 _HINTS = {
-    errno.EACCES: "the agent's file says who may write to it: mode, owner, group",
+    errno.EACCES: "the agent's settings say who may write to the socket: mode, owner, group",
     errno.EPROTOTYPE: "that socket is of the other kind: a datagram socket is not a stream",
-    errno.ENOTSOCK: "the file there is no socket",
+    errno.ENOTSOCK: "the file there is not a socket",
 }
-_USUAL_SEND_BUFFER = 200_000  # a little less than the default of Linux, net.core.wmem_default
+_USUAL_SEND_BUFFER = 200_000  # bytes; a little less than the default of Linux, net.core.wmem_default
 
 _channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
@@ -39,7 +39,7 @@ class Loss(StrEnum):
     """The reason why a message was not handed over."""
 
     ABSENT = "absent"
-    """Nobody listens at the address, or this process must not write to it."""
+    """Nobody listens at the address, or this process may not write to it."""
 
     FULL = "full"
     """The agent is behind, and its socket has no room."""
@@ -48,17 +48,17 @@ class Loss(StrEnum):
     """The message is larger than the client's `max_message_bytes`, or than the socket allows."""
 
     CUT = "cut"
-    """A stream had taken a part of the message when the agent ended; `send` had returned True."""
+    """A stream had taken a part of the message when its connection ended; `send` had returned True."""
 
     NESTED = "nested"
-    """A signal handler sent the message while its own thread was inside of `send`; it cannot wait for that."""
+    """A signal handler sent the message while its own thread was inside `send`, for which the handler cannot wait."""
 
     CLOSED = "closed"
-    """The client was closed before."""
+    """The client was closed."""
 
 
 class Failure(NamedTuple):
-    """A message that was not handed over: the reason, and the text for people."""
+    """The reason why a message was not handed over, and the text for people."""
 
     loss: Loss
     text: str
@@ -122,11 +122,11 @@ class Channel:
         self.lost = dict.fromkeys(Loss, 0)
 
     def hand_over(self, data: bytes, wait_s: float = 0.0) -> Failure | None:
-        """Give a message to the agent; None if it took it. A failure is counted in `lost`.
+        """Give a message to the agent. Returns None if the agent's socket took it, else the failure, which is counted in `lost`.
 
-        Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, others fail at once. So an
-        agent that stands still costs an application one wait, not one for each message. The rest of a message that a stream has taken in
-        part may take a tenth of a second in any case; no other message waits for it.
+        Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, later messages fail at once.
+        So an agent that is stuck costs an application one wait, not one for each message. If a stream has taken a part of the message, the
+        wait for the rest is up to `wait_s` again, and at least a tenth of a second.
         """
         failure = self._offer(data)
         if failure is not None and wait_s > 0 and self._waits and failure.loss in (Loss.FULL, Loss.ABSENT):
@@ -145,7 +145,7 @@ class Channel:
             self.lost[loss] += 1
 
     def close(self) -> bool:
-        """Close the socket, after a short wait for the rest of a message; False if that was lost."""
+        """Close the socket, after a wait of up to a tenth of a second for the rest of a message. Returns False if the rest was lost."""
         before = self.lost[Loss.CUT]
         self._finish(_REST_S)
         with self._lock:
@@ -169,7 +169,7 @@ class Channel:
         return failure
 
     def _wait(self, left: float) -> None:
-        """Until the socket may have room, without the lock, so that other threads do not wait for this one."""
+        """Wait until the socket may have room. The lock is free meanwhile, so that other threads do not wait for this one."""
         sock = self._socket
         if sock is None or not hasattr(select, "poll"):  # eventlet removes it
             time.sleep(min(left, _RETRY_S))
@@ -185,7 +185,7 @@ class Channel:
         if len(data) > self._largest:
             text = f"it has {len(data):,} bytes, and max_message_bytes={self._largest:,}; raise it here and in the agent's [inputs]"
             return Failure(Loss.TOO_LARGE, text)
-        # A flag of our own would stay set if Ctrl-C came just before it is cleared; threading.Condition relies on this method, too.
+        # A flag of our own would stay set if Ctrl-C came just before its reset; threading.Condition relies on this method, too.
         if self._lock._is_owned():  # type: ignore[attr-defined]
             return Failure(Loss.NESTED, "a signal handler sent it while its thread was sending another")
         with self._lock:
@@ -194,10 +194,10 @@ class Channel:
             except BaseException:  # Ctrl-C: nobody knows how much of the message was taken
                 self._drop()
                 raise
-        return failure  # not inside of `with`: Ctrl-C between a call there and the release would leave it locked
+        return failure  # not inside `with`: Ctrl-C between a call there and the release would leave the lock held
 
     def _send(self, data: bytes) -> Failure | None:
-        """Send on the connection that is there; if the agent has ended it, on a new one."""
+        """Send on the present connection; on a new one if the agent has ended it."""
         reused = self._socket is not None
         failure = self._try(data)
         if reused and failure is not None and failure.loss is Loss.ABSENT:
@@ -247,7 +247,7 @@ class Channel:
         return sock
 
     def _drop(self) -> None:
-        """End the connection. Of a message that it has taken in part the agent counts the bytes, and this counts the message."""
+        """End the connection. A message that it has taken in part is counted in `lost`; the agent counts the bytes of this part."""
         sock, self._socket = self._socket, None
         if self._rest:
             self._rest = memoryview(b"")
@@ -264,7 +264,7 @@ class Channel:
 
 
 def _ended(sock: socket.socket) -> bool:
-    """Whether the agent has ended a TCP connection: the first message after that would be taken by the kernel, and lost."""
+    """Whether the agent has ended a TCP connection: the kernel would take the next message, and lose it."""
     try:
         return sock.recv(1, socket.MSG_PEEK) == b""
     except BlockingIOError:

@@ -15,9 +15,9 @@ from pykafka4.logs import get_log
 __all__ = ["Client", "Loss"]
 
 Text: TypeAlias = bytes | bytearray | memoryview | str
-DATAGRAM_BYTES = 64 * 1024  # the agent's max_datagram_size
-STREAM_BYTES = 2 * 1024 * 1024 + 4  # its max_stream_message_size, and the size field, which that does not count
-# A datagram socket may have room for ten messages only: a burst that waits for none of them would lose most, while the agent is well.
+DATAGRAM_BYTES = 64 * 1024  # the default of the agent's max_datagram_size
+STREAM_BYTES = 2 * 1024 * 1024 + 4  # the default of its max_stream_message_size, plus the size field, which that setting does not count
+# A datagram socket may have room for only ten messages: without a wait, a burst would lose most of its messages although the agent is well.
 PATIENCE_MS = 100.0
 _LOG_EVERY_S = 60.0
 
@@ -27,19 +27,19 @@ log = get_log(__name__)
 class Client:
     """Sends messages to the agent through its UNIX datagram socket; `Client.stream` and `Client.tcp` use the other sockets.
 
-    `send` hands a message to the agent's socket; it waits only while that has no room, and 0.1 s at most. It may be called on any thread,
-    in asyncio code and in signal handlers; a forked child uses a socket of its own. The first message makes the connection, even after a
-    restart of the agent.
+    `send` hands a message to the agent's socket; it waits only while the agent is behind or away, by default 0.1 s at most for room, and
+    0.1 s for the rest of a message on a stream. It may be called on any thread, in asyncio code and in signal handlers; a forked child uses
+    a socket of its own. The first message makes the connection, and the first one after a restart of the agent makes a new one.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = DATAGRAM_BYTES) -> None:
         """Use the UNIX datagram socket at `path`.
 
         Args:
-            path: The path of `unix_datagram` in the agent's file.
-            max_block_ms: How long `send` may wait while the agent is behind or away. After one such wait in vain no message waits until
-                the agent takes one again. 0: never, and a burst of messages may be lost while the agent is well.
-            max_message_bytes: Larger messages are not sent, because the agent would discard them: its `max_datagram_size`.
+            path: The path of `unix_datagram` in the agent's settings.
+            max_block_ms: How long `send` may wait while the agent is behind or away. After one such wait in vain, no message waits until
+                the agent takes one again. 0: `send` never waits for room, and a burst may lose messages while the agent is well.
+            max_message_bytes: Larger messages are not sent, because the agent would discard them; as in its `max_datagram_size`.
 
         Raises:
             ValueError: For a path that no socket can have, or a negative limit.
@@ -50,8 +50,8 @@ class Client:
     def stream(cls, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
         """Use the UNIX stream socket at `path`, for messages of more than 64 KiB. Arguments as for `Client`.
 
-        A message that is larger than the socket's buffer (200 KB) is written in parts, while the agent reads; `send` waits for that up to a
-        tenth of a second. The rest of a message that takes longer goes out before the next message.
+        A message that is larger than the socket's buffer (200 KB) is written in parts while the agent reads; `send` waits for the agent up
+        to `max_block_ms`, and at least a tenth of a second. The rest of a message that takes longer goes out before the next message.
         """
         client = cls.__new__(cls)
         client._begin(unix_stream(path), max_block_ms, max_message_bytes)
@@ -75,12 +75,12 @@ class Client:
 
     @property
     def lost(self) -> Mapping[Loss, int]:
-        """How many messages of this process were not handed over, by reason; a forked child begins with zeros."""
+        """The number of messages of this process that were not handed over completely, by reason; a forked child begins with zeros."""
         return MappingProxyType(self._channel.lost)
 
     @property
     def last_error(self) -> str | None:
-        """The reason why the latest lost message was not handed over, None before the first."""
+        """The latest reason, as text, why `send` returned False; None before the first."""
         return self._last_error
 
     def send(
@@ -88,15 +88,16 @@ class Client:
     ) -> bool:
         """Hand a message over: True if the agent's socket took it, False if it is lost and counted in `lost`.
 
-        The agent's reports have the messages that it took and could not deliver. Those in its socket when it is killed are in no report.
+        The agent's reports count messages that it took and could not deliver. Messages that are in its
+        socket when it is killed are in no report.
 
         Args:
             topic: Kafka's topic.
-            value: Text is encoded as UTF-8. An empty value is written to Kafka as null, a tombstone; with the agent's `empty = "empty"`
-                as an empty value.
+            value: Text is encoded as UTF-8. An empty value is written to Kafka as null, a tombstone, or with the agent's
+                `empty = "empty"` as an empty value.
             key: Kafka's key; it chooses no partition.
             partition_key: Chooses the partition, modulo the number of partitions: from 0 to 4,294,967,295. None: the agent chooses.
-            timestamp_ms: Milliseconds since the epoch; None is now.
+            timestamp_ms: Milliseconds since the epoch; None: now.
 
         Raises:
             TypeError, ValueError: For arguments that no message can have.
@@ -110,7 +111,7 @@ class Client:
         return False
 
     def _report(self, failure: Failure) -> None:
-        """Log the first failure of each reason, then at most one line a minute."""
+        """Log the first failure for each reason, then at most one a minute."""
         self._last_error = failure.text
         now, before = time.monotonic(), self._logged.get(failure.loss)
         if before is None or now - before >= _LOG_EVERY_S:
@@ -119,7 +120,7 @@ class Client:
             log.warning("%s: message lost (%s, %d so far): %s", where, failure.loss.value, count, failure.text, client_id=None)
 
     def close(self) -> None:
-        """Close the socket. The rest of a message that a stream has taken in part may take a tenth of a second."""
+        """Close the socket. Waits up to a tenth of a second for the rest of a message that a stream has taken in part."""
         self._channel.close()
 
     def __enter__(self) -> Self:

@@ -1,12 +1,12 @@
-"""The bytes of a message, the same on all inputs: Dory's format, version 0. Source: dory/doc/sending_messages.md.
+"""Packs and parses messages in Dory's format, version 0, which all inputs use. Source: dory/doc/sending_messages.md.
 
-Big endian. The size counts the whole message, itself included; only PartitionKey messages have a partition key:
+Big endian. The size counts the complete message, the size field included; only PartitionKey messages have a partition key:
 
     size int32 | API key int16 | API version int16 | flags int16 | [partition key uint32]
     topic size int16 | topic | timestamp int64 | key size int32 | key | value size int32 | value
 
-Invariant: `parse` returns a message or raises Refused for any bytes. `inputs` has a compiled twin of it, and `tests/agent/cases.py` the
-cases that both are tested with.
+Invariant: `parse` returns a message or raises Refused for any bytes. `inputs/compiled` has a compiled twin of `parse`, and
+`tests/agent/cases.py` has the cases for the tests of both.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def parse(data: bytes, empty: bytes | None = None) -> Message:
         topic_end = at + 2 + topic_size
         if topic_size <= 0:
             raise Refused(Reason.MALFORMED)
-        timestamp, key_size = _TIME_AND_SIZE.unpack_from(data, topic_end)  # fails if the topic ends behind the message
+        timestamp, key_size = _TIME_AND_SIZE.unpack_from(data, topic_end)  # fails if the topic ends after the message
         key_end = topic_end + _TIME_AND_SIZE.size + key_size
         if key_size < 0:
             raise Refused(Reason.MALFORMED)
-        value_size = _SIZE.unpack_from(data, key_end)[0]  # fails if the key ends behind it
+        value_size = _SIZE.unpack_from(data, key_end)[0]  # fails if the key ends after the message
     except error:
         raise Refused(Reason.MALFORMED) from None
     if value_size < 0 or key_end + _SIZE.size + value_size != len(data):
@@ -97,7 +97,7 @@ def parse(data: bytes, empty: bytes | None = None) -> Message:
 
 
 def _topic_at(data: bytes) -> int:
-    """Where the topic's size is. Raises Refused for a wrong size, API key, version or flags, in this order; struct.error if cut."""
+    """Where the topic's size is. Raises Refused for a wrong size, API key, version or flags, in this order; struct.error without flags."""
     size = len(data)
     if size <= _VERSION.size or _SIZE.unpack_from(data)[0] != size:
         raise Refused(Reason.MALFORMED)

@@ -1,4 +1,4 @@
-"""Rate limits of topics, which count messages as they arrive. Invariant: memory is bounded, however many topics are named."""
+"""Applies rate limits of topics to messages as they arrive. Invariant: memory is bounded, however many topics clients name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykafka4.producer.rates import RateLimits, TopicRateLimit
 
 __all__ = ["ArrivalLimits", "rate_limits"]
 
-MOST_TOPICS: Final = 10_000  # topics with an interval, the latest ones; a forgotten topic begins anew
+MOST_TOPICS: Final = 10_000  # topics whose intervals are kept, the most recently used ones; a forgotten topic begins a new interval
 
 
 class ArrivalLimits:
@@ -26,13 +26,13 @@ class ArrivalLimits:
     """
 
     def __init__(self, limits: Mapping[str, tuple[int, float] | None], clock: Callable[[], float] = time.monotonic) -> None:
-        """`limits` as the producer's option `rate_limits`; `clock` is monotonic, in seconds."""
+        """`limits` are as in the producer's option `rate_limits`; `clock` is monotonic, in seconds."""
         self._rates = RateLimits(rates_of(limits), lambda: 0.0, clock, nullcontext(), self._never_wait)
         self._admissions: OrderedDict[str, TopicRateLimit | None] = OrderedDict()
 
     @classmethod
     def of(cls, topics: TopicsSettings) -> Self | None:
-        """Return the limits of the settings, None if no topic has a limit."""
+        """Return the limits from the settings, None if no topic has a limit."""
         limits = rate_limits(topics)
         return cls(limits) if limits else None
 
@@ -60,7 +60,7 @@ class ArrivalLimits:
 
 
 def rate_limits(topics: TopicsSettings) -> dict[str, tuple[int, float] | None]:
-    """The limit of each name in the order of the file, as the producer's option has them: the first pattern that matches counts."""
+    """The limits as the producer's option has them: by name, in the order of the file, because the first pattern that matches counts."""
     limits: dict[str, Any] = {name: each.rate_limit or topics.default.rate_limit for name, each in topics.named.items()}
     limits.setdefault("*", topics.default.rate_limit)
     if not any(limits.values()):

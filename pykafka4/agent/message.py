@@ -1,4 +1,4 @@
-"""Values that the modules of the agent exchange: messages, the inputs that they came from, reasons of discards."""
+"""Defines the values that the modules of the agent exchange: messages, kinds of inputs, reasons for discards."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol, TypeAlias
 
 __all__ = ["Intake", "Message", "Reason", "Refused", "Source"]
 
-# (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is no UTF-8 has
-# escapes: Kafka has no such topic. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
+# (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is not UTF-8 has
+# escapes: Kafka cannot have this topic. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
 # 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it.
 Message: TypeAlias = tuple[str, bytes | None, bytes | None, int | None, int]
 
@@ -49,7 +49,7 @@ class Reason(StrEnum):
 
 
 class Refused(Exception):
-    """Bytes that are no message. `detail` is the unsupported API key or version."""
+    """Raised for bytes that are not a message. `detail` is the unsupported API key or version."""
 
     def __init__(self, reason: Reason, detail: int | None = None) -> None:
         super().__init__(reason, detail)
@@ -63,4 +63,4 @@ class Intake(Protocol):
         """Take messages in the order in which they were read."""
 
     def refuse(self, data: bytes, refused: Refused, source: Source) -> None:
-        """Count bytes that are no message: a whole datagram or frame, or the bytes of an unfinished one."""
+        """Count bytes that are not a message: a complete datagram or frame, or the bytes of an unfinished frame."""

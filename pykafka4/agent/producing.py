@@ -1,6 +1,6 @@
-"""Options of the agent's producer, from the settings.
+"""Derives the options of the agent's producer from the settings.
 
-Invariant: [kafka] wins, but for the options that the agent depends on, which it cannot set: they are refused.
+Invariant: [kafka] replaces defaults of the agent, but cannot set the options that the agent itself sets: those are refused.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pykafka4.options.policies import SETTINGS
 
 __all__ = ["NEVER_MS", "PARTITIONERS", "UNKNOWN_TOPIC_MS", "producer_options"]
 
-NEVER_MS: Final = 2**31 - 1  # a message waits for its cluster as long as there is memory for it
-# Brokers that answer know a topic that exists within seconds. Messages of a misspelt topic use the pool that long.
+NEVER_MS: Final = 2**31 - 1  # the option's maximum, 24 days: a message waits for its cluster while there is memory for it
+# A broker that responds knows an existing topic within seconds. Messages for a misspelt topic use the pool for this time.
 UNKNOWN_TOPIC_MS: Final = 10_000
-# One stuck partition, or one topic with AnyPartition, may use half of the pool. The rest keeps the other topics going.
+# One stuck partition, or one topic with AnyPartition, may use half of the pool. The other half keeps the other topics going.
 SHARES: Final = 2
 LEAST_SHARE: Final = 4096  # bytes, the option's minimum
 PARTITIONERS: Final = {Offline.WAIT: "late_partition_key_wait", Offline.NEXT: "late_partition_key"}
@@ -30,7 +30,7 @@ DEFAULTS: Final = {name: attrs.fields_dict(ProducerConfig)[name].default for nam
 
 
 def producer_options(settings: AgentSettings) -> dict[str, Any]:
-    """The options. Raises ConfigError for an option in [kafka] that the agent needs for itself."""
+    """The options. Raises ConfigError for an option in [kafka] that the agent itself sets."""
     refused = [f"kafka.{name}: {ELSEWHERE[name]}" for name in settings.kafka if name in ELSEWHERE]
     if refused:
         raise ConfigError("; ".join(refused))

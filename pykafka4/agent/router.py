@@ -25,9 +25,9 @@ __all__ = ["AHEAD_MS", "Router", "SpoolSeam", "reason_of_refusal"]
 
 log = logging.getLogger("pykafka4.agent")
 
-# How far a client's clock may be ahead. Brokers since Kafka 4.0 refuse records further ahead (message.timestamp.after.max.ms).
+# How far a client's clock may be ahead. Brokers from Kafka 4.0 on refuse records further ahead (message.timestamp.after.max.ms).
 AHEAD_MS: Final = 3_600_000
-# The first that fits, in this order: RecordTooLarge is a ValueError, and a name that Kafka does not allow is another one.
+# The first that fits, in this order: RecordTooLarge is a ValueError, and so is the error for a name that Kafka does not allow.
 REASONS: Final = (
     (BufferFull, Reason.NO_MEM),
     (MemoryError, Reason.NO_MEM),
@@ -52,7 +52,7 @@ class SpoolSeam(Protocol):
 
 
 class Router:
-    """The way of a message, on the agent's loop. It is the Intake of the inputs, and the Sender of the spool."""
+    """The way of a message, on the agent's loop: the Intake of the inputs, and the Sender of the spool."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Router:
         self.timestamps_replaced = 0
 
     def limit(self, limits: ArrivalLimits | None) -> None:
-        """Other rate limits from now on; their intervals begin anew."""
+        """Replace the rate limits; all intervals begin anew."""
         self._limits = limits
 
     def counters(self) -> dict[str, int]:
@@ -102,7 +102,7 @@ class Router:
     # -- Sender
 
     def send_spooled(self, message: Message) -> Delivery | None:
-        """See Sender. Messages from the disk of a topic that was unknown ask again, each: they were kept through an outage."""
+        """See Sender. The list of unknown topics does not count here: a message that was kept through an outage asks the brokers again."""
         try:
             return self._send_one(message, self._latest())
         except Exception as error:
@@ -113,7 +113,7 @@ class Router:
 
     def hurry(self) -> None:
         """See Sender."""
-        with contextlib.suppress(KafkaError):  # the time-out of 0 s, or the producer has ended
+        with contextlib.suppress(KafkaError):  # the time-out of 0 s is over, or the producer has ended
             self._producer.flush(0)
 
     # -- the way of each message
@@ -162,9 +162,9 @@ class Router:
         return (*message[:4], int(self._clock() * 1000))
 
     def _latest(self) -> float:
-        """The latest timestamp that is sent. One that is later, or not after 1970, is replaced by the time now.
+        """The latest timestamp that is sent. The present time replaces later timestamps, and timestamps that are not positive.
 
-        Brokers may refuse the former, and delete the latter at once, as older than the topic's retention.
+        Brokers may refuse later ones, and delete messages from 1970 at once, as older than the topic's retention.
         """
         return self._clock() * 1000 + AHEAD_MS
 

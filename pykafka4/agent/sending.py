@@ -1,4 +1,4 @@
-"""Implements `pykafka4 send`, which sends messages to the agent of this machine. Has the options of Dory's `to_dory`, and more."""
+"""Implements `pykafka4 send`, which sends messages to the agent of this machine. Its options include those of Dory's `to_dory`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["main"]
 PATH = "/run/pykafka4/agent.sock"
 WAIT_S = 10.0
 PROGRESS_AFTER_S, PROGRESS_EVERY_S = 1.0, 0.2
-LOST, MISUSED = 1, 2  # exit codes; argparse also ends with the second
+LOST, MISUSED = 1, 2  # exit codes; argparse, too, ends with 2
 TEXTS = ("--key", "--topic", "--value")
 EXAMPLES = """\
 examples:
@@ -34,7 +34,7 @@ exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong option
 
 
 class Progress:
-    """Reports how many messages were handed over: on standard output after each `every`; on a terminal after a second, in one line."""
+    """Reports how many messages were handed over: on standard output after every `every`, else on a terminal, in one line."""
 
     def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
         self.sent = 0
@@ -59,13 +59,13 @@ class Progress:
         try:
             self._out.write(f"{self.sent} messages written\n")
             self._out.flush()
-        except OSError:  # a closed pipe (`| head -1`): the messages go on; what is left in the buffer would fail at exit
+        except OSError:  # a closed pipe (`| head -1`): messages are still sent; the text left in the buffer would fail at exit
             self._every = 0
             with Path(os.devnull).open("wb") as nowhere:
                 os.dup2(nowhere.fileno(), self._out.fileno())
 
     def end(self) -> None:
-        """Leave the line of the terminal."""
+        """End the line on the terminal."""
         if self._shown and self._terminal is not None:
             self._terminal.write("\n")
 
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
         whole = channel.close()
         progress.end()
     if trouble is None and not whole:
-        trouble = f"the last message was not taken whole at {channel.address.text}: the agent is behind"
+        trouble = f"only a part of the last message was taken at {channel.address.text}: the agent is behind"
     return 0 if trouble is None else _complain(trouble, LOST)
 
 
@@ -99,7 +99,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _send_all(given: argparse.Namespace, values: Iterator[bytes], channel: Channel, progress: Progress) -> str | None:
-    """Hand the values over at the wanted pace. Returns the reason at the first message that the agent does not take, else None."""
+    """Hand the values over at the wanted pace, until the agent does not take a message. Returns the reason, None if it took all."""
     topic, key = os.fsencode(given.topic), os.fsencode(given.key)
     due = time.monotonic()
     for number, value in enumerate(values, 1):
@@ -147,7 +147,7 @@ def _usual_largest(given: argparse.Namespace) -> int:
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """`--value -x` as `--value=-x`: argparse takes the first for an option that has no value."""
+    """Turn `--value -x` into `--value=-x`: argparse would take `-x` for an option."""
     joined, rest = [], iter(arguments)
     for argument in rest:
         following = next(rest, None) if argument in TEXTS else None
@@ -205,7 +205,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help=f"seconds to wait for an agent that is behind or away ({WAIT_S:g})",
     )
     group.add_argument(
-        "--max-message-bytes", type=_natural, metavar="N", help="refuse larger messages (default: 64 KiB, on a stream 2 MiB, as the agent)"
+        "--max-message-bytes",
+        type=_natural,
+        metavar="N",
+        help="refuse larger messages (default: as in the agent, 64 KiB, on a stream 2 MiB)",
     )
 
 

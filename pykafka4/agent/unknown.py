@@ -1,7 +1,7 @@
-"""Topics that brokers report as unknown: their messages are discarded at once, except for one from time to time, which asks again.
+"""Remembers topics that brokers report as unknown: their messages are discarded at once, except for one in `PAUSE_S`, which asks again.
 
 Otherwise a program with a misspelt topic would fill the pool and the disk with messages that each wait for the same answer.
-Invariant: a topic that was created is found again within `PAUSE_S` and the time for one message.
+Invariant: a created topic is found with the first message after `PAUSE_S` at the latest.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class UnknownTopics(ProducerHooks):
     """A hook of the producer, whose callback executor adds and removes topics; the router asks on the agent's loop."""
 
     def __init__(self, reason: Reason = Reason.BAD_TOPIC, clock: Callable[[], float] = time.monotonic) -> None:
-        """`reason` is the reason of the discards; `clock` is monotonic, in seconds."""
+        """`reason` is the reason for the discards; `clock` is monotonic, in seconds."""
         self.reason, self._clock = reason, clock
-        self._until: dict[str, float] = {}  # when a message may ask again
+        self._until: dict[str, float] = {}  # topic -> the time from which on a message may ask again
 
     def __len__(self) -> int:
         return len(self._until)
@@ -41,7 +41,7 @@ class UnknownTopics(ProducerHooks):
             self._until[outcome.topic] = self._clock() + PAUSE_S
 
     def denies(self, topic: str) -> bool:
-        """Whether a message of `topic` is to be discarded. If not, and the topic was unknown, this message asks again."""
+        """Whether to discard a message of `topic`. If not, and the topic was unknown, this message asks again."""
         until = self._until.get(topic)
         if until is None:
             return False

@@ -1,4 +1,4 @@
-"""Knows the names of other Kafka clients: gives their users hints, and translates their properties into options of this client.
+"""Gives hints to users of other Kafka clients, and translates the properties of those clients into options of this client.
 
 Callers pass the classes of options: `pykafka4.options` imports this package, so this package cannot import them.
 
@@ -7,5 +7,5 @@ Modules; each line imports only from lines below it:
     security     translates properties of TLS and SASL
     translation  the result of a translation: options, properties without effect
     source       properties from files and mappings
-    tables       the tables, one row per foreign name or property: options, methods
+    tables       the tables, one row per foreign name: options, properties, methods, arguments, classes
 """

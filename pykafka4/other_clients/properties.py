@@ -1,5 +1,5 @@
-"""Translates properties of Java's and librdkafka's clients. Invariant: each property becomes an option, or is ignored or refused with the
-reason."""
+"""Translates properties of Java's and librdkafka's clients. Invariant: a property without a counterpart is refused with the reason, or
+ignored with a log line, unless its value is empty or means the behaviour of this client."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pykafka4.other_clients.translation import Kinds, Translation
 
 __all__ = ["translate"]
 
-BOOLEANS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # as librdkafka; Java has true and false
+BOOLEANS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}  # Java has true and false only
 NUMBER: Final = re.compile(r"([+-]?[0-9]{1,20})(\.[0-9]{0,20})?")
 RESETS: Final = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest", "error": "none"}
 
 
 def translate(kinds: Kinds, kind: str, source: Properties, more: Mapping[str, Any]) -> Translation:
-    """Translate `source`, without the options in `more`. Logs ignored properties. Raises ConfigError, TypeError, OSError."""
+    """Translate `source`, except for options in `more`. Logs ignored properties. Raises ConfigError, TypeError, OSError."""
     found = Translation(kinds, kind, {item.name: item for item in read(source)}, more)
     for item in found.items.values():
         _take(found, item)
@@ -63,7 +63,7 @@ def _converted(found: Translation, item: Property, option: str, value: Any) -> A
         return converted
     except ConfigError as error:
         why = "the value is not allowed" if item.secret else str(error).removeprefix(f"{option}={shown(value)}: ")
-    raise item.error(why)  # outside of `except`: the handled error has the value, and would be the context
+    raise item.error(why)  # outside `except`: the handled error has the value, and would be the context
 
 
 def _without(found: Translation, item: Property, why: NoCounterpart) -> None:
@@ -133,7 +133,7 @@ def _assignors(found: Translation, item: Property, option: str) -> str:
 
 
 def _partitioner(found: Translation, item: Property, option: str) -> Any:
-    """The partitioner by Java's class or librdkafka's name. librdkafka's `murmur2` is another partitioner than Java's."""
+    """The partitioner by Java's class or librdkafka's name. librdkafka's `murmur2`, unlike Java's partitioner, also hashes null keys."""
     value = _of_class(item.text()) if item.name == "partitioner.class" else _typed(found, item, option)
     if item.name == "partitioner" and value == "murmur2":
         return "murmur2_consistent"
@@ -143,12 +143,12 @@ def _partitioner(found: Translation, item: Property, option: str) -> Any:
 
 
 def _serializer(found: Translation, item: Property, option: str) -> Any:
-    """The name here of a class of Java's. Other classes are ignored; without a serializer, `send` takes bytes and str."""
+    """This client's name of a Java class. Other classes are ignored; without a serializer, `send` takes bytes and str."""
     return _named_class(found, item, option, "pass key_serializer or value_serializer a callable, or bytes to `send`")
 
 
 def _deserializer(found: Translation, item: Property, option: str) -> Any:
-    """The name here of a class of Java's. Other classes are ignored; without a deserializer, records have bytes."""
+    """This client's name of a Java class. Other classes are ignored; without a deserializer, records have bytes."""
     if not item.text():
         return None
     return _named_class(found, item, option, "pass key_deserializer or value_deserializer a callable; without one, records have bytes")
@@ -163,7 +163,7 @@ def _named_class(found: Translation, item: Property, option: str, instead: str) 
 
 
 def _of_class(name: str) -> str:
-    """The name here of a class of Java's."""
+    """This client's name of a Java class, or the last part of the name."""
     last = name.strip().rpartition(".")[2]
     return JAVA_CLASSES.get(last, last)
 

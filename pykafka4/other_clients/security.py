@@ -1,7 +1,7 @@
 """Translates properties of TLS and SASL. Invariant: no error shows a value that may be secret, and no property that protects a connection
 is dropped.
 
-Errors for Java's stores (JKS, PKCS12) have the commands that convert them: Python reads only PEM.
+Errors for Java's stores (JKS, PKCS12) contain the commands that convert them: Python reads only PEM.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 
 def _store(name: str, others: tuple[str, ...], found: Translation, item: Property, option: str) -> str:
-    """Take a store of certificates and keys that is a PEM file, and refuse any other with the commands that convert it."""
+    """Translate the location of a store that is a PEM file, and refuse any other store with the commands that convert it."""
     location = item.text().strip()
     if "-----BEGIN" in location:
         raise item.error(f"is the content of a file: must be its path; {CONTENTS[name]} take contents")
@@ -109,7 +109,7 @@ def _token(found: Translation, item: Property, option: str) -> Any:
 
 
 def _kerberos(found: Translation, item: Property, option: str) -> str | None:
-    """Take an option of Kerberos for GSSAPI, and ignore it otherwise: files list the defaults of other clients for any mechanism."""
+    """Translate an option of Kerberos for GSSAPI, and ignore it otherwise: files list the defaults of other clients for any mechanism."""
     if _uses_sasl(found) and found.said("sasl_mechanism").upper() == "GSSAPI":
         return item.text()
     found.ignore(item, "sasl_mechanism is not GSSAPI")
@@ -154,7 +154,10 @@ def _keytab(found: Translation, item: Property, options: dict[str, str]) -> dict
 
 
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """Parse `class flag name=value …;` as Kafka does into the class of the login module and its options. A ValueError shows none of it."""
+    """Parse `class flag name=value …;` as Kafka does. Returns the class of the login module and its options.
+
+    Raises ValueError, whose text repeats no part of `text`.
+    """
     tokens, at, end = [], 0, len(text.rstrip())
     while at < end:
         match = JAAS_TOKEN.match(text, at)

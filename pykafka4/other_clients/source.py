@@ -93,8 +93,8 @@ def _of_file(path: Path) -> Iterator[Property]:
 
 
 def _content(path: Path) -> str:
-    """The text of the file, UTF-8 if it is valid, else ISO-8859-1: Java reads the latter, editors write the former, and text in ISO-8859-1
-    is hardly ever valid UTF-8.
+    """The text of the file, as UTF-8 if it is valid UTF-8, else as ISO-8859-1: Java reads ISO-8859-1, editors write UTF-8, and text in
+    ISO-8859-1 is hardly ever valid UTF-8.
     """
     try:
         with path.open("rb") as file:
@@ -104,7 +104,7 @@ def _content(path: Path) -> str:
             raise
         data = None
     if data is None:  # the path may be a text with a password, so the error above must not become a context
-        raise ConfigError("the argument is no path of a readable file, but perhaps the content of a file: pass its path, or a dict")
+        raise ConfigError("the argument is not the path of a readable file, but perhaps the content of a file: pass the path, or a dict")
     if len(data) > LARGEST_FILE:
         raise ConfigError(f"{path}: larger than {LARGEST_FILE:,} bytes, so it is not a file of properties")
     try:

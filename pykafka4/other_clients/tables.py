@@ -1,8 +1,8 @@
-"""Has the tables of names in other Kafka clients, each with its counterpart here or the reason for the lack of one. Invariant: each
-counterpart exists.
+"""Lists names of other Kafka clients in tables, each with its counterpart here or the reason why it has none. Invariant: each counterpart
+exists.
 
 The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. A key is one name or several. Names of options have
-underscores for dots; a final `*` stands for the rest of a name.
+underscores for dots; a final `*` means any further characters.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ += ["by_prefix", "method_hint", "option_hint"]
 
 
 class NoCounterpart(str):
-    """The reason for which a name has no counterpart; `from_properties` refuses such a property."""
+    """The reason why a name has no counterpart; `from_properties` refuses such a property."""
 
     __slots__ = ()
 
 
 class Ignorable(NoCounterpart):
-    """A reason for which the client works as expected without the option: `from_properties` ignores the property."""
+    """The reason why the client works as expected without the option: `from_properties` ignores the property."""
 
     __slots__ = ()
 
@@ -110,20 +110,20 @@ OPTIONS: Final[dict[str, str]] = {
         "sasl_kerberos_*": "with sasl_kerberos_keytab the client gets tickets itself, otherwise it uses the tickets of the default cache",
         "socket_blocking_max_ms socket_keepalive_enable socket_max_fails socket_nagle_disable":
             "the client sets the options of its sockets itself",
-        "topic_metadata_refresh_sparse": "metadata is requested of the topics in use only",
+        "topic_metadata_refresh_sparse": "metadata is requested only for the topics in use",
     }, Ignorable),
     # not supported
     **_each({
         "auto_commit_enable": "enable_auto_commit says whether offsets are committed",
         "block_on_buffer_full": "on_full says what `send` does while the buffer is full",
-        "config_providers": "placeholders such as ${file:…} are not resolved: replace them before, and pass the result as a mapping",
+        "config_providers": "placeholders such as ${file:…} are not resolved: replace them first, and pass the result as a mapping",
         "consume_cb": "`poll` returns the records",
         "consumer_timeout_ms": "pass `timeout` (seconds) to `poll`",
         "default_offset_commit_callback offset_commit_cb on_commit": "pass `on_done` to commit_async",
         "default_topic_config": "pass these options to the producer or consumer itself",
         "dr_cb dr_msg_cb on_delivery": "pass `on_delivery` to `send`, or use the Delivery that it returns",
         "enable_auto_offset_store": "commit() commits what poll returned, commit(offsets) any other offsets",
-        "enable_gapless_guarantee": "a record that fails does not stop the records behind it",
+        "enable_gapless_guarantee": "a record that fails does not stop the records after it",
         "enable_partition_eof": "lag() returns the distance to the end",
         "enable_ssl_certificate_verification":
             "certificates of brokers are always verified; put the authority that signed them into ssl.ca.location, or pass ssl_cafile",
@@ -147,10 +147,10 @@ OPTIONS: Final[dict[str, str]] = {
         "ssl_keystore_* ssl_truststore_*":
             "convert the store to PEM (docs/guide/security.md), then set ssl_cafile, or ssl_certfile and ssl_keyfile",
         "topic_blacklist": "pass `exclude` to `subscribe`",
-        "transaction_two_phase_commit_enable": "a transaction ends with its own coordinator only (KIP-939 is not supported)",
+        "transaction_two_phase_commit_enable": "only its own coordinator ends a transaction (KIP-939 is not supported)",
     }, NoCounterpart),
 }
-# Properties with another counterpart than the option of the same name, some for one kind of client: `from_properties` converts them.
+# Rows that replace those of OPTIONS in `from_properties`; a key such as `client/client_rack` is for one kind of client.
 PROPERTIES: Final = _each({
     "client/client_rack producer/client_rack": Ignorable("producers choose partitions without regard to racks"),
     "compression_gzip_level compression_lz4_level compression_zstd_level": "compression_level",
@@ -168,7 +168,7 @@ PROPERTIES: Final = _each({
     "ssl_ca_certificate_stores ssl_engine_factory_class ssl_engine_id ssl_engine_location":
         NoCounterpart("certificates and keys are read from PEM files or text only (docs/guide/properties.md)"),
     "ssl_crl_location ssl_curves_list ssl_providers ssl_sigalgs_list":
-        NoCounterpart("Python's ssl module cannot set it, OpenSSL's own configuration can"),
+        NoCounterpart("Python's ssl module cannot set it; OpenSSL's own configuration can"),
     "ssl_enabled_protocols ssl_protocol": Ignorable("client and broker agree on the newest version of TLS that both have"),
     "ssl_endpoint_identification_algorithm": "ssl_check_hostname",
     "ssl_keystore_location ssl_keystore_type": "ssl_certfile",
@@ -178,7 +178,7 @@ PROPERTIES: Final = _each({
 })
 
 UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # factors from their unit to ours
-# Patterns, without regard to case, for values of refused options that are ignored, as other clients then do the same as this one.
+# Values with which a property without a counterpart has no effect, because this client does the same anyway: patterns that ignore case.
 AS_HERE: Final = _each({
     "enable_auto_offset_store enable_ssl_certificate_verification": "true|t|1",
     "enable_gapless_guarantee enable_partition_eof transaction_two_phase_commit_enable": "false|f|0",
@@ -208,7 +208,7 @@ METHODS: Final = {
         "produce": "send",
         "send_and_wait": "send(…).result()",
         "send_batch create_batch produce_batch": "send_many",
-        "poll": NoCounterpart("callbacks run on a thread of their own, no polling is needed"),
+        "poll": NoCounterpart("callbacks run on a thread of their own; no polling is needed"),
         "init start": NoCounterpart("a producer is ready when it is created"),
         "list_topics": "partitions_for",
     }),
@@ -271,7 +271,7 @@ METHODS: Final = {
     }),
     "Record": _each({
         "timestamp": "timestamp_ms",
-        "error": NoCounterpart("poll raises errors; every Record is one of the log"),
+        "error": NoCounterpart("poll raises errors; every Record comes from the log"),
         "checksum": NoCounterpart("the client has checked the checksum of the whole batch"),
         "serialized_key_size serialized_value_size serialized_header_size":
             NoCounterpart("len(record.key) and len(record.value) are the sizes"),
@@ -309,7 +309,7 @@ CLASSES: Final = _each({
 
 
 def by_prefix(table: Mapping[str, str], name: str) -> str | None:
-    """The row of `table` whose key, without its final `*`, begins `name`; None if there is none."""
+    """The first row of `table` whose key, without its final `*`, is a prefix of `name`; None without such a row."""
     return next((row for start, row in table.items() if start[-1] == "*" and name.startswith(start[:-1])), None)
 
 

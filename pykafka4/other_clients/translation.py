@@ -13,7 +13,7 @@ from pykafka4.other_clients.tables import OPTIONS, PROPERTIES, by_prefix
 
 __all__ = ["Kinds", "Translation"]
 
-Kinds: TypeAlias = Mapping[str, type[Any]]  # kind of client -> class of options; first the options of every client
+Kinds: TypeAlias = Mapping[str, type[Any]]  # kind of client -> class of its options; the first class has the options of every client
 
 log = get_log("pykafka4.config")
 
@@ -32,7 +32,7 @@ class Translation:
     _ignored: dict[str, list[str]] = attrs.field(factory=dict)  # reason -> names of properties
 
     def fields(self, kind: str = "") -> Mapping[str, attrs.Attribute[Any]]:
-        """The options of that kind of client."""
+        """The options of a kind of client, by default of this translation's kind."""
         return attrs.fields_dict(self.kinds[kind or self.kind])
 
     def owner(self, option: str) -> str | None:
@@ -51,7 +51,10 @@ class Translation:
         return next((str(value).strip() for value in values if value not in (None, "")), "")
 
     def set(self, option: str, item: Property, value: Any, converted: Any = None) -> None:
-        """Set an option, unless the application passes it itself. `converted`: the value to compare with another property's."""
+        """Set an option, unless the application passes it itself. `converted`: the value to compare with another property's.
+
+        Raises ConfigError if another property has set the option to another value.
+        """
         if option in self.given:
             return
         converted = value if converted is None else converted

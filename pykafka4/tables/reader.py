@@ -1,7 +1,8 @@
 """Reads a topic into a dict, on a thread of its own. Invariant: the dict has the last value of each key up to `places`, or `error` is set.
 
-Only that thread writes. Other threads read single attributes and copy the dict, which are atomic steps. The consumer session has no group,
-and `auto_offset_reset="none"`: a reset would leave out records of the log, so its reason is an error instead.
+Only that thread changes the dict and `places`. Other threads read single attributes and copy the dict, each in one atomic step.
+The consumer session has no group, and `auto_offset_reset="none"`: a reset would leave out records of the log, so its reason is an error
+instead.
 """
 
 from __future__ import annotations
@@ -27,11 +28,10 @@ __all__ = ["TableReader"]
 log = get_log("pykafka4.tables")
 
 OnChange = Callable[[Any, Any, Any], object]
-LOOK_S: Final = 1.0  # between looks for new partitions, and the longest poll
-# The same while a thread waits for a place: a poll that moves over a gap in the offsets returns no records, and would end only after
-# LOOK_S.
+LOOK_S: Final = 1.0  # seconds between two checks for new partitions, and of the longest poll
+# Both while a thread waits for an offset: a poll that moves over a gap in the offsets returns no records, and would end only after LOOK_S.
 HASTE_S: Final = 0.05
-MOST_STARTS: Final = 5  # starts over, each because the beginning of the log was deleted during the first read
+MOST_STARTS: Final = 5  # restarts of the first read, each because the beginning of the log was deleted meanwhile
 CLOSE_S: Final = 5.0
 NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
@@ -45,19 +45,22 @@ class TableReader:
         self.size = 0  # bytes of keys and values
         self.places: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        self.complete = False  # the table was handed out: `on_change` is called from here on
+        self.complete = False  # the application has the table: `on_change` is called from now on
         self.changed = Signal()  # notified after a change of `places` or `error`
         self._stopping = False
         self._forgotten = False  # the table was garbage-collected: its thread closes the session
         self._count = 0  # the number of partitions at the start
-        self._starts = 0  # the number of starts over
+        self._starts = 0  # the number of restarts
         self._looked_at = -INFINITY
         self._thread = system.Thread(target=self._serve, name=f"pykafka4-table-{topic}", daemon=True)
 
     # ---------------------------------------------------------------- threads of the application
 
     def start(self, timeout: float) -> None:
-        """Read up to the present end of the log. Raises the error that has ended the reading, KafkaTimeoutError after `timeout` seconds."""
+        """Start the thread, and wait until the rows have all records up to the present end of the log.
+
+        Raises the error that has ended the reading, KafkaTimeoutError after `timeout` seconds.
+        """
         until = system.monotonic() + timeout
         tps = self._partitions(_left(until))
         ends = at_once(self._session.lookups.ends(tps, _left(until)))
@@ -67,7 +70,7 @@ class TableReader:
         self.complete = True
 
     def refresh(self, timeout: float) -> None:
-        """Read up to the present end of the log, records behind open transactions included.
+        """Wait until the rows have all records up to the present end of the log, records after open transactions included.
 
         The known metadata may be older than a partition with new records, so the metadata is requested first.
         """
@@ -98,7 +101,7 @@ class TableReader:
         return [TopicPartition(self.topic, number) for number in self._session.runtime.partitions_of(self.topic, timeout)]
 
     def check(self) -> None:
-        """Raise the error that each access to an ended table raises, if the table has ended."""
+        """Raise the error that has ended the table, ClosedError or ForkedClientError, if the table has ended for this process."""
         if (end := self._end()) is not None:
             raise end.again()
 
@@ -136,7 +139,7 @@ class TableReader:
         self._session.close(_left(until), failed=True)
 
     def forget(self) -> None:
-        """Have the thread of the table end itself and the session, without a wait: the garbage collector must not wait."""
+        """Make the thread of the table end itself and the session. Does not wait: the garbage collector calls this."""
         self._stopping = self._forgotten = True
         self._session.wakeup()
 
@@ -173,7 +176,7 @@ class TableReader:
         self.changed.notify()
 
     def _look(self) -> None:
-        """Read new partitions of the metadata, from their first records on. Raises BrokerError for a deleted topic."""
+        """Begin to read partitions that are new in the metadata, from their first records on. Raises BrokerError for a deleted topic."""
         cluster, known = self._session.runtime.engine.cluster, self._session.reader.claims
 
         def look(_: float) -> tuple[int, bool]:
@@ -191,7 +194,7 @@ class TableReader:
         self._session.seek(at_once(self._session.lookups.beginnings(tps, CLOSE_S * 6)))
 
     def _start_over(self) -> None:
-        """Read from the beginning again, because records there were deleted between the look-up and the fetch."""
+        """Read from the beginning again, because records were deleted there after the look-up and before the fetch."""
         self._starts += 1
         self.rows, self.size = {}, 0
         self._seek(list(self._session.reader.claims))

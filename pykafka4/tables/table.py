@@ -1,4 +1,4 @@
-"""Defines `table` and the read-only mapping that it returns. Invariant: an access returns rows that are still read on, or raises."""
+"""Defines `table` and the read-only mapping that it returns. Invariant: an access to a table that is no longer kept up to date raises."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ REFUSED: Final = {
 class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
     """A read-only mapping with the last value of each key of a topic. Any thread may read it; no access waits.
 
-    Iteration, `keys()`, `items()` and `values()` use a copy of the rows at the time of the call. Each access raises the error that has
-    ended the reading, ClosedError after `close`, ForkedClientError in a forked child: an access never returns outdated rows of an ended
-    table.
+    Iteration, `items()` and `values()` use a copy of the rows at the time of the call; `keys()` is a view of the present keys. Each access
+    raises the error that has ended the reading, ClosedError after `close`, ForkedClientError in a forked child: an access never returns
+    outdated rows of an ended table.
     """
 
     def __init__(self, reader: TableReader) -> None:
@@ -72,7 +72,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return self.copy().values()
 
     def _rows(self) -> dict[KeyT, tuple[ValueT, int]]:
-        # Before the check. The other way round: the check passes, the table ends and empties its rows, and the access finds no key.
+        # Read before the check. The other way round: the check passes, the table ends and empties its rows, and the access finds no key.
         rows = self._reader.rows
         self._reader.check()
         return rows
@@ -85,7 +85,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         self._reader.refresh(api_timeout(timeout))
 
     def wait_until(self, condition: Callable[[Table[KeyT, ValueT]], object], timeout: float | None = None) -> None:
-        """Wait until `condition(table)` is true. The condition is called after changes of the table.
+        """Wait until `condition(table)` is true. The condition is called at once, then whenever the table may have changed.
 
         Raises KafkaTimeoutError after `timeout` seconds (default 60), and the error that has ended the reading.
         """
@@ -190,16 +190,16 @@ def table(
     The returned table is complete: it has all records up to the ends that the logs have at the call. A record without a value (a tombstone)
     deletes its key. New partitions are read, too. Waits up to `timeout` seconds (default 60).
 
-    `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic with more ends the table.
-    `on_change(key, old, new)` is called for each later record, on the thread of the table, with None for no value; the table is not read on
-    while the call runs. Exceptions of `on_change` are logged. The other options are options of `Consumer`, except those for groups;
-    isolation_level="read_committed" is the default here. `client` shares a client.
+    `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic that exceeds a bound ends the table.
+    `on_change(key, old, new)` is called for each later record, except a tombstone for a key without a value, on the thread of the table,
+    with None for no value; the thread reads no further records while the call runs. Exceptions of `on_change` are logged. The other options
+    are options of `Consumer`, except those for groups; isolation_level="read_committed" is the default here. `client` shares a client.
 
     An error that could make the table wrong ends it, and each access raises that error: records that a deserializer refuses, deleted or
     truncated records that were not read, a topic that is created again, a missing right.
 
-    Raises ConfigError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist, KafkaTimeoutError if the
-    table is not complete in time, and errors that would end the table.
+    Raises ConfigError or TypeError for a wrong argument, BrokerError or KafkaTimeoutError for a topic that does not exist,
+    KafkaTimeoutError if the table is not complete in time, and errors that would end the table.
     """
     name, limits, limit = check_topic(topic), Limits.of(max_keys, max_bytes), api_timeout(timeout)
     for option in options:
