@@ -4,7 +4,7 @@ imports no other module of the package.
 Modules; each line imports only from lines below it:
     __main__        `python -m pykafka4`
     testing/        a Kafka cluster in memory, for tests without a broker
-    agent/          the daemon that takes messages of local programs
+    agent/          the daemon that takes messages from local programs
     aio/            producer and consumer for asyncio
     cli/            the command line
     diagnosis/      checks of a cluster that find out why no records flow

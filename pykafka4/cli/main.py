@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, Row]] = {
     "status": ("pykafka4.cli.status", "status", "Why is nothing flowing? Names, ports, TLS, logins, leaders, replicas, …"),
     "watch": ("pykafka4.cli.watch", "watch", "The status page of a running client, in the terminal."),
     "completion": ("pykafka4.cli.completion", "completion", "Print the script with which bash, zsh or fish completes commands and names."),
-    "agent": ("pykafka4.agent.service.main", "main", "A daemon that takes messages of local programs and sends them to Kafka."),
+    "agent": ("pykafka4.agent.service.main", "main", "A daemon that takes messages from local programs and sends them to Kafka."),
     "send": ("pykafka4.agent.sending", "main", "Hand messages to that agent."),
     "demo": ("pykafka4.testing.demo", "main", "A producer, a group and a killed broker in ten seconds; needs no cluster."),
 }

@@ -70,7 +70,7 @@ def test_settings_outside_of_kafka_reach_the_producer() -> None:
         ("on_full", "block", "the agent never waits"),
         ("hooks", object(), "the agent has its own"),
         ("value_serializer", "json", "values of messages are bytes"),
-        ("partitioner", "murmur2", "the message says it"),
+        ("partitioner", "murmur2", "each message chooses"),
         ("buffer_memory", 5, "set it in [inputs]: max_buffer"),
         ("batching", "combined", "set it in [topics.default]"),
         ("rate_limits", {}, 'set them in [topics."name"]'),

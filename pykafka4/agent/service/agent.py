@@ -26,10 +26,10 @@ __all__ = ["Agent"]
 
 log = logging.getLogger("pykafka4.agent")
 CANNOT_START: Final = (OSError, KafkaError, InputError, SpoolUnusable)
-BEAT_S: Final = 2.0  # between two looks at the producer
+BEAT_S: Final = 2.0  # seconds between two checks of the producer
 TICK_S: Final = 1.0  # between two calls of `Ledger.tick`
 QUIET_S: Final = 30.0  # between two lines about refused connections of the pages
-CRASH_S: Final = 10.0  # for deliveries after a part has failed; and, at any end, the time for systemd beyond the deliveries
+CRASH_S: Final = 10.0  # for deliveries after a part has failed; at any end also the time that systemd grants beyond the deliveries
 
 
 class Agent:
@@ -42,7 +42,7 @@ class Agent:
         self._notifier = Notifier()
         self._ended, self._hurried = asyncio.Event(), asyncio.Event()
         self._crash: str | None = None
-        self._quiet_until = 0.0  # of the line about connections of the pages
+        self._quiet_until = 0.0  # no line about connections of the pages before this time
         self._parts: Parts | None = None
 
     async def run(self) -> Exit:
@@ -65,7 +65,7 @@ class Agent:
         return await self._finish(parts)
 
     def end(self) -> None:
-        """Begin to end the agent. A second call ends it without waiting for deliveries. The loop calls this."""
+        """Begin to end the agent. A call while the agent ends stops the wait for deliveries. The loop calls this."""
         if self._ended.is_set():
             log.warning("agent: ends at once, without delivery of the waiting messages")
             self._hurried.set()

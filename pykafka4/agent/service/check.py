@@ -1,4 +1,4 @@
-"""Checks settings against this machine, and lists the sockets and files of the settings. Invariant: a check opens or changes no file."""
+"""Checks settings against this machine, and lists their sockets and files. Invariant: a check opens and changes none of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def _identity_problems(settings: AgentSettings) -> Iterator[str]:
         yield f"service.{error}"
         return
     if identity is not None and os.geteuid() not in (0, identity.uid):
-        yield f"service.user={identity.name!r}: needs a start as root, and this is user {os.geteuid()}; or leave out `user`"
+        yield (
+            f"service.user={identity.name!r}: only root can change its user, and this is user {os.geteuid()}; start the agent as root, or "
+            "leave out `user`"
+        )
 
 
 def _identity(settings: AgentSettings) -> Identity | None:

@@ -1,7 +1,8 @@
 """Writes log lines to standard error, for people or for the journal. Invariant: only the writing thread waits for standard error.
 
-A reader that stands still (a full pipe, a stopped terminal) costs log lines, but holds up neither messages nor the end of the process. The
-thread writes to the file descriptor itself: at its end the interpreter waits for the locks of `sys.stderr` and of handlers.
+If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, but no message waits, and the process ends after a few
+seconds. The thread writes to the file descriptor itself: at its end the interpreter waits for the locks of `sys.stderr` and of
+handlers.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Final
 __all__ = ["Logs"]
 
 MOST_WAITING: Final = 10_000  # lines; later ones are dropped and counted
-CLOSE_S: Final = 2.0  # for the waiting lines at the end
+CLOSE_S: Final = 2.0  # seconds for the waiting lines at the end, once for room in the queue and once for the thread
 STDERR: Final = 2
-PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # syslog's numbers: the journal reads `<3>` at a line
+PRIORITIES: Final = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))  # syslog's: the journal reads `<3>` before a line
 
 
 class _Journal(logging.Formatter):
@@ -65,11 +66,11 @@ class Logs:
         self.set_level(level)
 
     def set_level(self, level: str) -> None:
-        """Set the level of the least severe lines of the agent and its producer."""
+        """Set the lowest level at which lines of the agent and its producer are logged."""
         logging.getLogger("pykafka4").setLevel(level)
 
     def close(self) -> None:
-        """Write the waiting lines, for at most CLOSE_S seconds."""
+        """Restore the loggers, and write the waiting lines, for at most twice CLOSE_S."""
         if self._handler.dropped:
             logging.getLogger("pykafka4.agent").warning(
                 "%d lines of the log were dropped: standard error was too slow", self._handler.dropped

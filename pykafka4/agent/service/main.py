@@ -37,8 +37,8 @@ then:
   pykafka4 send --socket-path /tmp/agent.sock --topic clicks --value hello
 
 signals:
-  TERM, INT   stop the inputs, deliver what waits for up to service.shutdown_ms, end; a second one ends at once
-  HUP         read the settings again; the log says which take effect, and which need a restart
+  TERM, INT   stop the inputs, deliver waiting messages for up to service.shutdown_ms, end; a second signal ends at once
+  HUP         read the settings again; the log says which changes take effect, and which need a restart
 
 exit codes:
 {codes}
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     codes = "".join(f"  {code.value:<4} {code.meaning}\n" for code in Exit)
     parser = argparse.ArgumentParser(
         prog="pykafka4 agent",
-        description="Take messages of local programs and send them to Kafka. The guide is docs/guide/agent.md.",
+        description="Take messages from local programs and send them to Kafka. The guide is docs/guide/agent.md.",
         epilog=EXAMPLE.replace("{codes}\n", codes),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

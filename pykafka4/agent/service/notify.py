@@ -12,10 +12,10 @@ __all__ = ["Notifier"]
 
 
 class Notifier:
-    """Sends datagrams to the socket that systemd names in NOTIFY_SOCKET. Ignores failures, because no caller could act on one."""
+    """Sends datagrams to the socket that systemd names in NOTIFY_SOCKET. Ignores failures, because no caller could act on them."""
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Take the address and the watchdog's interval from the environment, and remove the variables: children must not use them."""
+        """Read the address and the watchdog's interval from the environment, and remove the variables: children must not use them."""
         address = environment.pop("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         watchdog, pid = environment.pop("WATCHDOG_USEC", ""), environment.pop("WATCHDOG_PID", str(os.getpid()))
@@ -26,7 +26,7 @@ class Notifier:
         self._send("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
-        """Report the begin of a reload."""
+        """Report the start of a reload."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self, status: str, seconds: float) -> None:

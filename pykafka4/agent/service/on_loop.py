@@ -11,7 +11,7 @@ from typing import TypeVar
 __all__ = ["LoopCalls"]
 
 T = TypeVar("T")
-ANSWER_S = 10.0  # a loop that needs longer is stuck: the pages then report a time-out
+ANSWER_S = 10.0  # seconds; a loop that needs longer is stuck: the pages then report a time-out
 
 
 class LoopCalls:
@@ -21,7 +21,10 @@ class LoopCalls:
         self._loop, self._thread = loop, get_ident()
 
     def __call__(self, look: Callable[[], T], /) -> T:
-        """Run `look` on the loop, or here if this is the loop's thread or the loop has ended. Returns its result. Raises TimeoutError."""
+        """Run `look` on the loop, or here if this is the loop's thread or the loop has ended. Returns its result.
+
+        Raises TimeoutError after ANSWER_S, and the exception of `look`.
+        """
         if get_ident() == self._thread:
             return look()
         answer: Future[T] = Future()

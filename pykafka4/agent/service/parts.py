@@ -1,4 +1,4 @@
-"""Opens the parts of the agent in order, and closes them in the opposite order."""
+"""Opens and closes the parts of the agent in order: the inputs are read last, and closed first."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Parts"]
 
 log = logging.getLogger("pykafka4.agent")
-SPOOL_SHARE = 4  # a quarter of the pool may hold messages from the disk: the rest is for topics without messages on disk
-OUTCOMES_S: Final = 5.0  # for the hook to count the last failures and write them to the discard log
+SPOOL_SHARE = 4  # a quarter of the pool may hold messages from the disk; the other quarters are for topics without messages on disk
+OUTCOMES_S: Final = 5.0  # seconds for the hook to count the last failures and pass them to the discard log
 
 
 class Parts:
@@ -44,7 +44,7 @@ class Parts:
     def __init__(self, settings: AgentSettings) -> None:
         """Bind the sockets, which may need root; then become the agent's user, and open the other parts. The loop calls this.
 
-        Raises InputError, ConfigError, OSError.
+        Raises InputError, ConfigError, SpoolUnusable, OSError, after closing the sockets.
         """
         self.settings = settings
         self._pages: PageServer | None = None
@@ -58,7 +58,7 @@ class Parts:
 
     @classmethod
     async def started(cls, settings: AgentSettings) -> Self:
-        """Return all parts, open and running. Raises InputError, ConfigError, SpoolUnusable or OSError, after closing all open parts."""
+        """Return all parts, open and running. Raises InputError, ConfigError, SpoolUnusable or OSError, after closing the inputs."""
         parts = cls(settings)
         try:
             await parts.start()
@@ -72,7 +72,7 @@ class Parts:
     def _become_user(self) -> None:
         user = self.settings.service.user
         if user is not None and become(identity := identity_of(user, self.settings.service.group)):
-            log.info("agent: runs as user %s from here on", identity.name)
+            log.info("agent: runs as user %s from now on", identity.name)
 
     def _open(self) -> None:
         settings, calls = self.settings, LoopCalls(asyncio.get_running_loop())
@@ -113,7 +113,7 @@ class Parts:
 
     @property
     def _empty(self) -> bytes | None:
-        """The replacement of an empty key or value."""
+        """The replacement for an empty key or value."""
         return None if self.settings.inputs.empty is Empty.NULL else b""
 
     def _spool_state(self) -> SpoolState:
@@ -137,7 +137,7 @@ class Parts:
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
         """Deliver the waiting messages, up to `shutdown_s` seconds. The rest is spooled, or discarded and counted."""
-        # The spool stops first: else it would go on sending, and the flush of the producer would find new messages without end.
+        # The spool stops first: otherwise the spool would go on sending, and the flush of the producer would find new messages without end.
         if self._spool is not None:
             await self._spool.stop()
         undelivered = await deliver(self.producer, shutdown_s, hurried)
@@ -158,7 +158,7 @@ class Parts:
     def apply(self, settings: AgentSettings) -> None:
         """Change the settings that can change while the agent runs."""
         before, self.settings = self.settings, settings
-        if settings.topics != before.topics:  # new limits begin new intervals, of all topics
+        if settings.topics != before.topics:  # new limits begin new intervals for all topics
             self.router.limit(ArrivalLimits.of(settings.topics))
 
     def look(self) -> tuple[str, str]:

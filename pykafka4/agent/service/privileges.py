@@ -24,7 +24,7 @@ class Identity:
 
 
 def identity_of(user: str, group: str | None) -> Identity:
-    """Return a user by name or number, with `group` as primary group, if given, and all supplementary groups. Raises ConfigError."""
+    """Return a user by name or number, with all its groups; `group`, if given, is the primary one. Raises ConfigError."""
     try:
         found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
     except (KeyError, OverflowError):
@@ -40,7 +40,10 @@ def identity_of(user: str, group: str | None) -> Identity:
 
 
 def may(identity: Identity | None, path: Path, right: int) -> bool:
-    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder, by the mode of it. None: the user of this process."""
+    """Whether the user may read (`os.R_OK`) or write (`os.W_OK`) a file or folder. None: the user of this process.
+
+    Root checks the mode of the file for the user. Another process cannot change its user, and checks its own rights.
+    """
     if identity is None or os.geteuid() != 0:
         return os.access(path, right)
     try:
@@ -52,7 +55,10 @@ def may(identity: Identity | None, path: Path, right: int) -> bool:
 
 
 def become(identity: Identity) -> bool:
-    """Take the identity for good. Returns False if the process has it already. Raises ConfigError if the process is not root."""
+    """Change to the identity for good. Returns False if the process has its user already.
+
+    Raises ConfigError if the process is another user than root, or is still root afterwards.
+    """
     if os.geteuid() != 0:
         if os.geteuid() == identity.uid:
             return False
@@ -61,8 +67,8 @@ def become(identity: Identity) -> bool:
         )
     if identity.uid == 0:
         return False
-    # The groups first: after setresuid the process has no right to change them. All three ids of each kind: with a saved id of 0 the
-    # process could become root again.
+    # The groups come first: after setresuid the process has no right to change them. All three ids of each kind are set: with a saved id
+    # of 0 the process could become root again.
     os.setgroups(identity.groups)
     os.setresgid(*identity.groups[:1] * 3)
     os.setresuid(identity.uid, identity.uid, identity.uid)

@@ -13,7 +13,7 @@ UNIT = """\
 # pykafka4-agent.service, written by `pykafka4 agent --systemd-unit`. Put it into /etc/systemd/system, then:
 #   systemctl daemon-reload && systemctl enable --now pykafka4-agent
 [Unit]
-Description=pykafka4 agent: takes messages of local programs and sends them to Kafka
+Description=pykafka4 agent: takes messages from local programs and sends them to Kafka
 Documentation=https://github.com/pykafka4/pykafka4/blob/main/docs/guide/agent.md
 After=network-online.target
 Wants=network-online.target
@@ -25,7 +25,7 @@ ExecStart={program} agent --config {config}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=2
-# 2: the settings have errors, which a restart does not mend
+# 2: the settings have errors, which a restart does not fix
 RestartPreventExitStatus=2
 # more than service.shutdown_ms
 TimeoutStopSec=60

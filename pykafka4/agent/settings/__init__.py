@@ -1,4 +1,5 @@
-"""Reads and checks the settings of the agent. Invariant: an error names the file, the line and the key; a value that exists is valid.
+"""Reads and checks the settings of the agent. Invariant: an error names the file, and the line and the key if it concerns one; a value
+that exists is valid.
 
 Modules; each line imports only from lines below it:
     changes  the settings that differ between two files

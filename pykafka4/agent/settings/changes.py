@@ -42,7 +42,7 @@ def _changes(old: Any, new: Any, where: tuple[str, ...], live: bool) -> list[Cha
         unset = UNSET if where == ("topics",) else None
         rows = [(name, old.get(name, unset), new.get(name, unset), live) for name in sorted({*old, *new})]
         found = [change for name, before, after, each in rows for change in _changes(before, after, (*where, name), each)]
-        # A topic whose table sets nothing is a change, too: a topic of its own no longer has the settings of patterns that match its name.
+        # An empty table of a topic is a change, too: the settings of patterns that match the name no longer apply to this topic.
         return found or [Change(dotted((*where, name)), False) for name in sorted({*old} ^ {*new})]
     if attrs.has(type(old)) and type(old) is type(new):
         found = []

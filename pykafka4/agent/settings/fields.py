@@ -1,4 +1,4 @@
-"""Defines the kinds of settings. Each kind converts and checks the value in the file, and describes itself for the table of the guide.
+"""Defines the kinds of settings. Each kind converts and checks the value in the file, and describes itself for docs/agent-settings.md.
 
 Invariant: an error begins with the name of the setting, then names the value and the allowed values.
 """
@@ -51,7 +51,7 @@ ALL: Final = "all"
 def _field(
     default: Any, convert: Callable[[Any], Any], fits: Callable[[Any], bool], allowed: str, unit: str, span: str, doc: str, live: bool
 ) -> Any:
-    """A field whose converted value must fit. None fits if it is the default."""
+    """A field whose converted value must satisfy `fits`; None is valid if it is the default."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if not (value is None and attribute.default is None) and not fits(value):
@@ -132,7 +132,7 @@ def _to_path(value: Any) -> Any:
 
 
 def folder_or_file(doc: str, *, live: bool = False) -> Any:
-    """An absolute path: the program that starts the agent chooses its working directory, so a relative path would mean many places."""
+    """An absolute path: the program that starts the agent chooses its working directory, so a relative path would be ambiguous."""
     allowed = 'an absolute path, such as "/var/lib/pykafka4"'
     return _field(attrs.NOTHING, _to_path, lambda v: isinstance(v, Path) and v.is_absolute(), allowed, "", "absolute path", doc, live)
 
@@ -154,7 +154,7 @@ def mode(doc: str) -> Any:
         digits = value.removeprefix("0o") if isinstance(value, str) else ""
         return int(digits, 8) if re.fullmatch("[0-7]{1,5}", digits) else value
 
-    # Bits of execution mean nothing for a socket, and are refused: so `mode = 222`, which is 0o336, is not taken for 0o222.
+    # Execute bits mean nothing for a socket, and are refused, so that `mode = 222`, which is 0o336 and not 0o222, is an error.
     def fits(value: Any) -> bool:
         return type(value) is int and 0 <= value <= 0o777 and not value & 0o111
 

@@ -1,4 +1,5 @@
-"""Reads the agent's TOML file. Invariant: all errors are reported at once, each with file, line, key, value and the allowed values."""
+"""Reads the agent's TOML file. Invariant: the errors of all keys are reported at once, each with file, line, key, value and the
+allowed values."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def read_settings(path: Path) -> AgentSettings:
         return parse_settings(data.decode(), str(path))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise SettingsError([f"{path}:{line}: byte 0x{data[error.start]:02x} is no UTF-8"]) from None
+        raise SettingsError([f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8"]) from None
 
 
 def parse_settings(text: str, file: str) -> AgentSettings:
@@ -67,7 +68,7 @@ def _syntax_error(message: str, text: str, file: str) -> str:
     found = SYNTAX.search(message)
     line = int(found[1]) if found and found[1] else text.removesuffix("\n").count("\n") + 1
     column = f", column {found[2]}" if found and found[2] else ""
-    return f"{file}:{line}: no TOML: {SYNTAX.sub('', message)}{column}"
+    return f"{file}:{line}: not TOML: {SYNTAX.sub('', message)}{column}"
 
 
 class _Reader:
@@ -120,7 +121,7 @@ class _Reader:
     def _value(self, kind: type[Any], field: attrs.Attribute[Any], value: Any, where: Where) -> Any:
         if (inner := field.metadata.get(SECTION)) is not None:
             return self.section(inner, value, where, field.default)
-        # Each value is checked by itself, so that a wrong one does not hide the problems of others.
+        # Each value is checked by itself, so that a wrong value does not hide the problems of the next values.
         try:
             made = value if field.converter is None else field.converter(value)  # type: ignore[operator]
             if field.validator is not None:
@@ -143,7 +144,7 @@ class _Reader:
         return options
 
     def _add(self, kind: type[Any], where: Where, error: ConfigError) -> None:
-        """Note an error of the table `where`. The text begins with the name of a key, unless the error concerns the whole table."""
+        """Note an error of the table `where`. The text begins with the name of a key, unless the error concerns the table itself."""
         text = str(error)
         found = KEY.match(text)
         name = found[0] if found and found[0] in attrs.fields_dict(kind) else None
@@ -168,7 +169,7 @@ def hint(key: str, kind: type[Any], where: Where) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     if plain in attrs.fields_dict(AgentSettings):
-        return f"[{plain}] is a table of its own; as a key it stands before the first table"
+        return f"[{plain}] is a table of its own; as a key it must come before the first table"
     others = [f"[{dotted(path)}]" for path, other, _ in sections() if other is not kind and plain in attrs.fields_dict(other)]
     if others:
         return f"it is a key of {' and '.join(others)}"

@@ -19,7 +19,7 @@ from pykafka4.options.policies import SETTINGS
 
 __all__ = ["options_of"]
 
-# Options that have their place elsewhere in the file, or that the agent sets itself: (option, reason and way out).
+# Options that belong elsewhere in the file, or that the agent sets itself: option -> reason or way out.
 ELSEWHERE: Final = {
     **{name: f"set it in [topics.default]: {name}" for name in SETTINGS},
     "topic_policies": 'set them in [topics."name"]',
@@ -30,14 +30,14 @@ ELSEWHERE: Final = {
     "max_block_ms": "the agent never waits",
     "allow_auto_create_topics": "set it in [topics]: autocreate",
     "close_timeout_ms": "set it in [service]: shutdown_ms",
-    "partitioner": "the message says it: AnyPartition or PartitionKey",
-    "partitioner_ignore_keys": "the message says it: AnyPartition or PartitionKey",
+    "partitioner": "each message chooses: AnyPartition or PartitionKey",
+    "partitioner_ignore_keys": "each message chooses: AnyPartition or PartitionKey",
     "transactional_id": "messages of the agent belong to no transaction",
     "hooks": "the agent has its own",
     "key_serializer": "keys of messages are bytes",
     "value_serializer": "values of messages are bytes",
 }
-OF_THE_FILE: Final = ("spool", "discard_log")  # tables that may be a key; below [kafka], TOML takes such a key for an option of [kafka]
+OF_THE_FILE: Final = ("spool", "discard_log")  # tables that may be keys; below [kafka], TOML takes such a key for an option of [kafka]
 MAPPING: Final = "the mapping: "
 
 Problem = tuple[tuple[str, ...], str]
@@ -63,7 +63,7 @@ def options_of(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]
         if name not in ELSEWHERE:
             problems += _problems_of(name, value, fields)
     options = {**options, **own}
-    if not problems:  # options that are valid one by one may not fit together
+    if not problems:  # options that are valid one by one might not fit together
         try:
             ProducerConfig.parse(options)
         except ConfigError as error:
@@ -90,7 +90,7 @@ def _flat(table: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tup
 def _problems_of(name: str, value: Any, fields: Mapping[str, attrs.Attribute[Any]]) -> list[Problem]:
     """The problem of one option, checked by itself; empty without one."""
     if name in OF_THE_FILE:
-        return [((name,), f"kafka.{name}: [{name}] is a table of its own; as a key it stands before the first table")]
+        return [((name,), f"kafka.{name}: [{name}] is a table of its own; as a key it must come before the first table")]
     try:
         if name not in fields:
             ProducerConfig.parse({name: value})

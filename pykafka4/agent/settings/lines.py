@@ -14,13 +14,16 @@ __all__ = ["Lines"]
 
 
 class Lines:
-    """The lines of a valid TOML text. A valid prefix of the text ends with a whole statement, as half a statement is invalid."""
+    """The lines of a valid TOML text. A valid prefix of the text ends with a complete statement: a part of one is invalid."""
 
     def __init__(self, text: str) -> None:
         self._lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # not `splitlines`, which also ends lines at other characters, as in a comment
 
     def find(self, keys: Sequence[str]) -> int | None:
-        """The line (from 1) of the statement or table header that defines `keys`; for a missing key, the line of its nearest table."""
+        """The line (from 1) of the statement or table header that defines `keys`; for a missing key, of its nearest table.
+
+        Returns None if the text has no such table either.
+        """
         for depth in range(len(keys), 0, -1):
             if (line := self._first(keys[:depth])) is not None:
                 return line

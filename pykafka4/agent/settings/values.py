@@ -62,12 +62,12 @@ class Batching(StrEnum):
     """The messages that share the limits of a batch."""
 
     COMBINED = "combined"  # the messages of all topics with this setting
-    PER_TOPIC = "per_topic"  # the messages of one topic
+    PER_TOPIC = "per_topic"  # the messages of one topic, or of one partition for messages with a partition key
     OFF = "off"  # each message is sent at once
 
 
 class Offline(StrEnum):
-    """The way of a message with a partition key while its partition has no leader."""
+    """The treatment of a message with a partition key while its partition has no leader."""
 
     WAIT = "wait"  # the message waits for the partition
     NEXT = "next"  # the message goes to the next partition that has a leader
@@ -82,7 +82,7 @@ class Sync(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """The severity from which on the agent logs lines."""
+    """The severity of the least severe lines that the agent logs."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -101,7 +101,7 @@ class UnixSettings:
     """A UNIX socket."""
 
     path: Path = socket_path("Path of the socket. A stale socket file is replaced; a socket that another process serves is not.")
-    mode: int | None = mode("Permissions of the socket; to send a client needs to write. Not set: as the umask has them.")
+    mode: int | None = mode("Permissions of the socket; a client needs the right to write. Not set: from the umask.")
     owner: str | None = name("User who owns the socket, by name or number. Not set: the user of the process at its start.")
     group: str | None = name("Group of the socket, by name or number. Not set: the group of the process at its start.")
 
@@ -119,14 +119,14 @@ class TcpSettings:
 
 @attrs.frozen
 class InputSettings:
-    """The sockets that take messages, any of the three, at least one."""
+    """The sockets that take messages: at least one of the three."""
 
     unix_datagram: UnixSettings | None = section(UnixSettings, "UNIX datagram socket: one message in each datagram.")
     unix_stream: UnixSettings | None = section(UnixSettings, "UNIX stream socket: messages one after the other.")
-    tcp: TcpSettings | None = section(TcpSettings, "The same over TCP, on a loopback address.")
+    tcp: TcpSettings | None = section(TcpSettings, "TCP socket on a loopback address: messages one after the other.")
     max_buffer: int = size(
         128 * MIB,
-        "The pool: memory of messages that wait for acknowledgements. A message that finds it full is discarded (`NO_MEM`), or spooled.",
+        "The pool: memory for messages that wait for acknowledgements. While it is full, messages are discarded (`NO_MEM`), or spooled.",
         low=64 * KIB,
         high=2**40,
     )
@@ -140,7 +140,7 @@ class InputSettings:
     empty: Empty = word(
         Empty.NULL,
         Empty,
-        "The key or value of the record, if that of the message is empty. A null value deletes its key in a compacted topic.",
+        "The key or value of the record if the message's key or value is empty. A null value deletes its key in a compacted topic.",
     )
 
     def __attrs_post_init__(self) -> None:
@@ -192,13 +192,13 @@ class RateLimitSettings:
 
 @attrs.frozen
 class TopicSettings:
-    """Settings of topics. A setting that `[topics."name"]` lacks is as in `[topics.default]`, and there as the producer's default."""
+    """Settings of topics. A setting that `[topics."name"]` lacks is as in `[topics.default]`, or else as the producer's default."""
 
     batching: Batching | None = word(
         None,
         Batching,
-        "`combined`: the limits of a batch count the messages of all such topics together; `per_topic`: of each topic by itself; "
-        "`off`: each message is sent at once.",
+        "`combined`: the limits of a batch count the messages of all such topics together; `per_topic`: of each topic, and each of its "
+        "partitions, by itself; `off`: each message is sent at once.",
     )
     linger_ms: float | None = of_producer("linger_ms")
     batch_bytes: int | None = of_producer("batch_bytes")
@@ -223,7 +223,7 @@ class TopicsSettings:
     offline: Offline = word(
         Offline.WAIT,
         Offline,
-        "Where a message with a partition key goes while its partition has no leader: it waits, or goes to the next one.",
+        "Whether a message with a partition key waits while its partition has no leader, or goes to the next partition with a leader.",
     )
 
 
@@ -232,7 +232,7 @@ class SpoolSettings:
     """A folder for messages that the cluster cannot take now. Without this table they wait in memory only."""
 
     path: Path = folder_or_file("The folder. It belongs to one agent.")
-    max_size: int = size(1024 * MIB, "Most bytes on the disk; a message beyond them is discarded (`SPOOL_FULL`).", low=1 * MIB)
+    max_size: int = size(1024 * MIB, "Most bytes on the disk; messages beyond the limit are discarded (`SPOOL_FULL`).", low=1 * MIB)
     sync: Sync = word(Sync.INTERVAL, Sync, "When files are synced: after each write, every `sync_interval_ms`, or when the system does it.")
     sync_interval_ms: int = number(1000, "ms", 'Interval of `sync = "interval"`.', low=1, high=3_600_000)
     always: bool = switch(False, "Whether every message is written to the disk before it is sent.")
@@ -243,15 +243,15 @@ class ServiceSettings:
     """The process of the agent."""
 
     shutdown_ms: int = number(
-        30_000, "ms", "Time for the delivery of waiting messages at the end. The rest is spooled, or discarded.", live=True
+        30_000, "ms", "Time for the delivery of waiting messages at the end. Messages left are spooled, or discarded.", live=True
     )
-    user: str | None = name("User that the process becomes once its sockets are open; it must be started as root.")
+    user: str | None = name("User that the process becomes once its sockets are open; the process must be started as root.")
     group: str | None = name("Group that the process becomes. Not set: the group of `user`.")
-    log_level: LogLevel = word(LogLevel.INFO, LogLevel, "Least severe lines that are logged, to standard error.", live=True)
+    log_level: LogLevel = word(LogLevel.INFO, LogLevel, "Severity of the least severe lines that are logged, to standard error.", live=True)
 
     def __attrs_post_init__(self) -> None:
         if self.group is not None and self.user is None:
-            raise ConfigError(f"group={self.group!r}: needs `user`, since only root may change its group")
+            raise ConfigError(f"group={self.group!r}: needs `user`, because only root may change its group")
 
 
 def _unless_disabled(value: Any) -> Any:
@@ -264,7 +264,7 @@ class AgentSettings:
 
     inputs: InputSettings = section(InputSettings, "Sockets that take messages.", default=attrs.NOTHING)
     kafka: Mapping[str, Any] = attrs.field(
-        default=attrs.NOTHING, repr=False, metadata={"doc": "Options of the producer, of which `bootstrap_servers` must be there."}
+        default=attrs.NOTHING, repr=False, metadata={"doc": "Options of the producer, at least `bootstrap_servers`."}
     )
     topics: TopicsSettings = section(TopicsSettings, "The treatment of messages by topic.", default=TopicsSettings())
     http: HttpSettings | None = attrs.field(

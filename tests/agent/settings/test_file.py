@@ -181,9 +181,9 @@ ERRORS = [
     (
         "http",
         'spool = "/s"',
-        "http.spool: unknown key; [spool] is a table of its own; as a key it stands before the first table",
+        "http.spool: unknown key; [spool] is a table of its own; as a key it must come before the first table",
     ),
-    ("kafka", 'spool = "/s"', "agent.toml:4: kafka.spool: [spool] is a table of its own; as a key it stands before the first table"),
+    ("kafka", 'spool = "/s"', "agent.toml:4: kafka.spool: [spool] is a table of its own; as a key it must come before the first table"),
     ('topics."my clicks"', "linger_ms = -1", 'agent.toml:6: topics."my clicks".linger_ms=-1: must be a number of milliseconds'),
     ("topics.default", 'compression_type = "lzma"', "topics.default.compression_type='lzma': must be one of none, gzip"),
     ("topics.a", "rate_limit = { interval_ms = 1 }", "agent.toml:6: topics.a.rate_limit.max_count is missing: Most messages"),
@@ -275,10 +275,10 @@ def test_what_has_to_be_there(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[inputs]\nx = \n", "agent.toml:2: no TOML: Invalid value, column 5"),
-        ("[inputs]\n[inputs]\n", "agent.toml:2: no TOML: Cannot declare ('inputs',) twice, column 8"),
-        ("[inputs]\nx = [\n\n", "agent.toml:3: no TOML"),
-        ("a b\n", "agent.toml:1: no TOML"),
+        ("[inputs]\nx = \n", "agent.toml:2: not TOML: Invalid value, column 5"),
+        ("[inputs]\n[inputs]\n", "agent.toml:2: not TOML: Cannot declare ('inputs',) twice, column 8"),
+        ("[inputs]\nx = [\n\n", "agent.toml:3: not TOML"),
+        ("a b\n", "agent.toml:1: not TOML"),
     ],
 )
 def test_a_file_that_is_no_toml(text: str, expected: str) -> None:
@@ -308,7 +308,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for path, content, expected in [
         (tmp_path / "none.toml", None, "none.toml: cannot be read: No such file or directory"),
         (tmp_path, None, "cannot be read: Is a directory"),
-        (tmp_path / "latin.toml", b"a = 1\nb = '\xe4'\n", "latin.toml:2: byte 0xe4 is no UTF-8"),
+        (tmp_path / "latin.toml", b"a = 1\nb = '\xe4'\n", "latin.toml:2: byte 0xe4 is not UTF-8"),
         (tmp_path / "large.toml", b"#" * (LARGEST_FILE + 1), "large.toml: is larger than 1,048,576 bytes"),
     ]:
         if content is not None:
