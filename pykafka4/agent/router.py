@@ -48,7 +48,7 @@ class SpoolSeam(Protocol):
         """Put a message after the earlier ones of its topic, with the next `write`; or discard it, and count it."""
 
     def write(self) -> None:
-        """Write what was added."""
+        """Write the added messages."""
 
 
 class Router:

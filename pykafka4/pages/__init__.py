@@ -1,13 +1,13 @@
 """Serves web pages on loopback: the status page of a client, and the parts that it shares with the page of the agent. Invariant: pages only
 read.
 
-A status page needs only the standard library. It has two threads: one accepts connections (each request has a thread of its own for a
-moment), one looks at the client.
+A status page needs only the standard library. The page has two threads: one accepts connections (each request has a thread of its own for
+a moment), the other looks at the client.
 
 Modules; each line imports only from lines below it:
     status_page       `StatusPage`: opens and closes the page; the paths
     processes         the file by which `pykafka4 watch` finds the pages of this user's processes
-    watcher           looks at a client; its rates and outages; the page's JSON
+    watcher           the looks at a client; its rates and outages; the page's JSON
     server            HTTP on loopback: limits of connections and of time
     client_headline   the state of a client in plain words
     partition_rows    the rows of partitions, the worst first

@@ -13,8 +13,8 @@ MOST_BROKERS: Final = 200
 def brokers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """A row for each broker, joined from all connections to it. A row has an error only while no connection is ready and attempts fail.
 
-    A connection that has ended, as after a restart of the broker, keeps its error until a request needs it, perhaps for hours. Such an
-    error would show a healthy broker as away.
+    A connection that has ended, as after a restart of the broker, keeps its error until a request needs the connection, perhaps for
+    hours. Such an error would show a healthy broker as away.
     """
     links: dict[tuple[int | None, str], list[Mapping[str, Any]]] = {}
     for link in status.get("brokers", ()):
@@ -34,7 +34,7 @@ def _joined(links: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def away(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of the brokers of the cluster that cannot be reached."""
+    """The rows of the cluster's brokers that cannot be reached."""
     return [row for row in brokers(status) if row["error"] and row["node"] is not None and row["node"] >= 0]
 
 

@@ -59,7 +59,7 @@ class View:
 
 
 def client_headline(view: View) -> Headline:
-    """The headline for the worst trouble of the look, or for a client without troubles."""
+    """The headline for the worst trouble that the look shows, or for a client without troubles."""
     losses = _losses(view)
     found = next((found for judge in JUDGES if (found := judge(view)) is not None), None) or FLOWS[view.kind](view)
     return attrs.evolve(found, details=(*found.details, *losses))
@@ -141,7 +141,7 @@ def _share_errors(view: View) -> Headline | None:
     if not errors:
         return None
     name, why = next(iter(errors.items()))
-    return Headline(Level.WARNING, "Records of a part are not acquired", _details(f"{name}: {why}"))
+    return Headline(Level.WARNING, "Some records are not acquired", _details(f"{name}: {why}"))
 
 
 def _unread(view: View) -> Headline | None:

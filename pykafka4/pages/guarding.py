@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["FULL", "HEADERS", "Names"]
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-FULL: Final = (  # the response to a connection above the limit, in a form that each HTTP client understands
+FULL: Final = (  # the response to a connection above the limit, in a form that every HTTP client understands
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 26\r\n\r\n"
     b"503: too many connections\n"
 )
@@ -37,7 +37,7 @@ class Names:
         self._hint = hint
 
     def refusal(self, hosts: Sequence[str], origins: Sequence[str]) -> str | None:
-        """The reason for which a request with these Host and Origin headers is refused; None for an allowed request."""
+        """The reason why a request with these Host and Origin headers is refused; None for an allowed request."""
         if len(hosts) != 1:
             return "403: the request has no Host header, or several; send one, for example Host: localhost"
         host = hosts[0].strip().lower()

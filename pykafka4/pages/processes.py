@@ -1,6 +1,6 @@
 """Lists the pages of this process in a file of the user's runtime folder, where `pykafka4 watch` finds them.
 
-Invariant: the folder and the file belong to the user alone (0700, 0600); otherwise nothing is written there, and nothing is read.
+Invariant: files are written and read only in a folder that belongs to the user alone (0700; not checked on Windows).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Process:
 
 
 def folder() -> Path:
-    """The folder of the files: `$XDG_RUNTIME_DIR/pykafka4`, or a folder of this user among temporary files."""
+    """The folder of the files: `$XDG_RUNTIME_DIR/pykafka4`, or a folder of this user among the temporary files."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime) / "pykafka4"
@@ -90,7 +90,7 @@ def _write(client_id: str) -> None:
     try:
         home.mkdir(mode=0o700, parents=False, exist_ok=True)
         if not _is_private(home):
-            log.warning("%s: %s is no folder of this user alone (0700): pykafka4 watch will not find this process", client_id, home)
+            log.warning("%s: %s is not a folder of this user alone (0700): pykafka4 watch will not find this process", client_id, home)
             return
         if not _pages:
             path.unlink(missing_ok=True)

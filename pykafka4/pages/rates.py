@@ -1,4 +1,4 @@
-"""Computes rates of counts in the last ten minutes. Invariant: samples are in the order of their times, and their counts never fall."""
+"""Computes rates of counts in the last ten minutes. Invariant: samples are in the order of their times."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import attrs
 
 __all__ = ["POINTS", "STEP_S", "Rates", "Sample"]
 
-STEP_S: Final = 5.0  # the time between two points of a curve
+STEP_S: Final = 5.0  # seconds between two points of a curve
 POINTS: Final = 120
-RECENT_S: Final = 5.0  # the present rates are means of this time
+RECENT_S: Final = 5.0  # seconds; the present rates are means over this time
 MOST: Final = 1500  # samples: at most one each half second, for a little more than POINTS steps
 
 
@@ -45,7 +45,7 @@ class Rates:
 
     @property
     def settled(self) -> bool:
-        """Whether the present rates are means of RECENT_S: on a new page they are not."""
+        """Whether the present rates are means over RECENT_S: on a new page they are not."""
         return len(self._samples) > 1 and self._samples[-1].at - self._samples[0].at >= RECENT_S
 
     def now(self) -> dict[str, float]:
@@ -57,7 +57,7 @@ class Rates:
         return {name: (last.counts[name] - first.counts[name]) / (last.at - first.at) for name in self._names}
 
     def curves(self, names: Sequence[str]) -> dict[str, list[float | None]]:
-        """A point for each STEP_S, the newest last; None for times before the first sample."""
+        """POINTS rates for each name, one each STEP_S, the newest last; None for times before the first sample."""
         samples = list(self._samples)
         if len(samples) < 2:
             return {name: [None] * POINTS for name in names}

@@ -1,6 +1,6 @@
-"""Responds to the requests of a status page, with the standard library. Invariant: a slow or greedy reader holds up only itself.
+"""Responds to the requests of a status page, with the standard library. Invariant: a slow reader delays only itself.
 
-Each connection has a thread and one request, and is closed after DEADLINE_S; at most MOST_CONNECTIONS are open.
+Each connection has a thread and one request, and `sweep` closes it after DEADLINE_S; at most MOST_CONNECTIONS are open.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         """Close the port and all connections."""
         self._ended = True
         with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1.0):
-            pass  # the connection wakes `serve`, which looks at `_ended` only between requests
+            pass  # the connection wakes `serve`, which checks `_ended` only between requests
         self.server_close()
         self._close_connections(self._open)
 
@@ -120,7 +120,7 @@ class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore the error: a reader has gone away. `PageContent` logs errors of the page itself."""
+        """Ignore the error: the reader has gone away. `PageContent` logs errors of the page itself."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -158,4 +158,4 @@ class Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a page that is read each second would fill the log."""
+        """Log nothing: a page that is read each second would fill the log."""

@@ -9,10 +9,10 @@ from typing import Final, Generic, TypeVar
 
 __all__ = ["SharedLook"]
 
-KEPT_S: Final = 0.5  # the shortest time for which a look is used
+KEPT_S: Final = 0.5  # seconds; the shortest time for which a look is used
 # A look of 200 ms, as with many thousand partitions, is used for 2 s: the looks of readers cost a tenth of a core.
 KEPT_COST_FACTOR: Final = 10
-PAUSE_S: Final = 1.0  # between two samples
+PAUSE_S: Final = 1.0  # the shortest time between two samples
 LONGEST_PAUSE_S: Final = 10.0
 
 L = TypeVar("L")

@@ -26,8 +26,8 @@ __all__ = ["StatusPage"]
 log = get_log("pykafka4.pages")
 
 FILES: Final = {"/": "client.html", "/client.js": "client.js"}
-SICK: Final = ENDED | {"crashed", "unresponsive"}  # states that a client does not leave by itself, as it leaves "unreachable"
-TURN_S: Final = 1.0  # between two looks for connections that have been open for too long
+SICK: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; not for "unreachable", which a client leaves by itself
+TURN_S: Final = 1.0  # seconds between two sweeps of connections that have been open for too long
 
 
 class StatusPage:
@@ -37,7 +37,7 @@ class StatusPage:
     """
 
     def __init__(self, watched: Watched, port: int) -> None:
-        """Raises OSError if the port is taken."""
+        """Open the port (0: a free port), and start the threads. Raises OSError if the page cannot listen on the port."""
         self._watched = watched
         self._files = page_files("pykafka4.pages", FILES)
         self._watcher = Watcher(watched)
@@ -86,7 +86,7 @@ class StatusPage:
             self._server.sweep()
             if system.monotonic() < next_look:
                 continue
-            if self._look() in ENDED:  # the client has ended without a close of the page
+            if self._look() in ENDED:  # the client has ended, and the application has not closed the page
                 self.close()
                 return
             next_look = system.monotonic() + self._watcher.pause_s() - TURN_S
@@ -101,14 +101,14 @@ class StatusPage:
             return "unknown"
 
     def _note_bug(self, error: Exception) -> None:
-        if repr(error) != self._bug:  # each look raises it again, and must not log it again
+        if repr(error) != self._bug:  # each look raises the error again, which must not fill the log
             self._bug = repr(error)
             log.exception("%s: the status page has no figures", self._watched.client_id)
 
     # ---------------------------------------------------------------- answers
 
     def answer(self, path: str) -> Response:
-        """See `server.Answers`."""
+        """See PageContent."""
         path, _, words = path.partition("?")
         if path in self._files:
             return Response(*self._files[path])
@@ -121,7 +121,7 @@ class StatusPage:
             return Response(f"503: {error}\n".encode(), status=503)
         except Exception as error:
             self._note_bug(error)
-            return Response(f"500: {type(error).__name__}; the log pykafka4.pages has the rest\n".encode(), status=500)
+            return Response(f"500: {type(error).__name__}; the log pykafka4.pages has the traceback\n".encode(), status=500)
 
     def _json(self, words: str) -> Response:
         given = {name: values[-1] for name, values in parse_qs(words).items()}

@@ -31,7 +31,7 @@ SERIES: Final[Mapping[Kind, tuple[str, ...]]] = {  # the counts whose rates are 
 
 @attrs.frozen
 class Figures:
-    """The results of a client's `status()` and `stats()`; `stats` is empty if the client's thread does not respond.
+    """The results of a client's `status()` and `stats()`; `stats` is empty for a Client, and if the client's thread does not respond.
 
     `users` has the producers and consumers of a `Client`: their kinds, and the groups of consumers.
     """
@@ -66,11 +66,11 @@ class Watched(Protocol):
         """The id of the client."""
 
     def figures(self) -> Figures:
-        """The figures of this moment. Waits for the client's thread; if it is stuck, for seconds."""
+        """The figures of this moment. Waits for the client's thread, for seconds if the thread is stuck."""
 
 
 def counts_of(kind: Kind, stats: Mapping[str, Any]) -> dict[str, int] | None:
-    """The counts from which rates are computed; None if the client's thread did not respond."""
+    """The counts from which rates are computed; None without `stats`."""
     if not stats:
         return None
     if kind is Kind.PRODUCER:

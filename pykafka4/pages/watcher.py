@@ -1,4 +1,4 @@
-"""Looks at a client for its status page, remembers rates and outages, and makes the page's JSON. Invariant: one thread at a time looks."""
+"""Looks at a client for its status page, remembers rates and outages, and makes the page's JSON. Invariant: one thread looks at a time."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Watcher:
             data = self._data(self._looks.get(), query)
         return json.dumps(data, separators=(",", ":"), default=str).encode()
 
-    # ---------------------------------------------------------------- behind the lock
+    # ---------------------------------------------------------------- under the lock
 
     def _locked(self) -> _Held:
         return _Held(self._lock)

@@ -67,7 +67,7 @@ class SpooledCounts(Protocol):
 class _Parts:
     """The counts of a topic, or sums over topics."""
 
-    # `others` is a total minus the rows, so the values between are differences: counts may be negative here, but not in an Account.
+    # `others` is a total minus the rows, so intermediate values are differences: counts can be negative here, but not in an Account.
 
     acknowledged: int = 0
     queued: int = 0
@@ -97,7 +97,7 @@ class _Parts:
 def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledCounts], reasons: Reasons) -> Account:
     """Return the account.
 
-    `before` and `spooled` must be of one moment. No message may pass from the spool to the producer between this moment and `stats`: the
+    `before` and `spooled` must be of one moment. Between this moment and `stats`, no message may pass from the spool to the producer: the
     message would be in both counts.
     """
     rows: dict[str, _Parts] = {}
@@ -115,8 +115,8 @@ def balance(stats: Stats, before: BeforeProducer, spooled: Mapping[str, SpooledC
     for topic, on_disk in spooled.items():
         add(topic, _Parts(spooled=on_disk.messages), Discards())
     # At the end of the agent the producer reports as failed the messages that the spool then keeps. They are queued on disk, not
-    # discarded, so each is subtracted from the failures. The producer forgets rows of topics: the failures that are not in the row any
-    # more are in `others`, and a row must not fall below 0 for them.
+    # discarded, so each is subtracted from the failures. The producer forgets rows of topics: failures that are no longer in a
+    # row are in `others`, and the row must not fall below 0 for them.
     for (topic, reason), count in before.kept.items():
         row = rows.get(row_name(topic), _Parts())
         add(topic, _Parts(reasons=Counter({reason: -min(count, row.reasons[reason])})), Discards())

@@ -1,6 +1,6 @@
 """Collects all figures of a running agent, for the pages and for the last log lines.
 
-Invariant: each method returns values, and the figures of one value are of one moment.
+Invariant: each method returns values, and an account has each message in one place.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class OnLoop(Protocol):
 class Books:
     """Figures of the producer, the ledger, the inputs and the spool.
 
-    Any thread may call `account` except the agent's loop: `account` waits for the producer's thread, and with a spool for the agent's
-    loop, which would then wait for itself. Any thread may call the other methods.
+    Any thread but the agent's loop may call `account`, which waits for the producer's thread and, with a spool, for the loop. Any thread
+    may call the other methods.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Books:
         try:
             before, spooled = self._call(lambda: self._look(spool))
             stats = self._producer.stats()
-        # `release` must follow also when the first call timed out. That call stays in the loop's queue: the loop runs `hold` later, when
-        # nobody waits for it. Without a `release` behind it the replay would be held for good.
+        # `release` must follow even after a time-out of the first call. That call stays in the loop's queue: the loop runs `hold` later,
+        # when nobody waits for it. Without a `release` after it, the replay would be held for good.
         finally:
             self._call(spool.release)
         return balance(stats, before, spooled, self._reasons)
@@ -105,8 +105,8 @@ class Books:
         """Return the ledger's and the spool's counts of one moment, and hold the replay.
 
         A message that the replay passed to the producer after this look and before `stats` would be in the spool's count and in the
-        producer's: so the replay holds until the producer's counts are read. The loop alone moves messages that turn out to be damaged from
-        the spool's count to the ledger's, so on the loop each of them is in exactly one of both.
+        producer's, so the replay is held until the producer's counts are read. Only the loop moves messages that turn out to be damaged
+        from the spool's count to the ledger's, so on the loop each of them is in exactly one of the two.
         """
         spool.hold()
         return self._ledger.before_producer(), spool.state().topics
@@ -123,11 +123,11 @@ class Books:
         return self._ledger.finished_report()
 
     def total_report(self) -> Report:
-        """Return one report of all intervals. The report has no figures of the producer, so the producer's thread does nothing for it."""
+        """Return one report of all intervals. Does not wait for the producer's thread."""
         return self._ledger.total_report()
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """Return counters since the start by Dory's names, and some of the agent's own.
+        """Return counters since the start: Dory's counters under its names, and some of the agent's own.
 
         The counters of messages come from `account`, so that both agree on one page.
         """

@@ -3,7 +3,7 @@
 Invariant: a full or broken disk delays no other part of the agent; entries are left out instead, and counted.
 
 Entries pass through a bounded queue to the log's own thread, which writes them. The log counts entries that found no room in the queue and
-entries that the disk refused. The agent's log names the first failure of a series and the end of the series.
+entries that the disk refused. The agent's log reports the first failure of a series and the end of the series.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["DiscardLog"]
 
 log = get_log("pykafka4.agent")
 
-# Bytes of entries that wait for the thread. A burst of discards comes just when memory is short, so the queue must not grow with it.
+# Bytes of entries that wait for the thread. A burst of discards comes when memory is short, so the queue must not grow with the burst.
 MOST_WAITING: Final = 4 * 1024 * 1024
-# Entries that are formatted and written together: after each portion other threads see the room that it has freed.
+# Entries that are formatted and written together: after each portion, other threads can use the room that the portion has freed.
 PORTION: Final = 1_000
-CLOSE_S: Final = 5.0  # the wait for the last entries at the end: a disk that hangs must not keep the agent from ending
+CLOSE_S: Final = 5.0  # seconds for the last entries at the end: a disk that hangs must not keep the agent from ending
 INFOS_WITH_DETAIL: Final = (Reason.API_KEY, Reason.VERSION)
 
 
@@ -43,7 +43,7 @@ class DiscardLog:
         self._waiting_bytes = 0
         self._closing = False
         self._written = self._left_out = 0
-        self._left_out_before: int | None = None  # `_left_out` at the begin of the current series of failures
+        self._left_out_before: int | None = None  # `_left_out` at the start of the current series of failures
         self._thread = Thread(target=self._run, name="pykafka4-discard-log", daemon=True)
 
     def start(self) -> None:
@@ -53,7 +53,7 @@ class DiscardLog:
     # ---- entries
 
     def refused(self, data: bytes, refused: Refused) -> None:
-        """Queue an entry for bytes that are no message."""
+        """Queue an entry for bytes that are not a message."""
         info = f"{refused.reason}({refused.detail})" if refused.reason in INFOS_WITH_DETAIL else refused.reason.value
         now = self._now()
         self._put(DiscardLine(now, now, info, "", b"", bytes(data[: self._most])))
@@ -70,8 +70,8 @@ class DiscardLog:
     def _put(self, entry: DiscardLine) -> None:
         size = entry.size
         with self._changed:
-            # `_waiting` is empty while the thread writes the previous list, whose bytes still count: one entry may wait then, however
-            # large it is, so that an entry larger than the bound is not left out for ever.
+            # `_waiting` is empty while the thread writes the previous list, whose bytes still count: then one entry may wait, however large
+            # it is, so that an entry larger than the bound is not always left out.
             if self._closing or (self._waiting and self._waiting_bytes + size > MOST_WAITING):
                 self._left_out += 1
                 return
@@ -83,7 +83,7 @@ class DiscardLog:
     # ---- figures
 
     def counters(self) -> Mapping[str, int]:
-        """Return how many entries were written and how many were left out."""
+        """Return the numbers of entries that were written and that were left out."""
         with self._changed:
             return {"DiscardLogWritten": self._written, "DiscardLogLeftOut": self._left_out}
 

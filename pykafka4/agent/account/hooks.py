@@ -26,7 +26,7 @@ class BatchOutcomes(ProducerHooks):
     def __init__(self, ledger: Ledger, reasons: Reasons, keeps_undelivered: bool) -> None:
         """With `keeps_undelivered` the hook does not count records that the producer returns at its end.
 
-        A spool takes these records; the caller of the spool's `close` counts the records for which the spool has no room.
+        A spool takes these records; the caller of the spool's `close` counts the records that the spool returns.
         """
         self._ledger, self._reasons, self._keeps_undelivered = ledger, reasons, keeps_undelivered
         self._closed = Event()
@@ -49,16 +49,16 @@ class BatchOutcomes(ProducerHooks):
     def wait(self, timeout_s: float) -> bool:
         """Wait until all failed batches are counted, after `Producer.close`. Returns False if `timeout_s` seconds passed first.
 
-        Without the wait the last report and the last log lines would miss the batches whose callbacks are still queued.
+        Without the wait, the last report and the last log lines would miss the batches whose callbacks are still queued.
         """
         return self._closed.wait(timeout_s)
 
 
 def count_undelivered(ledger: Ledger, rest: Iterable[ProducerRecord]) -> None:
-    """Count the records that the spool's `close` has returned because the spool has no room for them."""
+    """Count the records that the spool's `close` has returned, because the spool could not write them."""
     ledger.failed([message_of(record) for record in rest], Reason.SERVER_SHUTDOWN)
 
 
 def message_of(record: ProducerRecord) -> Message:
-    """Return the message of a record, without the partition key: the record has its partition instead."""
+    """Return the message of a record, without the partition key, in place of which the record has its partition."""
     return record.topic, record.value, record.key, None, record.timestamp_ms or 0

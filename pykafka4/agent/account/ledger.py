@@ -1,7 +1,7 @@
 """Counts refused bytes and discarded messages at the moment of the refusal or discard. Invariant: sums are exact, and memory is bounded.
 
 The agent's loop (inputs, router, spool) and the producer's callback executor (failed batches) change the counts, each under the lock. Only
-the loop counts received messages, so these counts need no lock: it would be taken for every list of messages.
+the loop counts received messages, so these counts need no lock: it would be acquired for every list of messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Entries(Protocol):
     """The discard log, as the ledger needs it. No method waits, and none raises."""
 
     def refused(self, data: bytes, refused: Refused) -> None:
-        """Write an entry for bytes that are no message."""
+        """Write an entry for bytes that are not a message."""
 
     def discarded(self, message: Message, reason: Reason) -> None:
         """Write an entry for a message."""
@@ -72,17 +72,17 @@ class Ledger:
         self._received[source] += count
 
     def refused(self, data: bytes, refused: Refused, source: Source) -> None:
-        """Count bytes that are no message."""
+        """Count bytes that are not a message."""
         with self._lock:
             self._reports.current().refuse(data, refused)
             line = self._notices.note(refused.reason, 1, source.value)
-        # Outside of the lock, here and below: a logging handler may be slow, and the other threads would wait for the lock.
+        # Outside the lock, here and below: a logging handler may be slow, and the other threads would wait for the lock.
         self._notices.write(line)
         if self._entries is not None:
             self._entries.refused(data, refused)
 
     def discarded(self, message: Message, reason: Reason) -> None:
-        """Count a message that is lost before the producer had it, for this reason."""
+        """Count a message that was discarded for this reason before the producer had it."""
         with self._lock:
             self._reports.current().discard(message, reason)
             line = self._notices.note(reason, 1, message[0])
@@ -106,12 +106,12 @@ class Ledger:
     # ---- on the callback executor, or at the end
 
     def failed(self, messages: Iterable[Message], reason: Reason, error: str = "") -> None:
-        """Count lost messages that the producer had accepted, for the reports. The account takes them from the producer's counts.
+        """Count lost messages that the producer had accepted, for the reports. The account has them from the producer's counts.
 
         `error` is the brokers' error, for the log line.
         """
         for message in messages:
-            with self._lock:  # for each message, not for all: the loop waits for this lock
+            with self._lock:  # acquired for each message, not for all: the loop waits for this lock
                 tallies = self._reports.current()
                 tallies.failed.add(message[0], reason, 1, message[4], message[4])
                 tallies.keep_example(message[0], message[1], reason)
@@ -131,7 +131,7 @@ class Ledger:
     def tick(self) -> None:
         """Begin a new interval at its time, and write the log lines that are due. The agent calls this about once a second.
 
-        Without the calls the rest of a burst would be in no log line before the next discard for the same reason.
+        Without the calls, the end of a burst would be in no log line before the next discard for the same reason.
         """
         with self._lock:
             self._reports.current()
@@ -174,7 +174,7 @@ class Ledger:
             return self._reports.total()
 
     def counters(self) -> dict[str, int]:
-        """Return the counters by Dory's names: https://github.com/dspeterson/dory/blob/master/doc/status_monitoring.md."""
+        """Return counters of inputs and refusals by Dory's names: https://github.com/dspeterson/dory/blob/master/doc/status_monitoring.md."""
         received = self._received
         with self._lock:
             before, current = self._reports.totals()

@@ -15,7 +15,7 @@ __all__ = ["DiscardLine", "format_entry"]
 
 
 class DiscardLine(NamedTuple):
-    """The fields of a line. Times are in milliseconds since the epoch. `message` is a message's value, or bytes that are no message."""
+    """The fields of a line. Times are in milliseconds since the epoch. `message` is a message's value, or bytes that are not a message."""
 
     now_ms: int
     timestamp_ms: int
@@ -26,7 +26,7 @@ class DiscardLine(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return the entry's bytes in memory, about."""
+        """The approximate number of bytes that the entry uses in memory."""
         # 200 bytes for the tuple and its objects; up to 4 bytes for a character of a topic.
         return 200 + 4 * len(self.topic) + len(self.key) + len(self.message)
 

@@ -1,7 +1,7 @@
-"""Appends lines to a file, rotates the file, and removes old archives. Invariant: after a failed write the file ends with a whole line.
+"""Appends lines to a file, rotates the file, and removes old archives. Invariant: the file is cut to complete lines after a failed write.
 
-One thread uses a LogFile. When the next line does not fit into the maximum size, FILE becomes the archive FILE.MS; MS is the time in
-milliseconds since the epoch.
+One thread uses a LogFile. When the next line does not fit into the maximum size, FILE becomes the archive FILE.MS. MS is the time in
+milliseconds since the epoch, or the number after the newest archive's if that is higher.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class LogFile:
         """Sizes are in bytes; the clock is in seconds since the epoch. The constructor opens no file."""
         self._path, self._max_size, self._max_archive_size, self._wall_clock = path, max_size, max_archive_size, wall_clock
         self._fd: int | None = None
-        self._size = 0  # of the whole lines in the file: a write that fails is cut off to this size
+        self._size = 0  # bytes of the complete lines in the file, to which the file is cut after a failed write
         self._newest = 0  # the number of the newest archive
 
     def open(self) -> None:
-        """Open the file, unless it is open. Raises OSError."""
+        """Open the file, unless the file at the path is already open. Raises OSError."""
         if self._fd is not None and self._is_current(self._fd):
             return
         self.close()
         self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
         self._size = os.fstat(self._fd).st_size
-        with contextlib.suppress(OSError):  # archives that cannot be removed are no reason to write no lines
+        with contextlib.suppress(OSError):  # archives that cannot be removed must not stop the log
             self._remove_archives()
 
     def _is_current(self, fd: int) -> bool:
@@ -66,14 +66,14 @@ class LogFile:
         return end - start
 
     def _write(self, data: bytes) -> None:
-        """Write all of `data`; or leave the file as it was, and raise OSError."""
+        """Write all of `data`, or raise OSError and cut the file to its previous size."""
         assert self._fd is not None
         left = memoryview(data)
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
         except OSError:
-            with contextlib.suppress(OSError):  # a full disk takes the first part of a line: without the cut the next line would join it
+            with contextlib.suppress(OSError):  # a full disk takes the first part of a line, to which the next line would be joined
                 os.ftruncate(self._fd, self._size)
             raise
 
@@ -81,7 +81,7 @@ class LogFile:
         """Rename the file, and open a new one. The new archive has the highest number of all archives."""
         self.close()
         # The oldest archives have the lowest numbers and are removed first. After the wall clock was set back, the time alone would give
-        # the newest archive a low number, and its messages would be removed before older ones.
+        # the newest archive a low number, and its lines would be removed before older ones.
         number = max(int(self._wall_clock() * 1000), self._newest + 1)
         self._path.rename(self._path.with_name(f"{self._path.name}.{number}"))
         self._newest = number
@@ -96,7 +96,7 @@ class LogFile:
         found = []
         for path in self._path.parent.iterdir():
             number = path.name.removeprefix(prefix)
-            # Only names that this class has given: FILE.old or FILE.gz belong to somebody else.
+            # Only names that this class gives: FILE.old or FILE.gz belong to somebody else.
             if path.name.startswith(prefix) and number.isdecimal() and number.isascii() and path.is_file():
                 found.append((int(number), path))
         self._newest = max([self._newest, *(number for number, _ in found)])

@@ -17,7 +17,7 @@ NAME: Final = 249  # characters of a topic in a line; a legal topic has no more,
 ERROR: Final = 1_000  # characters of an error in a line
 
 _TEXTS: Final = {
-    Reason.MALFORMED: "datagrams or frames that are no message, from {}",
+    Reason.MALFORMED: "datagrams or frames that are not messages, from {}",
     Reason.API_KEY: "messages of an unknown kind (API key), from {}",
     Reason.VERSION: "messages of an unknown version, from {}",
     Reason.UNCLEAN_UNIX: "unfinished messages at the end of connections, from {}",
@@ -36,7 +36,7 @@ class Notice(NamedTuple):
 
 
 class Notices:
-    """The discards that are in no line yet. Its caller holds the ledger's lock, except for `write`, which reads no state."""
+    """The discards that are in no line yet. The caller holds the ledger's lock, except for `write`, which reads no state."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -77,8 +77,8 @@ class Notices:
             return
         reason, count, last, error, since_s = notice
         text = _TEXTS.get(reason)
-        # `ascii` quotes the name: a client could otherwise write a line of its own into the log, with a line break in a topic. Cut before
-        # and after, because the escapes of 249 characters may be 2,490.
+        # `ascii` quotes the name: a client could otherwise write a line of its own into the log, with a line break in a topic. The name
+        # is cut before and after, because the escapes of 249 characters may have 2,490.
         what = f"messages, the last of topic {ascii(last[:NAME])[:NAME]}" if text is None else text.format(last)
         when = "" if since_s is None else f"in the last {since_s:.0f} s: "
         why = f": {ascii(error)[1:-1][:ERROR]}" if error else ""

@@ -1,5 +1,4 @@
-"""Maps the error codes of failed batches to reasons of discards. A code that this version does not know counts as an error of Kafka,
-a name that is no code of Kafka as a bug."""
+"""Maps the error codes of failed batches to reasons for discards."""
 
 from __future__ import annotations
 
@@ -35,12 +34,12 @@ _OF_CODES: Final[Mapping[str, Reason]] = {
 
 
 class Reasons:
-    """The reason for each code of a failed batch. A code of neither Kafka nor this table has the reason BUG."""
+    """The reason for each code of a failed batch: KAFKA_ERROR_ACK for a code that Kafka added later, BUG for any other unknown code."""
 
     def __init__(self, autocreate: bool) -> None:
         """With `autocreate` an unknown topic has the reason TOPIC_AUTOCREATE_FAIL, else BAD_TOPIC.
 
-        A Metadata request for an unknown topic creates the topic then: the topic is unknown only if its creation failed.
+        With `autocreate` the Metadata request creates the topic, which stays unknown only if the creation fails.
         """
         self._missing = Reason.TOPIC_AUTOCREATE_FAIL if autocreate else Reason.BAD_TOPIC
 

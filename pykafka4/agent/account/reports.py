@@ -14,7 +14,7 @@ __all__ = ["Reports"]
 class Reports:
     """Intervals of fixed length since the start. The caller holds the ledger's lock.
 
-    The intervals follow a monotonic clock: somebody who sets the wall clock makes no interval longer or shorter.
+    The intervals follow a monotonic clock: a change of the wall clock makes no interval longer or shorter.
     """
 
     def __init__(self, settings: ReportSettings, clock: Callable[[], float], started_at: float) -> None:
@@ -42,7 +42,7 @@ class Reports:
 
     def _turn(self, now: float) -> None:
         """End the current interval, and the empty intervals after it in which nobody called."""
-        # At `now == _ends` the division may round down to the interval that ends, so at least the next number.
+        # At `now == _ends` the division may round down to the interval that ends, so the number is at least the next one.
         number = max(int((now - self._origin) // self._interval), self._number + 1)
         skipped = number - self._number - 1  # empty intervals; their reports are finished and unread, too
         self.unread += (not self._finished_read) + skipped

@@ -26,7 +26,7 @@ def row_name(topic: str) -> str:
 
 
 class Recent(Generic[K]):
-    """The 25 newest distinct entries."""
+    """The RECENT newest distinct entries."""
 
     __slots__ = ("_entries",)
 
@@ -79,7 +79,7 @@ class TopicRow:
 
 
 class Rows:
-    """A row for each of the topics with the latest entries, and one row for all other topics."""
+    """A row for each of the topics that were counted last, and one row for all other topics."""
 
     __slots__ = ("_bad", "_rows", "others")
 
@@ -115,7 +115,7 @@ class Rows:
         """Return the rows by topic, and the row of the other topics."""
         topics = {name: row.value() for name, row in self._rows.items()}
         for name, row in self._bad.items():
-            # A topic has two rows, if it was created after its first messages or deleted later.
+            # A topic that was created after its first messages, or deleted later, has two rows.
             topics[name] = merged([topics[name], row.value()]) if name in topics else row.value()
         return topics, self.others.value()
 
@@ -134,7 +134,7 @@ class Tallies:
         self._prefixes = {Reason.MALFORMED: self._malformed, Reason.UNCLEAN_UNIX: self._unclean_unix, Reason.UNCLEAN_TCP: self._unclean_tcp}
 
     def refuse(self, data: bytes, refused: Refused) -> None:
-        """Count bytes that are no message."""
+        """Count bytes that are not a message."""
         reason = refused.reason
         self.refused[reason] += 1
         self.refused_bytes[reason] += len(data)
@@ -151,7 +151,7 @@ class Tallies:
             self.versions.popitem(last=False)
 
     def keep_example(self, topic: str, value: bytes | None, reason: Reason) -> None:
-        """Keep the begin of a message that was discarded by its client's fault, so that people can recognize the client."""
+        """Keep the beginning of a message that was discarded through its client's fault, so that people can recognize the client."""
         if reason is Reason.BAD_TOPIC:
             self._bad_topics.add(topic[: self._prefix_size])
         elif reason is Reason.LONG_MSG:

@@ -1,6 +1,8 @@
-"""The agent's pages on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: only POST /metadata_update changes anything.
+"""Serves the agent's pages on a loopback address: the web page, Dory's JSON, Prometheus. Invariant: only POST /metadata_update acts on the
+agent; a GET of /discards only marks the finished report as read.
 
-The agent's loop takes requests. A thread that only the pages use makes all answers, so that no number of readers delays a message.
+The agent's loop accepts requests. A thread that only the pages use makes the answers with figures, so that no number of readers delays a
+message.
 
 Modules; each line imports only from lines below it:
     server      PageServer: the port, and the table of paths and answers
@@ -10,7 +12,7 @@ Modules; each line imports only from lines below it:
     headline    the agent's state in plain words
     metrics     the figures for Prometheus
     dory        Dory's pages, as JSON and plain text
-    account_data  the whole account as JSON: reasons per topic, the report since the start
+    account_data  the complete account as JSON: reasons per topic, the report since the start
     agent_view  AgentView: the figures of a running agent
     troubles    the subjects that are out of order, for the time line of outages
     look        the figures of the agent at a moment, as values

@@ -1,4 +1,4 @@
-"""Makes the JSON of the whole account, with figures that Dory's pages lack: reasons per topic, messages on disk, refused bytes."""
+"""Makes the JSON of the complete account, with figures that Dory's pages lack: reasons per topic, messages on disk, refused bytes."""
 
 from __future__ import annotations
 

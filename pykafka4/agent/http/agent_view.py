@@ -49,7 +49,8 @@ class AgentView:
 
     def look(self) -> AgentLook:
         """See Watched."""
-        # The spool and the account are two looks at the loop: a page may show a message on disk that its account has in the producer.
+        # The spool's state and the account come from two calls on the loop: a page may show a message on disk that its account has in the
+        # producer.
         spool = None if self._spool is None else self._spool()
         return AgentLook(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
 

@@ -74,7 +74,7 @@ def counters(process: PageHead, counts: Mapping[str, int]) -> Json:
 
 
 def queue_counts(process: PageHead, queues: Mapping[str, Queue]) -> Json:
-    """Return /queues/json: a row for each topic with messages that have a partition, and the sum of the others as `new`."""
+    """Return /queues/json: a row for each topic with messages that have a partition; `new` counts all messages without a partition."""
     rows = [
         {"topic": topic, "batch": queue.batch, "send_wait": queue.waiting, "ack_wait": queue.in_flight}
         for topic, queue in sorted(queues.items())
@@ -84,7 +84,7 @@ def queue_counts(process: PageHead, queues: Mapping[str, Queue]) -> Json:
 
 
 def metadata_fetch_time(process: PageHead, metadata: Mapping[str, float | None]) -> Json:
-    """Return /metadata_fetch_time/json. Times are in milliseconds since the epoch, 0 before the first metadata."""
+    """Return /metadata_fetch_time/json. All times but `since` are in milliseconds since the epoch, 0 before the first metadata."""
     now = process.now
 
     def moment(age: float | None) -> int:
@@ -210,7 +210,7 @@ def _plain_report(report: Json) -> list[str]:
 
 
 def _bracketed(text: str) -> str:
-    """Return a text in brackets after the length of the escaped text. A client's line break, escaped, cannot begin a line of its own."""
+    """Return a text in brackets after the length of the escaped text. An escaped line break of a client cannot begin a line."""
     shown = json.dumps(text)[1:-1].replace('\\"', '"')
     return f"{len(shown)}[{shown}]"
 

@@ -1,4 +1,4 @@
-"""Decides which requests are answered. Invariant: pages of other sites read and change nothing; a slow client's connection ends.
+"""Decides which requests are answered. Invariant: pages of other sites read and change nothing; the connection of a slow client ends.
 
 `pykafka4.pages.guarding` has the checks of headers, and the attacks that they stop.
 """
@@ -22,7 +22,7 @@ __all__ = ["SENT_HEADERS", "Connections", "Guard", "Handler"]
 log = logging.getLogger("pykafka4.agent.http")
 
 MOST_CONNECTIONS: Final = 64  # each takes a descriptor of the process, which the inputs need too
-# The time from request to request of a connection, its answer included. Longer than ANSWER_S, so that no answer is cut off, and longer
+# Seconds from one request of a connection to the next, the answer included. Longer than ANSWER_S, so that no answer is cut off, and longer
 # than aiohttp's keepalive_timeout, which closes idle connections in order; the sweep catches requests that a client sends byte by byte.
 IDLE_S: Final = 30.0
 SWEEP_S: Final = 5.0
@@ -58,7 +58,7 @@ class Guard:
                 return web.Response(status=error.status, text=f"{error.status}: {_words(error, request)}\n", headers=allow)
             except Exception as error:  # a bug in a page is no reason to end the agent
                 log.exception("pages: %s %s", request.method, request.raw_path)
-                return web.Response(status=500, text=f"500: {type(error).__name__}; the agent's log has the rest\n")
+                return web.Response(status=500, text=f"500: {type(error).__name__}; the agent's log has the traceback\n")
 
         return check
 
@@ -157,10 +157,10 @@ class Connection(asyncio.Protocol):
 
 
 class _Full(asyncio.Protocol):
-    """A connection above the limit: it gets an answer, and is closed."""
+    """A connection above the limit, which gets an answer and is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Write an answer that every client understands."""
+        """Write the answer FULL, and close the connection."""
         assert isinstance(transport, asyncio.Transport)
         transport.write(FULL)
         transport.close()

@@ -1,4 +1,4 @@
-"""Puts the agent's state into plain words: whether all messages flow, or the worst trouble with its reason and its begin."""
+"""Puts the agent's state into plain words: whether all messages flow, or the worst trouble with its reason and its start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ STATES: Final[Mapping[str, str]] = {
 
 
 def headline(look: AgentLook, outages: Outages, discards_per_s: float) -> Headline:
-    """Return the worst trouble that the look shows. `discards_per_s` is the rate of the last seconds."""
+    """Return the headline for the worst trouble that the look shows, or for an agent without troubles.
+
+    `discards_per_s` is the rate of the last seconds.
+    """
     losses = _discards(look, discards_per_s)
     for judge in JUDGES:
         found = judge(look, outages)
@@ -92,18 +95,18 @@ def _brokers(look: AgentLook, outages: Outages) -> Headline | None:
 def _memory(look: AgentLook, outages: Outages) -> Headline | None:
     if not look.max_buffer or look.buffered < NEARLY_FULL * look.max_buffer:
         return None
-    text = f"{look.buffered / look.max_buffer:.0%} of max_buffer are in use"
+    text = f"{look.buffered / look.max_buffer:.0%} of max_buffer is in use"
     return Headline(Level.WARNING, "The memory for messages is nearly full", (f"{text}. {_when_it_is_full(look)}",))
 
 
 def _when_it_is_full(look: AgentLook) -> str:
-    return "What does not fit goes to the disk." if look.spool is not None else "When it is full, new messages are discarded."
+    return "Messages without room go to the disk." if look.spool is not None else "When it is full, new messages are discarded."
 
 
 def _where_messages_go(look: AgentLook) -> str:
     total = look.account.total
     if look.spool is not None and look.spool.failure is not None:
-        return f"The spool {look.spool.failure}. New messages wait in memory: {total.queued:,} so far. What does not fit is discarded."
+        return f"The spool {look.spool.failure}. New messages wait in memory: {total.queued:,} so far. Messages without room are discarded."
     if look.spool is not None:
         return f"New messages wait in memory and on disk: {total.queued:,} and {total.spooled:,} so far."
     return f"New messages wait in memory: {total.queued:,} so far. {_when_it_is_full(look)}" if total.accepted else ""

@@ -86,7 +86,7 @@ class Watched(Protocol):
     report_interval_s: float
 
     def look(self) -> AgentLook:
-        """Return the present figures. Raises KafkaError if the producer's thread does not answer in time."""
+        """Return the present figures. Raises KafkaError or TimeoutError if the producer's thread or the agent's loop does not respond."""
 
     def counters(self, account: Account) -> Mapping[str, int]:
         """Return counters since the start, by Dory's names. The counters of messages come from `account`."""

@@ -68,7 +68,9 @@ def _process(look: AgentLook) -> Iterator[Metric]:
         f"{PREFIX}_possible_duplicates", "Acknowledged messages that may be in Kafka twice.", account.possible_duplicates
     )
     yield CounterMetricFamily(f"{PREFIX}_restored_messages", "Messages that were on disk when the agent started.", account.restored)
-    refused = CounterMetricFamily(f"{PREFIX}_refused", "Datagrams, frames and ends of connections that are no message.", labels=["reason"])
+    refused = CounterMetricFamily(
+        f"{PREFIX}_refused", "Datagrams, frames and ends of connections that are not messages.", labels=["reason"]
+    )
     for reason, count in account.refused.items():
         refused.add_metric([reason.value], count)
     yield refused
@@ -136,7 +138,7 @@ def _queues(found: Mapping[str, Queue]) -> Iterator[Metric]:
 def _inputs(look: AgentLook) -> Iterator[Metric]:
     messages = CounterMetricFamily(f"{PREFIX}_input_messages", "Messages that an input took.", labels=["input"])
     read = CounterMetricFamily(f"{PREFIX}_input_bytes", "Bytes that an input read.", labels=["input"])
-    refused = CounterMetricFamily(f"{PREFIX}_input_refused", "What an input refused.", labels=["input"])
+    refused = CounterMetricFamily(f"{PREFIX}_input_refused", "Datagrams, frames and ends that an input refused.", labels=["input"])
     clients = GaugeMetricFamily(f"{PREFIX}_input_clients", "Open connections.", labels=["input"])
     for entry in look.inputs:
         label = [entry.source.value]

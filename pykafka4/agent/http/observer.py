@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ThreadBusy(Exception):
-    """Too many answers wait for the thread."""
+    """Raised if too many answers wait for the thread."""
 
 
 class Observer:
@@ -70,7 +70,10 @@ class Observer:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, make: Callable[[], T]) -> T:
-        """Run `make` on the thread and return its result. Raises Busy, and KafkaError if the producer's thread does not answer in time."""
+        """Run `make` on the thread and return its result.
+
+        Raises ThreadBusy if too many answers wait, and the exceptions of `make`, such as the KafkaError of `Watched.look`.
+        """
         if self._waiting >= MOST_WAITING:
             raise ThreadBusy
         self._waiting += 1
@@ -133,7 +136,7 @@ class Observer:
     # ---------------------------------------------------------------- looks
 
     def sample(self) -> None:
-        """Note rates and outages, by taking a look, unless a reader has just taken one."""
+        """Take a look, which notes rates and outages, unless a reader has just taken one."""
         self._looks.get()
 
     def _take_look(self, now: float) -> AgentLook:
@@ -152,7 +155,7 @@ class Observer:
             try:
                 await self.answer(self.sample)
             except (KafkaError, ThreadBusy, TimeoutError):
-                pass  # the producer's thread does not answer: the next look that succeeds reports its state
+                pass  # a thread does not respond in time: the next look that succeeds reports the state
             except Exception as error:  # a bug in the pages is no reason to end the agent, or to fill its log
                 if repr(error) != self._bug:
                     self._bug = repr(error)

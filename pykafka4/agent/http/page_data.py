@@ -1,4 +1,4 @@
-"""Makes the JSON of the web page. Invariant: for any number of topics its size is bounded; the page gets the counts of all rows."""
+"""Makes the JSON of the web page. Invariant: its size is bounded for any number of topics, and it has the counts of all rows."""
 
 from __future__ import annotations
 

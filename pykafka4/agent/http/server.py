@@ -23,12 +23,12 @@ from pykafka4.pages.files import page_files
 __all__ = ["PageServer"]
 
 log = logging.getLogger("pykafka4.agent.http")
-# Swallows aiohttp's log lines on requests that are no HTTP: each is a traceback with bytes of the client, as often as the client likes.
+# Swallows aiohttp's log lines about requests that are not HTTP: each is a traceback with bytes of the client, as often as the client likes.
 # The Guard logs errors of the pages.
 UNHEARD: Final = logging.Logger("pykafka4.agent.http.aiohttp", logging.CRITICAL)
-ANSWER_S: Final = 15.0  # less than IDLE_S, so a client that waits gets this 503 before the sweep closes its connection
+ANSWER_S: Final = 15.0  # less than IDLE_S, so a client that waits gets a 503 before the sweep closes its connection
 MOST_BODY: Final = 1024  # bytes; no request needs a body
-FILES: Final = {"/": "index.html", "/page.js": "page.js"}  # beside the files that all pages share
+FILES: Final = {"/": "index.html", "/page.js": "page.js"}  # besides the files that all pages share
 
 
 class PageServer:
@@ -169,4 +169,4 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
 def _log_refresh(refresh: asyncio.Future[None]) -> None:
     error = None if refresh.cancelled() else refresh.exception()
     if error is not None:
-        log.warning("pages: the metadata that POST /metadata_update asked for: %s", error)
+        log.warning("pages: the metadata refresh of POST /metadata_update has failed: %s", error)

@@ -1,13 +1,13 @@
-"""Inputs of the agent: sockets that clients write to, and never read from.
+"""Reads the inputs of the agent: sockets that clients write to, and never read from.
 
 Modules; each line imports only from lines below it:
     opening     opens all inputs of the settings, and closes them
-    streams     UNIX stream and TCP: the listener, and the turns of connections
+    streams     UNIX stream and TCP: the listeners, and the turns of connections
     connection  a client's connection: its bytes, frames, end
     datagrams   the UNIX datagram socket
-    unfinished  the memory of messages that have arrived in part, of all connections together
+    unfinished  the memory for messages that have arrived in part, shared by all connections
     entrance    passes messages to the Intake, and counts them
-    counters    counts of each input, under Dory's names
+    counters    counts of each input, and their names
     reading     the choice of compiled/ or plain
     compiled/   the compiled reader of datagrams and frames
     plain       the same reader in Python

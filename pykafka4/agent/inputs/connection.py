@@ -1,4 +1,5 @@
-"""Reads the frames of a client's connection until its end. Invariant: a connection keeps no more bytes than its room, and never writes."""
+"""Reads the frames of a client's connection until its end. Invariant: a connection keeps at most a size field without room, and never
+writes."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Owner(Protocol):
         """Read nothing from a connection that waits for room."""
 
     def go_on(self, connection: Connection) -> None:
-        """Read from the connection again, which has its room now."""
+        """Read again from a connection that has its room now."""
 
     def forget(self, connection: Connection) -> None:
         """Forget a connection that has ended. Its socket is still open, so that the selector can unregister it."""
@@ -57,12 +58,12 @@ class Connection:
         self._needed = SIZE.size  # bytes of the unfinished message, or of its size field
 
     def read(self) -> int:
-        """Read once. Returns the cost of the read in messages, 0 without bytes to read."""
+        """Read once. Returns the cost of the read in messages, 0 if there are no bytes to read."""
         try:
             size = self._receive()
         except BlockingIOError:
             return 0
-        except OSError:  # reset: bytes of the client may be lost, so this is no clean end
+        except OSError:  # reset: bytes of the client may be lost, so the end is not clean
             self._sharing.entrance.counts.errors += 1
             self._end(clean=False)
             return READ_COST
@@ -77,13 +78,13 @@ class Connection:
         self._end(clean=not self._partial())
 
     def resume(self) -> None:
-        """Go on with the room for which the connection waited. See Holder."""
+        """Go on with the room for which the connection waited. See RoomHolder."""
         self.is_waiting = False
         self._begin_large()
         self._owner.go_on(self)
 
     def lose_room(self) -> None:
-        """End the connection, because others wait for its room. See Holder."""
+        """End the connection, because other connections wait for its room. See RoomHolder."""
         self._sharing.entrance.counts.closed_for_room += 1
         self._end(clean=False)
 
@@ -95,7 +96,7 @@ class Connection:
         if self._large is not None:
             return self.sock.recv_into(sharing.view, min(READ_BYTES, self._needed - len(self._large)), socket.MSG_DONTWAIT)
         have = len(self._kept)
-        ample = small.free >= READ_BYTES and not small.crowded  # so any unfinished rest of a full read can be kept
+        ample = small.free >= READ_BYTES and not small.crowded  # any unfinished message after a full read can be kept
         room = READ_BYTES if ample else self._needed - have
         size = self.sock.recv_into(sharing.view[have:], room, socket.MSG_DONTWAIT)
         if have:
@@ -103,7 +104,7 @@ class Connection:
         return size
 
     def _take(self, size: int) -> int:
-        """Pass on the whole frames in the kept bytes and `size` new bytes behind them; keep the rest."""
+        """Pass on the complete frames in the kept bytes and the `size` new bytes after them; keep the remaining bytes."""
         sharing = self._sharing
         end = len(self._kept) + size
         used, wrong, messages, refused = cut_frames(sharing.scratch, end, sharing.max_size, sharing.empty)
@@ -132,7 +133,7 @@ class Connection:
     def _reserve(self) -> None:
         """Reserve room for the whole message in `_kept`, or wait for the room.
 
-        The whole size at once: with a part each, many connections could hold all room, and none could finish its message.
+        The complete size is reserved in one step: with a part each, many connections could hold all room, and none finish its message.
         """
         self._needed = SIZE.size
         if len(self._kept) < SIZE.size:
@@ -154,7 +155,7 @@ class Connection:
             self._sharing.unfinished.small.release(self)
 
     def _end_for_size(self) -> None:
-        """End the connection after an invalid size, since the begin of the next message is unknown."""
+        """End the connection after an invalid size, because the start of the next message is unknown."""
         self._sharing.entrance.counts.closed_for_size += 1
         self._sharing.entrance.refuse(self._kept, Refused(Reason.MALFORMED))
         self._close()

@@ -1,4 +1,4 @@
-"""Counts messages, bytes and connections of each input, under Dory's names if Dory has one. Invariant: only the loop changes a count."""
+"""Counts messages, bytes and connections of each input, under Dory's names where it has them. Invariant: only the loop changes a count."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class SourceCounters:
     read_bytes: int = 0
     forwarded: int = 0  # messages
     forwarded_bytes: int = 0
-    refused: int = 0  # datagrams, frames and ends of connections that are no message
+    refused: int = 0  # datagrams, frames and ends of connections that are not messages
     refused_bytes: int = 0
     connections: int = 0  # accepted since the start
     open: int = 0  # connections, now
     clean_ends: int = 0
     unclean_ends: int = 0  # inside a message, or reset
     closed_for_size: int = 0  # connections whose size field was invalid, or too large
-    closed_for_room: int = 0  # connections that lost the memory of an unfinished message to others that waited for it
+    closed_for_room: int = 0  # connections that lost the memory for an unfinished message to others that waited for it
     accept_pauses: int = 0  # no file descriptor was left
     errors: int = 0  # of sockets
 

@@ -13,10 +13,10 @@ from pykafka4.agent.inputs.reading import DatagramReader
 __all__ = ["DatagramInput"]
 
 log = logging.getLogger(__name__)
-TURN = 1024  # the cost of a turn, in datagrams; then the loop serves its other events
+TURN = 1024  # the cost after which a turn ends, in datagrams; then the loop serves its other events
 LEAST_COST = 16  # the cost of a call of the reader, in datagrams
-COUNTS_AS_ONE = 1024  # bytes that cost as much as a datagram: large datagrams make a turn end after 1 MiB
-RETRY_S = 1.0  # the pause after a failed read, as when the kernel had no memory
+COUNTS_AS_ONE = 1024  # bytes that cost as much as a datagram: a turn with large datagrams ends after 1 MiB
+RETRY_S = 1.0  # seconds of pause after a failed read, for example if the kernel had no memory
 
 
 class DatagramInput:
@@ -45,10 +45,10 @@ class DatagramInput:
             self._loop.call_later(RETRY_S, self._watch)
 
     def turn(self) -> bool:
-        """Read the queued datagrams, at most TURN. Returns whether the queue may have more.
+        """Read the queued datagrams, up to the cost TURN. Returns whether the queue may have more.
 
-        The method reads until the queue is empty, not once: a queue of 10 datagrams, as without systemd, is full again after one read, and
-        the way through the loop to the next turn costs more than a call that finds an empty queue.
+        The method reads until the queue is empty, not once: a queue of 10 datagrams, the default without systemd, is full again after one
+        read, and the way through the loop to the next turn costs more than a call that finds an empty queue.
         """
         reader, left = self._reader, TURN
         while left > 0:
@@ -69,8 +69,8 @@ class DatagramInput:
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.remove_reader(self._socket.fileno())
-            # First shut, then read: with an open socket clients could send as fast as the agent reads, and `close` would never end. A plain
-            # `close` would throw the queue away. After the shut clients get EPIPE, so the queue only shrinks.
+            # The shutdown comes first: with an open socket clients could send as fast as the agent reads, and `close` would never end. A
+            # plain `close` would throw the queue away. After the shutdown clients get EPIPE, so the queue only shrinks.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RD)
             while self.turn():

@@ -18,7 +18,7 @@ class Entrance:
         self._intake, self._refused = intake, counters.refused
 
     def take(self, size: int, messages: list[Message], refused: Sequence[tuple[bytes, Refused]]) -> None:
-        """Pass on the messages and refused bytes from `size` bytes of whole datagrams or frames."""
+        """Pass on the messages and refused bytes from `size` bytes of complete datagrams or frames."""
         counts = self.counts
         counts.forwarded += len(messages)
         counts.forwarded_bytes += size
@@ -29,7 +29,7 @@ class Entrance:
             self._intake.accept(messages, self.source)
 
     def refuse(self, data: bytes, why: Refused) -> None:
-        """Pass on bytes that are no message."""
+        """Pass on bytes that are not a message."""
         self.counts.refused += 1
         self.counts.refused_bytes += len(data)
         self._refused[why.reason] = self._refused.get(why.reason, 0) + 1

@@ -2,7 +2,7 @@
 
 inputs = Inputs.bind(settings.inputs)   # as root, if owners and folders need it
 inputs.start(router, loop)              # after the process has dropped its privileges
-inputs.close()                          # reads what clients have sent, then closes
+inputs.close()                          # reads the bytes that clients have sent, then closes
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["InputError", "Inputs"]
 log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 4096  # of each stream input
 QUEUE_LENGTH = Path("/proc/sys/net/unix/max_dgram_qlen")
-SHORT_QUEUE = 100  # datagrams; a shorter queue is worth a warning, since a burst fills it
-SHARE_OF_FILES = 3 / 8  # each stream input's share of the process's descriptors; brokers, pages and files have the remaining quarter
+SHORT_QUEUE = 100  # datagrams; a shorter queue is worth a warning, because a burst fills it
+SHARE_OF_FILES = 3 / 8  # each stream input's share of the process's descriptors; the other quarter is for brokers, pages and files
 
 
 class Inputs:

@@ -49,7 +49,7 @@ class DatagramReader:
 
 
 def cut_frames(data: bytearray, end: int, max_size: int, empty: bytes | None) -> tuple[int, bool, list[Message], list[RefusedBytes]]:
-    """Cut the whole frames from the first `end` bytes: (their bytes, whether the next size is invalid, messages, refused frames).
+    """Cut the complete frames from the first `end` bytes: (their bytes, whether the next size is invalid, messages, refused frames).
 
     A size is invalid if it is smaller than its own field, or the rest of the frame is larger than `max_size`.
     """

@@ -1,7 +1,7 @@
 """Chooses the implementation that reads datagrams and cuts frames. Invariant: this module alone decides.
 
-`PYKAFKA4_IMPL=compiled` requires the compiled one, `python` the plain one; if unset, the compiled one is used if it was built. On other
-systems than Linux it is not built, and in an interpreter without the GIL it is never used.
+`PYKAFKA4_IMPL=python` requires the plain implementation, and on Linux `compiled` requires the compiled one. Otherwise the compiled one is
+used if it was built. Other systems than Linux do not build it, and an interpreter without the GIL never uses it.
 """
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ from pykafka4.errors import ConfigError
 __all__ = ["InputError", "UnixSocket", "bind_tcp", "bind_unix", "check_datagram_size", "owner_and_group"]
 
 BACKLOG = 1024  # the kernel caps it at net.core.somaxconn
-FOLDER_LOCK_S = 2.0  # another agent holds the lock only for a bind: a longer wait is for a foreign lock, and the start reports it
+FOLDER_LOCK_S = 2.0  # another agent holds the lock only for a bind: after a longer wait the start fails, and reports a foreign lock
 UMASKED = 0o777
 
 
 class InputError(ConfigError):
-    """An input cannot be opened. The message names the setting, the reason and the way out."""
+    """Raised if an input cannot be opened. The message names the setting, the reason and the way out."""
 
 
 @attrs.frozen
@@ -132,7 +132,7 @@ def _set_rights(path: Path, mode: int | None, owner: int, group: int) -> None:
 def _pinned(path: Path) -> Iterator[str]:
     """Yield a path that stays the path of the socket's file.
 
-    A user who may write to the folder can put a link there after `bind`; root would then change the rights of the file behind the link.
+    A user who may write to the folder can put a link there after `bind`; root would then change the rights of another file.
     """
     if sys.platform != "linux":
         yield str(path)
@@ -141,7 +141,7 @@ def _pinned(path: Path) -> Iterator[str]:
     try:
         if not stat.S_ISSOCK(os.fstat(file).st_mode):
             raise InputError(
-                f"another process has replaced the socket {path} while it was bound; choose a folder of which only you are the owner"
+                f"another process has replaced the socket {path} while it was bound; choose a folder that belongs to you alone"
             )
         yield f"/proc/self/fd/{file}"
     finally:
@@ -189,7 +189,7 @@ def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise InputError(f"{path} exists and is no socket; remove the file, or choose another path")
+        raise InputError(f"{path} exists and is not a socket; remove the file, or choose another path")
     with socket.socket(socket.AF_UNIX, kind) as probe:
         probe.setblocking(False)
         code = probe.connect_ex(str(path))
@@ -198,7 +198,7 @@ def _remove_stale(path: Path, kind: socket.SocketKind) -> None:
     elif code in {0, errno.EAGAIN, errno.EPROTOTYPE, errno.EINPROGRESS}:
         raise InputError(f"a process has the socket {path} open; stop it (`ss -xlp src {path}` finds it), or choose another path")
     else:
-        raise InputError(f"{path} exists, and whether a process has it open cannot be told: {os.strerror(code)}; remove it, if none has")
+        raise InputError(f"{path} exists, and a process may have it open ({os.strerror(code)}); remove the file if no process has it open")
 
 
 def _file_of(path: Path) -> tuple[int, int]:
@@ -223,7 +223,7 @@ def bind_tcp(settings: TcpSettings) -> socket.socket:
 
 
 def check_datagram_size(size: int, *, allow_large: bool) -> None:
-    """Refuse a `max_datagram_size` that clients cannot send: with the default buffer of a socket, or, `allow_large`, with any.
+    """Refuse a `max_datagram_size` that clients cannot send with a socket's default send buffer, with `allow_large` with any send buffer.
 
     Raises InputError.
     """

@@ -21,10 +21,10 @@ from pykafka4.agent.message import Source
 __all__ = ["StreamInput"]
 
 log = logging.getLogger(__name__)
-TURN = 2048  # the cost of a turn, in messages; then the loop serves its other events
+TURN = 2048  # the cost after which a turn ends, in messages; then the loop serves its other events
 ACCEPT_COST = 16
-RETRY_S = 1.0  # after a system call failed for want of file descriptors or memory
-OVERDUE_S = 0.5  # between two looks for connections that have held room too long
+RETRY_S = 1.0  # seconds after a system call failed for lack of file descriptors or memory
+OVERDUE_S = 0.5  # between two checks for connections that have held room too long
 # The most bytes that are read at the end: a TCP client that goes on sending must not keep the agent from ending.
 END_BYTES = 64 * 1024 * 1024
 OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -61,7 +61,7 @@ class StreamInput:
     def turn(self) -> None:
         """Accept and read ready connections, up to the cost TURN."""
         left, ready = TURN, self._ready
-        if not ready:  # else the rest of the last turn comes first, so busy connections cannot starve the others
+        if not ready:  # otherwise the connections that the last turn did not reach come first: busy connections cannot starve them
             ready.extend(key.data for key, _ in self._selector.select(0))
         while ready and left > 0:
             connection = ready.popleft()
@@ -73,7 +73,7 @@ class StreamInput:
             self._unfinished.serve(self.now())
 
     def close(self) -> None:
-        """Accept the connections in the queue, read the bytes that clients have sent, and close all connections and the listener."""
+        """Accept the connections in the queue, read the bytes that clients have sent, up to END_BYTES, and close all sockets."""
         if self._closed:
             return
         if self._loop is not None:
@@ -148,7 +148,7 @@ class StreamInput:
     # ------------------------------------------------------------ accepting
 
     def _accept(self) -> int:
-        """Accept a connection. Returns the cost in messages, 0 without a connection to accept."""
+        """Accept a connection. Returns the cost in messages, 0 if there is no connection to accept now."""
         if not self._accepting:
             return 0
         if len(self._connections) >= self._max_connections:
@@ -164,7 +164,7 @@ class StreamInput:
             if error.errno in OUT_OF:
                 self._pause_accepting(f"{error.strerror} (raise LimitNOFILE= of the service, or `ulimit -n`)")
                 return 0
-            return ACCEPT_COST  # only this connection failed: its client had gone before
+            return ACCEPT_COST  # only this connection failed: its client had already gone
         self._entrance.counts.connections += 1
         self._entrance.counts.open += 1
         connection = Connection(sock, self, self._sharing)

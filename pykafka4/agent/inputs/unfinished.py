@@ -1,4 +1,4 @@
-"""Shares out the memory for unfinished messages among all stream connections. Invariant: this memory is bounded for any clients.
+"""Shares out the memory for unfinished messages among all stream connections. Invariant: this memory is bounded, whatever clients do.
 
 A connection that knows its message's size reserves room for the whole message; without room the connection waits, and is not read. While
 connections wait, a connection that has held room for `HOLD_S` loses the room and ends: otherwise a few clients that never finish their
@@ -13,7 +13,7 @@ __all__ = ["HOLD_S", "SMALL_BYTES", "RoomHolder", "Room", "Unfinished"]
 
 SMALL_BYTES = 64 * 1024  # larger messages are large
 ROOM_BYTES = 8 * 1024 * 1024
-HOLD_S = 2.0
+HOLD_S = 2.0  # seconds
 
 
 class RoomHolder(Protocol):
@@ -31,7 +31,7 @@ class Room:
 
     def __init__(self, capacity: int) -> None:
         self.free = capacity
-        self._held: dict[RoomHolder, tuple[int, float]] = {}  # bytes and since when, oldest first
+        self._held: dict[RoomHolder, tuple[int, float]] = {}  # bytes and time of the reservation, oldest first
         self._waiting: dict[RoomHolder, int] = {}  # bytes, oldest first
 
     @property
@@ -41,7 +41,7 @@ class Room:
 
     def reserve(self, holder: RoomHolder, size: int, now: float) -> bool:
         """Reserve `size` bytes. Returns whether `holder` has them; without them the holder waits for `resume`."""
-        # Behind those who wait, even if there is room: else small messages would overtake a larger one for ever.
+        # A new holder waits after the others, even if there is room: otherwise small messages would overtake a larger one forever.
         if self._waiting or size > self.free:
             self._waiting[holder] = size
             return False
@@ -49,7 +49,7 @@ class Room:
         return True
 
     def hold(self, holder: RoomHolder, size: int, now: float) -> None:
-        """Count bytes for a holder without any, even beyond the capacity: the connection has read them already."""
+        """Count bytes for a holder that has none, even beyond the capacity: the connection has already read the bytes."""
         self.free -= size
         self._held[holder] = (size, now)
 
@@ -83,7 +83,7 @@ class Unfinished:
     """The rooms of small and of large messages."""
 
     def __init__(self, max_message_size: int) -> None:
-        """Make the rooms. The large one has room for at least one message of `max_message_size` bytes."""
+        """Make the rooms, the large one for at least one message of `max_message_size` bytes."""
         self.small = Room(ROOM_BYTES)
         self.large = Room(max(ROOM_BYTES, max_message_size))
 
@@ -93,7 +93,7 @@ class Unfinished:
         return self.small.crowded or self.large.crowded
 
     def release(self, holder: RoomHolder) -> None:
-        """Free the room of a holder without an unfinished message."""
+        """Free the room of a holder that has no unfinished message."""
         self.small.release(holder)
         self.large.release(holder)
 

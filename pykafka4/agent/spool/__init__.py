@@ -4,13 +4,13 @@ Invariant: a written message leaves the disk only after this message and all old
 
 Modules; each line imports only from lines below it:
     spool      Spool: the methods for the router and the agent's end, with the bound of the disk; the tasks that send, sync and count
-    ending     the step at the end that puts undelivered records in front of the messages on disk
+    ending     the step at the agent's end that puts undelivered records in front of the messages on disk
     replay     Replay: the way from the disk to the producer, in order per topic, fair between topics
     folder     Folder: the path, its lock, the FIFOs that earlier agents left
     fifo       Fifo: the messages of one topic, a list of segments
     disk       Disk: used bytes, failures, damaged files that are kept aside
     syncing    the thread that syncs written files, by the policy
     segment    Segment: one file, its header and its progress
-    frames     the bytes of a segment: frames, checksums, the search for the next whole frame
+    frames     the bytes of a segment: frames, checksums, the search for the next complete frame
     values     the state of the spool as values; protocols of its neighbours
 """

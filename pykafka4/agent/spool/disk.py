@@ -22,20 +22,19 @@ __all__ = ["Disk"]
 log = get_log("pykafka4.agent.spool")
 
 MIB: Final = 1024 * 1024
-# The disk gets room back by whole segments, when all frames of one are done. Smaller segments free room sooner, larger ones need fewer
-# files.
+# A segment leaves the disk when all its frames are done. Smaller segments free room sooner, larger ones need fewer files.
 LARGEST_SEGMENT: Final = 8 * MIB
 SMALLEST_SEGMENT: Final = 64 * 1024
 PARTS: Final = 64  # a segment has 1/64 of max_size, between the limits above
-DAMAGED_PART: Final = 8  # damaged segments may use 1/8 of max_size, in addition to max_size
-RETRY_S: Final = 1.0  # the pause after a refusal of the disk; doubles
+DAMAGED_PART: Final = 8  # damaged segments may use 1/8 of max_size, at least LARGEST_SEGMENT, in addition to max_size
+RETRY_S: Final = 1.0  # seconds of pause after a refusal of the disk; doubles
 LONGEST_RETRY_S: Final = 30.0
 WAYS_OUT: Final = {
     errno.ENOSPC: "make room on the file system of the spool, or lower [spool] max_size",
     errno.EDQUOT: "raise the disk quota, or lower [spool] max_size",
     errno.EROFS: "remount the file system of the spool for writing",
-    errno.EACCES: "give the agent's user the folder of the spool, with all that is in it",
-    errno.EIO: "look at the kernel's log: the device fails",
+    errno.EACCES: "give the agent's user the folder of the spool, with everything in it",
+    errno.EIO: "read the kernel's log: the device fails",
 }
 
 
@@ -55,7 +54,7 @@ class Disk:
         self._retry_at = self._retry_s = 0.0
 
     def refuses(self) -> bool:
-        """Whether the pause after the last refusal goes on, so that no write is tried yet."""
+        """Whether the pause after the last refusal is not over, so that no write is tried yet."""
         return self.failure is not None and self._clock() < self._retry_at
 
     def trouble(self) -> tuple[str | None, float | None]:
@@ -73,7 +72,9 @@ class Disk:
         if self.failure is None:
             self.failing_since, self._retry_s = now, RETRY_S
             way_out = WAYS_OUT.get(refused.errno or 0, "see the error")
-            log.warning("spool: cannot %s; messages that cannot wait in memory are discarded until it works again: %s", reason, way_out)
+            log.warning(
+                "spool: cannot %s; messages that cannot wait in memory are discarded until the disk works again: %s", reason, way_out
+            )
         else:
             self._retry_s = min(LONGEST_RETRY_S, 2 * self._retry_s)
         self.failure, self._retry_at = reason, now + self._retry_s
@@ -81,13 +82,13 @@ class Disk:
     def succeed(self) -> None:
         """Note that the disk took a write: the series of refusals is over."""
         if self.failure is not None:
-            log.warning("spool: works again after %.0f s (it could not %s)", self._clock() - self.failing_since, self.failure)
+            log.warning("spool: the disk works again after %.0f s (it could not %s)", self._clock() - self.failing_since, self.failure)
             self.failure = None
 
     def probe(self) -> None:
         """Write a block, if the disk has refused a write and the pause is over.
 
-        Without messages no other write would find out that the disk works again, and the pages would show the failure for ever.
+        Without messages, no other write would show that the disk works again, and the pages would always show the failure.
         """
         if self.failure is None or self.refuses():
             return

@@ -18,8 +18,8 @@ __all__ = ["Fifo"]
 
 log = get_log("pykafka4.agent.spool")
 
-TIMESTAMP_READ: Final = 64 * 1024  # bytes that are read for the oldest timestamp; a longer message has none on the page
-# The number of a topic's first segment. Each end of an agent may put one in front with a lower number, and numbers are never below 0.
+TIMESTAMP_READ: Final = 64 * 1024  # bytes that are read for the oldest timestamp; the page shows none for a longer message
+# The number of a topic's first segment. Each agent may, at its end, put a segment with a lower number in front; numbers are never below 0.
 MIDDLE: Final = 10**12
 
 
@@ -44,7 +44,7 @@ class Fifo:
     # ---- writing
 
     def append(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write whole frames behind all others. If the method raises OSError, no byte of them is on disk."""
+        """Write complete frames after all others. If the method raises OSError, none of them is in the FIFO."""
         last = self.segments[-1] if self.segments else None
         if last is None or last.sealed or last.size + len(data) > self._disk.segment_size:
             if last is not None:
@@ -55,7 +55,7 @@ class Fifo:
         self._write(last, data, count, first_ms)
 
     def put_in_front(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write whole frames in front of all others, into a new segment. Raises OSError."""
+        """Write complete frames in front of all others, into a new segment. Raises OSError."""
         segment = self._create(self.segments[0].number - 1 if self.segments else MIDDLE - 1)
         self.segments.appendleft(segment)
         self._write(segment, data, count, first_ms)
@@ -137,13 +137,13 @@ class Fifo:
     def done_to(self, segment: Segment, end: int, count: int) -> int:
         """Note that `count` sent messages, up to `end` in `segment`, are done, and remove segments without other messages.
 
-        Returns the number of messages that could not be read in the removed segments.
+        Returns the number of messages that could not be read in the removed segments: the least possible number, if a length is damaged.
         """
         segment.start = end
         segment.done += count
         self.sent -= count
         lost = 0
-        # The last segment stays while it takes frames: else each message of a topic with a slow trickle would need a new file.
+        # The last segment stays while it takes frames: otherwise each message of a topic with few messages would need a new file.
         while self.segments and self.segments[0].start >= self.segments[0].size and (len(self.segments) > 1 or self.segments[0].sealed):
             lost += self._drop(self.segments[0])
         return lost
@@ -154,14 +154,14 @@ class Fifo:
             self._reading = None
         missing = (segment.count or 0) - segment.done
         self.unread -= missing
-        # A damaged length hides how many frames there were: the file has lost one message at least.
+        # A damaged length hides the number of frames: the file has lost at least one message.
         lost = max(missing, 1) if segment.damaged else missing
         self.restored += lost - missing
         self._disk.remove(segment)
         return lost
 
     def leave(self) -> None:
-        """Remove the files of the topic, when no message is left."""
+        """Remove the files of a topic without messages."""
         while self.segments:
             self._disk.remove(self.segments.popleft())
         if self._has_folder:
@@ -172,7 +172,7 @@ class Fifo:
     # ---- old segments
 
     def restore(self, segments: list[Segment]) -> None:
-        """Take over the files of an earlier process, in order, without reading them. New messages are appended behind them."""
+        """Take over the files of an earlier process, in order, without reading them. New messages are appended after them."""
         self.segments.extend(segments)
         self.old = list(segments)
         self._has_folder = True
@@ -185,7 +185,7 @@ class Fifo:
     def inspect(self) -> bool:
         """Read the progress of the old segments and count their messages. Any thread may call this.
 
-        Returns False if the system has no file descriptor or memory now. The next call goes on with the same segment.
+        Returns False if the system has no file descriptor or memory now. The next call continues with the same segment.
         """
         for segment in self.old:
             if segment.damaged or segment.count is not None:
@@ -207,7 +207,7 @@ class Fifo:
         return True
 
     def counted(self) -> int:
-        """Take over the result of `inspect`, on the loop. Returns the lost messages: at least one for each segment that cannot be read."""
+        """Take over the result of `inspect`, on the loop. Returns the least number of lost messages: one for each unreadable segment."""
         old, self.old = self.old, []
         for segment in old:
             self._disk.account(segment)
@@ -225,7 +225,7 @@ class Fifo:
         return lost
 
     def state(self, restored: int) -> SpooledTopic:
-        """Return the counts for the account and the page. `restored` messages were on disk at the start and have left it since."""
+        """Return the counts for the account and the page. `restored` messages were on disk at the start, and have left the disk."""
         used = sum(segment.used for segment in self.segments)
         return SpooledTopic(self.unread, self.sent, used, self.restored + restored, self.segments[0].oldest_ms if self.segments else None)
 

@@ -31,7 +31,7 @@ FORMAT: Final = "pykafka4 spool, format"
 
 
 class SpoolUnusable(Exception):
-    """The agent cannot use the folder: it is no folder, not accessible, of another format, or locked by another agent."""
+    """Raised if the path is not a folder, or the folder is not accessible, has another format, or is locked by another agent."""
 
 
 class Folder:
@@ -72,7 +72,7 @@ class Folder:
         try:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{FORMAT} {VERSION}\nprocess {os.getpid()}\n".encode(), 0)
-        except OSError as refused:  # a full disk must not keep the messages on it from being sent
+        except OSError as refused:  # a full disk must not stop the agent from sending the messages on it
             log.warning("spool: cannot write %s: %s", self.path / "lock", refused.strerror)
 
     def _text(self) -> str:

@@ -1,6 +1,6 @@
 """Writes and reads the bytes of a segment: a header with the progress, then frames, and a seal after the last frame.
 
-A frame is the CRC-32C of a message's bytes and these bytes, which begin with their size (`pykafka4.agent.format`). All numbers are big
+A frame is the CRC-32C of a message's bytes, then these bytes, which begin with their size (`pykafka4.agent.format`). All numbers are big
 endian. Version 1:
 
     header    magic (8), version (2), zero (6), progress (16)
@@ -49,8 +49,8 @@ _CRC = Struct(">I")
 _FRAME = Struct(">Ii")
 _SEAL = Struct(">ihhhQ")
 SEAL_SIZE: Final = _CRC.size + _SEAL.size
-# API key, version and flags, 8 bytes behind the begin of a frame: six bytes with three values in all, so a search after damage finds
-# candidates fast. The checksum then decides.
+# API key, version and flags, 8 bytes after the start of a frame: six bytes with only three possible values, by which a search after damage
+# finds candidates fast. The checksum then decides.
 _KINDS = re.compile(rb"\x01[\x00\x01\xff]\x00\x00\x00\x00")
 _KINDS_AT: Final = 8
 
@@ -61,7 +61,7 @@ Frame: TypeAlias = tuple[int, bytes]  # the offset of its end, and the bytes of 
 class Salvage:
     """The readable frames in damaged bytes. `damaged` has ranges; `end` is the end of the last frame or damaged range.
 
-    The bytes behind `end` are a torn write: the beginning of a frame, or zeros, without a whole frame behind them.
+    The bytes after `end` are a torn write: the beginning of a frame, or zeros, without a complete frame after them.
     """
 
     frames: list[Frame]
@@ -88,8 +88,8 @@ def progress(offset: int, done: int) -> bytes:
 def read_header(data: bytes) -> tuple[int, int]:
     """Return the progress in a header: (offset, number of done frames).
 
-    For a damaged progress this is the beginning of the segment: its messages are sent again, and none is lost. Raises ValueError for other
-    bytes than a segment's header.
+    If the progress is damaged, this is the beginning of the segment: its messages are sent again, and none is lost. Raises ValueError for
+    bytes that are not a segment's header.
     """
     try:
         magic, version = _HEADER.unpack_from(data)
@@ -105,7 +105,7 @@ def read_header(data: bytes) -> tuple[int, int]:
 
 
 def seal(frames: int) -> bytes:
-    """Return the last bytes of a segment without further frames. The next agent reads the number of frames there, not the whole file."""
+    """Return the last bytes of a segment without further frames. The next agent reads the number of frames there, instead of all frames."""
     body = _SEAL.pack(_SEAL.size, SEAL, 0, 0, frames)
     return crc_of(body) + body
 
@@ -153,7 +153,7 @@ def salvage(data: bytes) -> Salvage:
 
 
 def _find(data: bytes, at: int) -> int | None:
-    """Return the offset of the next whole frame, None without one."""
+    """Return the offset of the next complete frame, None without one."""
     candidates: Iterable[re.Match[bytes]] = _KINDS.finditer(data, at + _KINDS_AT)
     return next((found.start() - _KINDS_AT for found in candidates if _is_frame(data, found.start() - _KINDS_AT)), None)
 
@@ -165,8 +165,8 @@ def _is_frame(data: bytes, at: int) -> bool:
 
 
 def _torn(data: bytes, at: int) -> bool:
-    """Whether the bytes from `at` on, which hold no whole frame, are the beginning of a frame whose end was not written."""
-    # A file system may have written the file's new length before the bytes: after a loss of power there are zeros.
+    """Whether the bytes from `at` on, which hold no complete frame, are the beginning of a frame whose end was not written."""
+    # A file system may write the file's new length before the bytes: after a loss of power there are zeros.
     if len(data) - at < _FRAME.size or not any(data[at:]):
         return True
     return at + 4 + int(_FRAME.unpack_from(data, at)[1]) > len(data)

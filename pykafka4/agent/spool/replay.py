@@ -2,9 +2,9 @@
 
 The replay does no I/O and never waits: `Spool` has the thread that reads, and calls the replay again after acknowledgements.
 
-At most `window` bytes are unacknowledged. Topics share them, so a stuck topic does not hold up the others, and messages from the disk do
-not take the memory of topics without messages on disk. A topic for which the producer has no room is tried again after a pause, with a
-short read: its messages in the producer's memory are older, and must leave first.
+At most `window` bytes are unacknowledged. Topics share these bytes, so a stuck topic does not hold up the others, and messages from the
+disk do not take the memory of topics without messages on disk. A topic for which the producer has no room is tried again after a
+pause, with a short read: its messages in the producer's memory are older, and must leave first.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ log = get_log("pykafka4.agent.spool")
 
 FIRST_READ: Final = 4 * 1024  # bytes; doubles after each read whose messages were all sent
 LARGEST_READ: Final = 32 * 1024  # the loop sends the messages of a read in one turn, and inputs wait meanwhile
-RECORD_COST: Final = 220  # bytes of memory for a message beside its own bytes and the producer's
+RECORD_COST: Final = 220  # bytes of memory for a message, besides its own bytes and the producer's
 MOST_AT_ONCE: Final = 5_000  # messages that leave the disk in one turn of the loop
-LEAVING_COST: Final = 500  # of an empty topic, in messages: the file system may take a millisecond to remove its folder
-PAUSE_S: Final = 0.1  # the pause of a topic without room in the producer; doubles
+LEAVING_COST: Final = 500  # the cost of removing an empty topic, in messages: the file system may take a millisecond to remove its folder
+PAUSE_S: Final = 0.1  # seconds of pause for a topic without room in the producer; doubles
 LONGEST_PAUSE_S: Final = 1.0
-PAUSE_OF_EACH_S: Final = 0.002  # of many topics: all of them together make at most 500 attempts a second
+PAUSE_OF_EACH_S: Final = 0.002  # with many topics, this time for each: together they make at most 500 attempts a second
 # Codes of messages that failed only because the producer ended or crashed: these messages stay on disk. All other outcomes are definite.
 GIVEN_UP: Final = (ClosedError.code, KafkaError.code)
 
@@ -86,7 +86,7 @@ class Replayed:
         self.least = 0  # bytes of the next read, even beyond the share: a frame is longer than the last read
         self.pause_s, self.paused_until = PAUSE_S, 0.0
         self.reading = False
-        self.watched: Delivery | None = None  # the oldest unacknowledged one, which calls `wake` when it is done
+        self.watched: Delivery | None = None  # the oldest unacknowledged delivery, which calls `wake` when it is done
 
 
 class Replay:
@@ -96,8 +96,8 @@ class Replay:
         self.sender, self._discards, self._window, self._empty, self._clock = sender, discards, window, empty, clock
         self._topics: dict[str, Replayed] = {}
         self._turns: deque[Replayed] = deque()
-        self._hurry = True  # something was acknowledged since `should_hurry` was True, or it never was
-        self._freed = False  # messages were acknowledged since a topic found no room: the next topics are tried in spite of their pause
+        self._hurry = True  # False from the moment when `should_hurry` returns True until a message leaves the disk
+        self._freed = False  # messages left the disk since a topic found no room: the next topics are tried in spite of their pause
         self.stopped = False
         self.holds = 0  # accounts between `Spool.hold` and `Spool.release`
 
@@ -144,8 +144,8 @@ class Replay:
     def should_hurry(self) -> bool:
         """Whether the producer should send its messages without linger, because a topic has used its share and has more messages.
 
-        Such a topic can send no more before the linger is over, so linger_ms would set the pace of the replay. True once, and once after
-        each acknowledgement: the producer is not flushed again and again while the cluster is away.
+        Such a topic can send no more before the linger is over, so linger_ms would set the pace of the replay. True once, and once
+        after each acknowledgement: the producer is not flushed repeatedly while the cluster is away.
         """
         if not self._hurry:
             return False
@@ -177,7 +177,7 @@ class Replay:
             self._send_all(replayed, segment, reading.offset, whole.frames, ranges)
 
     def unreadable(self, reading: ByteRange, refused: OSError) -> None:
-        """Take notice of a failed read: skip the rest of the segment, or pause if only descriptors or memory are short."""
+        """Handle a failed read: skip the rest of the segment, or pause if only descriptors or memory are short."""
         reading.replayed.reading = False
         if refused.errno in OUT_OF:
             self._freed = False
@@ -194,7 +194,7 @@ class Replay:
         for end, message in frames:
             if waiting and base + waiting[0][0] == begin:
                 begin = self._skip(replayed, segment, begin, base + waiting.popleft()[1])
-            if replayed.in_flight >= share and replayed.in_flight:  # the share is used up; the rest is read again later
+            if replayed.in_flight >= share and replayed.in_flight:  # the share is used up; the other frames are read again later
                 return
             if not self._send(replayed, segment, base + end, message):
                 return
@@ -214,7 +214,7 @@ class Replay:
             replayed.pause_s = min(LONGEST_PAUSE_S, 2 * replayed.pause_s)
             replayed.length = FIRST_READ
             return False
-        except Refused:  # a frame of the right checksum, but of no format that this agent knows
+        except Refused:  # a frame with the right checksum, but in no format that this agent knows
             self._skip(replayed, segment, end - len(message) - 4, end)
             return True
         cost = len(message) + RECORD_COST
@@ -237,7 +237,7 @@ class Replay:
     def look(self, wake: Callable[[object], object]) -> list[Fifo]:
         """Remove acknowledged and discarded messages from the disk. Returns the topics without further messages.
 
-        The replay calls `wake`, on any thread, when there are more to remove.
+        The replay calls `wake`, on any thread, when there may be more to remove.
         """
         emptied: list[Fifo] = []
         left = MOST_AT_ONCE
@@ -258,7 +258,7 @@ class Replay:
         while replayed.sent and before - len(replayed.sent) < most:
             first = replayed.sent[0]
             if first.delivery is not None and not first.delivery.done():
-                # Only the oldest delivery calls back, not each: messages leave in order, so none can leave before this one.
+                # Only the oldest delivery calls back: messages leave in order, so none can leave before this one.
                 if wake is not None and replayed.watched is not first.delivery:
                     replayed.watched = first.delivery
                     first.delivery.add_done_callback(wake)

@@ -1,6 +1,6 @@
-"""Writes and reads one file with its header and its progress. Invariant: after any refusal of the disk `size` covers only whole frames.
+"""Writes and reads one file with its header and its progress. Invariant: after any refusal of the disk, `size` covers only complete frames.
 
-No file stays open: a spool may have more topics than a process may have files.
+No file stays open: a spool may have more topics than a process may have open files.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pykafka4.agent.spool import frames
 
 __all__ = ["BLOCK", "OUT_OF", "Segment", "allocated"]
 
-BLOCK: Final = 4096  # the bytes of the disk that the smallest file or folder uses
+BLOCK: Final = 4096  # the bytes that the smallest file or folder uses on the disk
 FILE_MODE: Final = 0o600
 OUT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # the system lacks resources now; the file itself is readable later
 
 
 def allocated(size: int) -> int:
-    """The bytes that a file of `size` uses of the disk."""
+    """The bytes that a file of `size` bytes uses on the disk."""
     return -(-size // BLOCK) * BLOCK
 
 
@@ -38,7 +38,7 @@ class Segment:
         self.path, self.number, self.size, self.count = folder / f"{number:020d}.seg", number, size, count
         self.start = self._saved = frames.FIRST
         self.done = 0
-        self.used = 0  # bytes of the disk that the bound counts for this file
+        self.used = 0  # bytes of this file in `Disk.bytes`
         self.oldest_ms: int | None = None
         self.sealed = self.damaged = False
 
@@ -50,7 +50,7 @@ class Segment:
             with _opened(segment.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as fd:
                 _write(fd, frames.header())
         except OSError:
-            # A full disk leaves a file without a whole header, and the next attempt with this number would find the file and fail.
+            # A full disk leaves a file without a complete header, and the next attempt with this number would find the file and fail.
             if segment.path.exists() and segment.path.stat().st_size < frames.FIRST:
                 segment.path.unlink()
             raise
@@ -58,7 +58,7 @@ class Segment:
         return segment
 
     def append(self, data: bytes, count: int, first_ms: int) -> None:
-        """Write whole frames at the end. `first_ms` is the first message's timestamp. If it raises OSError, the file is as before."""
+        """Write complete frames at the end. `first_ms` is the first message's timestamp. Raises OSError; the file is then as before."""
         with _opened(self.path, os.O_WRONLY) as fd:
             try:
                 _write(fd, data, self.size)
@@ -71,7 +71,7 @@ class Segment:
         self.count = (self.count or 0) + count
 
     def seal(self) -> None:
-        """Write the seal. If this raises OSError, the next agent counts the frames by reading the whole file."""
+        """Write the seal. If this raises OSError, the next agent reads the file to count the frames."""
         self.sealed = True
         data = frames.seal(self.count or 0)
         with _opened(self.path, os.O_WRONLY) as fd:
@@ -123,7 +123,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def _write(fd: int, data: bytes, offset: int = 0) -> None:
-    """Write all bytes. A nearly full disk takes a part of them first; the next call then raises OSError."""
+    """Write all bytes. A nearly full disk takes a part of them first; the next `pwrite` then raises OSError."""
     done = os.pwrite(fd, data, offset)
     while done < len(data):
         done += os.pwrite(fd, memoryview(data)[done:], offset + done)

@@ -8,7 +8,7 @@ The router's calls, for each list of messages from an input:
             continue
         try:
             producer.send(...)
-        except BufferFull:             # no room; a rate limit is another matter
+        except BufferFull:             # no room; or the producer has ended or crashed
             spool.add(message)
     spool.write()                      # one write per topic
 
@@ -44,13 +44,13 @@ __all__ = ["Spool"]
 
 log = get_log("pykafka4.agent.spool")
 
-LOOK_S: Final = 0.5  # the longest time between two looks for acknowledgements, without a callback
-READINGS: Final = 50  # reads between two looks: a look goes through all topics
+LOOK_S: Final = 0.5  # the longest time in seconds between two checks for acknowledgements, without a callback
+READINGS: Final = 50  # reads between two checks: each check goes through all topics
 LEAST_PAUSE_S: Final = 0.1  # topics that pause are tried again together: each attempt goes through all topics
-PROGRESS_S: Final = 1.0  # between two writes of the progress: after a crash, messages acknowledged since the last are sent again
+PROGRESS_S: Final = 1.0  # between two writes of the progress: after a crash, messages acknowledged after the last write are sent again
 MOST_TOPICS: Final = 10_000  # each has a folder, a file, and its turn: a program that invents names would use up inodes and the loop's time
 MOST_LEAVING: Final = 50  # empty topics that are removed in one turn of the loop: see LEAVING_COST
-NEW_FILE: Final = 2 * BLOCK  # the bytes of the disk beside the message's own: the rest of a block, and a folder
+NEW_FILE: Final = 2 * BLOCK  # the bytes on the disk besides the message's own: the rest of a block, and a folder
 
 
 class Added:
@@ -84,7 +84,7 @@ class Spool:
         self._added: dict[str, Added] = {}
         self._added_size = 0
         self._always = settings.always
-        self.cluster_away = False  # set by the agent: new messages go to the disk at once, since a kill would lose them in memory
+        self.cluster_away = False  # set by the agent: new messages go to the disk at once, because a kill would lose them in memory
         self._reader = ThreadPoolExecutor(1, "pykafka4-spool-read")
         self._tasks: list[asyncio.Task[None]] = []
         self._work = asyncio.Event()
@@ -99,7 +99,11 @@ class Spool:
         return (self._always or self.cluster_away) and not self._disk.refuses()
 
     def add(self, message: Message) -> None:
-        """Put a message behind the messages of its topic, with the next `write`. Without room on the disk, discard and count it."""
+        """Put a message after the messages of its topic, with the next `write`.
+
+        Discards and counts the message if the disk refuses writes or has no room, there are too many topics, or the topic's name is
+        illegal.
+        """
         topic, value, key, partition_key, timestamp_ms = message
         if self._disk.refuses():
             self._discards.discarded(message, Reason.SPOOL_FAILED)
@@ -131,7 +135,7 @@ class Spool:
         everything, self._added, self._added_size = self._added, {}, 0
         for topic, added in everything.items():
             fifo = self._fifo(topic)
-            if not fifo.unread:  # otherwise the sending task already knows that the topic has messages
+            if not fifo.unread:  # otherwise the sending task already has work for this topic
                 self._work.set()
             try:
                 fifo.append(b"".join(added.frames), len(added.messages), added.messages[0][4])
@@ -211,8 +215,8 @@ class Spool:
             loop.call_soon_threadsafe(self._work.set)
 
         while True:
-            # Cleared before the look: an acknowledgement after the look sets the event again, and the wait below returns at once. Cleared
-            # after the look, the event of an acknowledgement between both would be lost, and the message would wait for LOOK_S.
+            # Cleared before the look: an acknowledgement after the look sets the event again, and the wait below returns at once. If the
+            # event were cleared after the look, an acknowledgement between the two would be lost, and its message would wait for LOOK_S.
             self._work.clear()
             self.look(wake)
             if await self._send_some(self.replay):
@@ -294,7 +298,7 @@ class Spool:
     def close(self, undelivered: Sequence[ProducerRecord]) -> list[ProducerRecord]:
         """Put the records that `Producer.close` has returned in front of the topics' messages, sync, and unlock the folder.
 
-        Returns the records for which there is no room. Blocks during the writes. Records that were sent from the disk are not written a
+        Returns the records that could not be written. Blocks during the writes. Records that were sent from the disk are not written a
         second time: they are still on disk.
         """
         self.write()
@@ -317,7 +321,7 @@ class Spool:
         return left
 
     def abandon(self) -> None:
-        """Sync the written files and unlock the folder, without writing the progress or seals: tests let an agent crash with this."""
+        """Sync the written files and unlock the folder, without writing the progress or seals: with this call, tests simulate a crash."""
         self._reader.shutdown()
         self._disk.syncing.close()
         self._folder.close()
@@ -331,13 +335,13 @@ class Spool:
 
 
 def _report(task: asyncio.Task[None]) -> None:
-    """Pass the exception of a task to the loop's handler, at which the agent ends. No code awaits the task while the agent runs."""
+    """Pass the exception of a task to the loop's handler, which ends the agent. No code awaits the task while the agent runs."""
     if not task.cancelled() and (error := task.exception()) is not None:
         task.get_loop().call_exception_handler({"message": "the spool has failed", "exception": error})
 
 
 async def _either(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, at most `seconds`."""
+    """Wait for the event, up to `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

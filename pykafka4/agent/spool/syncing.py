@@ -24,7 +24,7 @@ log = get_log("pykafka4.agent.spool")
 
 
 class Syncing:
-    """The files with bytes that are not synced yet, and the thread that syncs them."""
+    """The files with bytes that are not synced yet, and the thread that syncs these files."""
 
     def __init__(self, policy: Sync, clock: Callable[[], float]) -> None:
         self._policy, self._clock = policy, clock
@@ -59,7 +59,7 @@ class Syncing:
 
     def _run(self) -> None:
         while True:
-            # Both under one lock: `begin`, called between the look at an empty set and `_running = False`, would start no sync, and its
+            # Both under one lock: `begin`, called between the check of an empty set and `_running = False`, would start no sync, and its
             # file would wait for the next write.
             with self._lock:
                 paths, self._waiting = self._waiting, set()
@@ -72,7 +72,7 @@ class Syncing:
     def _note(self, failure: str | None) -> None:
         if failure is not None and self.failure is None:
             self.failing_since = self._clock()
-            log.warning("spool: cannot %s; a loss of power would lose the messages written since: look at the kernel's log", failure)
+            log.warning("spool: cannot %s; a loss of power would lose the messages written since then: read the kernel's log", failure)
         elif failure is None and self.failure is not None:
             log.warning("spool: files are synced again (it could not %s)", self.failure)
         self.failure = failure

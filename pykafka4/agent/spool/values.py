@@ -17,8 +17,8 @@ __all__ = ["Discards", "Sender", "SpoolState", "SpooledTopic"]
 class SpooledTopic:
     """The messages of a topic on disk. `messages` counts messages only on disk, `sent` messages in the producer's memory as well.
 
-    `restored` messages were on disk when the agent started, whether or not they still are. `oldest_ms` is the timestamp of the oldest
-    segment's first message, as its client wrote it; None without messages.
+    `restored` messages were on disk when the agent started, whether or not they are still there. `oldest_ms` is the timestamp of the
+    oldest segment's first message, as its client wrote it; None without messages.
     """
 
     messages: int
@@ -32,8 +32,8 @@ class SpooledTopic:
 class SpoolState:
     """The spool at a moment. `failure` is the reason why the disk takes no writes now, None if it takes them.
 
-    `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. `counting` is True while the
-    messages of old segments are counted.
+    `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. `counting` is True while old
+    segments have messages that are not counted yet.
     """
 
     bytes: int
@@ -64,8 +64,8 @@ class Sender(Protocol):
     def send_spooled(self, message: Message) -> Delivery | None:
         """Send a message from the disk. Returns None if the message was discarded and counted.
 
-        Raises KafkaError or MemoryError if the message has to wait: there is no room, or the producer has ended or crashed.
+        Raises KafkaError or MemoryError if the message has to wait, because there is no room, or the producer has ended or crashed.
         """
 
     def hurry(self) -> None:
-        """Let the producer send its messages without linger. A thread of the spool calls this, which may block for a moment."""
+        """Let the producer send its messages without linger. A thread of the spool makes this call, which may block for a moment."""

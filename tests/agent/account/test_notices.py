@@ -29,7 +29,7 @@ def test_each_reason_has_at_most_one_line_in_30_s_with_the_number_since(caplog: 
     ledger.discarded(message("views"), Reason.NO_MEM)
     assert lines(caplog) == [
         "agent: discarded (NO_MEM): 1 messages, the last of topic 'clicks'",
-        "agent: discarded (MALFORMED): 1 datagrams or frames that are no message, from tcp",
+        "agent: discarded (MALFORMED): 1 datagrams or frames that are not messages, from tcp",
     ]
     clock.now = 30.0
     ledger.discarded(message("views"), Reason.NO_MEM)

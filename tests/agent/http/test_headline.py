@@ -72,7 +72,8 @@ def test_the_reason_is_said_once_with_where_messages_go() -> None:
     assert with_spool.details[1] == "New messages wait in memory and on disk: 1,200 and 0 so far."
     full = headline(attrs.evolve(found, spool=SpoolState(0, 10, {}, failure="cannot write to /s: full")), outages, 0.0)
     assert (
-        full.details[1] == "The spool cannot write to /s: full. New messages wait in memory: 1,200 so far. What does not fit is discarded."
+        full.details[1]
+        == "The spool cannot write to /s: full. New messages wait in memory: 1,200 so far. Messages without room are discarded."
     )
 
 

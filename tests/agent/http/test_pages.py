@@ -467,7 +467,7 @@ def test_a_bug_in_a_page_is_an_answer_and_the_next_request_has_its_own(caplog: p
     agent = FakeAgent(ZeroDivisionError("a bug"))
     with serving(agent) as pages:
         answer = ask(pages, "/page/json")
-        assert (answer.status, answer.body) == (500, "500: ZeroDivisionError; the agent's log has the rest\n")
+        assert (answer.status, answer.body) == (500, "500: ZeroDivisionError; the agent's log has the traceback\n")
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         agent.current = LOOK
         assert ask(pages, "/page/json").status == 200

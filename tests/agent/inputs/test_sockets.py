@@ -144,7 +144,7 @@ def test_a_living_socket_with_a_full_queue_is_left_alone(path: Path) -> None:
 
 def test_a_file_a_folder_and_a_link_are_never_removed(path: Path) -> None:
     path.write_text("precious")
-    with pytest.raises(InputError, match=r"exists and is no socket; remove the file, or choose another path"):
+    with pytest.raises(InputError, match=r"exists and is not a socket; remove the file, or choose another path"):
         bind_unix(UnixSettings(path), socket.SOCK_DGRAM)
     assert path.read_text() == "precious"
     link = path.with_name("link")

@@ -1,4 +1,4 @@
-// The page of the agent: asks for /page/json each second and shows it. Invariant: what the agent sends becomes text, never markup.
+// The page of the agent: asks for /page/json each second and shows it. Invariant: names and errors become text, never markup.
 
 import { byId, bytes, count, duration, figures, moment, pollForever, prepareHead, put, rate, rows, shape } from "./base.js";
 import { showBrokers, showCurves, showHeadline, showOutages, text } from "./base.js";
@@ -136,7 +136,7 @@ function showDiscards({ discards, refused }) {
   const notes = [];
   if (!discards.rows.length) notes.push("None.");
   if (discards.count > discards.rows.length) notes.push(`${count(discards.count - discards.rows.length)} more rows are in /account/json.`);
-  if (kinds.length) notes.push(`Refused, because they are no messages: ${kinds.join(", ")}.`);
+  if (kinds.length) notes.push(`Refused, because they are not messages: ${kinds.join(", ")}.`);
   put("discards-note", notes.join(" "));
 }
 

@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
-"""Reads datagrams with recvmmsg, and cuts frames. Invariant: what `agent.inputs.plain` and `agent.format.parse` do, result for result.
+"""Reads datagrams with recvmmsg, and cuts frames. Invariant: the results equal the results of `agent.inputs.plain`.
 
-Memory that Python and the stretch without the GIL both touch: none. The buffer of the datagrams belongs to one reader, which only the agent's
-loop calls.
+The code without the GIL uses only the C memory of one reader, which only the agent's loop calls.
 """
 
 cimport cython
@@ -48,12 +47,12 @@ cdef extern from *:
     uint64_t big64(const unsigned char*) nogil
 
 cdef enum:
-    BUFFER_BYTES = 4194304         # of a reader's datagrams
+    BUFFER_BYTES = 4194304         # for a reader's datagrams
     MOST = 64                      # datagrams of one call
     ANY_PARTITION = 256
     PARTITION_KEY = 257
     HEAD = 10                      # size, API key, version, flags
-    SMALLEST = 8                   # size, API key, version: no message is that short
+    SMALLEST = 8                   # size, API key, version: every message is longer
     SIZE = 4
     NAMES = 1024                   # topics whose names are kept; a power of two
     LONGEST_NAME = 249             # of a topic in Kafka; other names are not kept
@@ -65,12 +64,12 @@ cdef object REASONS = (None, Reason.MALFORMED, Reason.API_KEY, Reason.VERSION)
 
 # ---------------------------------------------------------------- names of topics
 
-cdef list name_bytes = [None] * NAMES   # as clients wrote them; the place is a hash of the bytes, and the last one has it
+cdef list name_bytes = [None] * NAMES   # as clients wrote them; the index is a hash of the bytes, and a new name replaces the old one
 cdef list name_texts = [None] * NAMES
 
 
 cdef object name_of(const unsigned char* p, Py_ssize_t size):
-    """The topic's name: the same object for the same bytes, while no other topic takes its place."""
+    """The topic's name: the same object for the same bytes, until another topic takes its place."""
     cdef uint32_t number = 2166136261u
     cdef Py_ssize_t i
     if size > LONGEST_NAME:
@@ -160,7 +159,7 @@ cdef inline object content(const unsigned char* p, int32_t size, object empty):
 
 
 cdef int take(const unsigned char* p, Py_ssize_t size, object empty, list messages, list refused) except -1:
-    """Append the message, or the bytes that are none."""
+    """Append the message to `messages`, or the bytes that are not a message to `refused`."""
     cdef Found found
     cdef Verdict verdict
     found.detail = 0
@@ -186,7 +185,7 @@ cdef int refuse(const unsigned char* p, Py_ssize_t size, Verdict verdict, int de
 
 @cython.final
 cdef class DatagramReader:
-    """Reads several datagrams at once. The socket stays the caller's. See `agent.inputs.plain`."""
+    """Reads several datagrams at once. The caller owns and closes the socket. See `agent.inputs.plain`."""
 
     cdef readonly int most
     cdef Py_ssize_t max_size
@@ -219,7 +218,7 @@ cdef class DatagramReader:
         free(self.heads)
 
     def read(self, sock) -> tuple:
-        """(datagrams, their bytes, messages, refused datagrams); fewer than `most` if no more wait. Raises OSError."""
+        """(number of datagrams, their bytes, messages, refused datagrams); fewer than `most` datagrams if no more wait. Raises OSError."""
         cdef int fd = sock.fileno()
         cdef int count, i
         cdef Py_ssize_t size, total = 0
@@ -247,7 +246,7 @@ cdef class DatagramReader:
 # ---------------------------------------------------------------- frames
 
 def cut_frames(data, Py_ssize_t end, Py_ssize_t max_size, empty) -> tuple:
-    """The whole frames in the first `end` bytes: (their bytes, whether the size that follows is invalid, messages, refused frames).
+    """The complete frames in the first `end` bytes: (their bytes, whether the next size is invalid, messages, refused frames).
 
     See `agent.inputs.plain`.
     """
