@@ -102,7 +102,7 @@ class Pool:
             discard(other)
 
     def client(self, options: Mapping[str, Any]) -> Client:
-        """The client with these options; new if it was closed, has crashed or hangs. Above `LIMIT`, closes the client unused for longest."""
+        """The client with these options; new if it was closed, has crashed or hangs. Above `LIMIT`, closes the client unused longest."""
         config = ClientConfig.parse(options)
         found = self.clients.pop(config, None)
         if found is None or found.status()["state"] in GONE:
