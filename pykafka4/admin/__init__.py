@@ -1,4 +1,6 @@
-"""Defines the class `AdminClient`. Invariant: a look or a plan changes nothing, and a call about several things has an outcome for each.
+"""Defines the class `AdminClient`.
+
+Invariant: a description or a plan changes nothing, and a call about several things has an outcome for each.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
@@ -77,21 +79,22 @@ class AdminClient(
     TokenCalls,
     Handle,
 ):
-    """Looks at a cluster and changes it: topics, settings, records, groups, replicas, transactions, rights, users, quotas, tokens.
+    """Describes and changes a cluster: topics, settings, records, groups, replicas, transactions, rights, users, quotas, tokens.
 
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are fields of
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
 
     A call that describes several things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
-    KafkaTimeoutError, BrokerError); a call about one thing raises. A change raises unless all of it is done: the error that all things have
-    in common, or PartialFailure with `errors` and `done`. A call sends its requests to different brokers at the same time.
+    KafkaTimeoutError, BrokerError); a call about one thing raises its error. A change raises an error unless it is done completely: the
+    error that all things have in common, or PartialFailure with `errors` and `done`. A call sends its requests to different brokers at the
+    same time.
     """
 
     _name = "AdminClient"
 
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ClientOptions]) -> None:
-        """Raises ConfigError for an invalid option. Connecting happens in the background."""
+        """Raises ConfigError for an invalid option. The client connects in the background."""
         self._session = AdminSession(client, options)
         self._groups = Groups(self._session)
         self._rewinding = Rewinding(self._session, self._groups)
@@ -113,7 +116,7 @@ class AdminClient(
 
         return (NetworkSource(self._session.runtime),)
 
-    # -- looking
+    # -- descriptions
 
     def list_groups(
         self,
@@ -125,7 +128,7 @@ class AdminClient(
     ) -> GroupList:
         """All groups, or the groups of some `states` (Stable, Empty, …), `types` (classic, consumer, …), `protocol_types` (consumer, …).
 
-        Each broker lists the groups that it coordinates. `errors` of the result has the brokers that gave no list. Brokers leave out a
+        Each broker lists the groups that it coordinates. `errors` of the result has the brokers that returned no list. Brokers leave out a
         group that this user may not DESCRIBE.
         """
         wanted = _words("states", states), _words("types", types), _words("protocol_types", protocol_types)
@@ -148,18 +151,18 @@ class AdminClient(
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
         """The committed offsets of each group; an empty dict for a group that does not exist.
 
-        Offsets in a transaction that has not ended do not count: the result has the offsets before it.
+        Offsets in a transaction that has not ended do not count: the result has the offsets from before the transaction.
         """
         return self._groups.offsets(as_groups(groups), self._begin(timeout), stable=False)
 
     def group_lag(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupLag | KafkaError]:
-        """Each group's partitions, with a committed offset or an owner: committed offset, end of the log, lag, owner.
+        """Each group's partitions that have a committed offset or an owner, with committed offset, end of the log, lag and owner.
 
-        The end is the high watermark, as in Kafka's tools. A partition whose end the brokers did not tell has an error.
+        The end is the high watermark, as in Kafka's tools. A partition whose end the brokers did not return has an error.
         """
         return self._groups.lag(as_groups(groups), self._begin(timeout))
 
-    # -- changing
+    # -- changes
 
     def plan_offsets(
         self,
@@ -170,15 +173,15 @@ class AdminClient(
         shift: int | None = None,
         timeout: float | None = None,
     ) -> OffsetPlan:
-        """Plan new offsets for `set_offsets`; changes nothing. `topics` are names or (topic, partition) pairs; None: all committed.
+        """Plan new offsets for `set_offsets`; changes nothing. `topics` are names or (topic, partition) pairs; None: all with an offset.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
-        (then the default of `topics` is its partitions, and each of `topics` needs one). `shift`: this many records forward, or back
-        if negative. Offsets outside of the log become its first or last one, with a note in the plan. Sources: `kafka-consumer-groups
-        --reset-offsets`.
+        (then the default of `topics` is its partitions, and each of `topics` needs an offset). `shift`: this many offsets forward, or back
+        if negative. An offset outside the log becomes the start or the end of the log, with a note in the plan. Source: the option
+        `--reset-offsets` of `kafka-consumer-groups`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
-        The call waits for the end of a transaction with offsets of the group: its offsets would replace the new ones.
+        If an open transaction has offsets of the group, the call waits until it ends: its offsets would replace the new ones.
         """
         goal, targets = as_goal(to, shift), None if topics is None else as_targets(topics)
         return self._rewinding.plan(check_group(group), targets, goal, self._begin(timeout))
@@ -188,9 +191,10 @@ class AdminClient(
 
         A group that does not exist is created.
 
-        Raises GroupNotEmpty with the members if the group has some: stop them, or have the owner of a partition call `seek`. Raises
-        PartialFailure if some partitions failed, with the others in `done`; their error is GroupNotEmpty if members joined meanwhile. After
-        KafkaTimeoutError, or an error with a note about it, the outcome is unknown. The call may be repeated.
+        Raises GroupNotEmpty, with the members, if the group has some: stop them, or have a member call `rewind_group`, or `seek`. Raises
+        PartialFailure if some partitions failed, with the other partitions in `done`; the error of a partition is GroupNotEmpty if members
+        joined meanwhile. After KafkaTimeoutError, or an error with a note about an earlier request, the outcome is unknown. The call can be
+        repeated.
         """
         name = check_group_to_set(group)
         if isinstance(offsets, OffsetPlan) and offsets.group_id != name:
@@ -203,7 +207,7 @@ class AdminClient(
     def create_group(
         self, group: str, topics: Targets | None = None, *, start: Destination = "earliest", timeout: float | None = None
     ) -> OffsetPlan:
-        """Create a group by committing its first offsets: `start` is as `to` of `plan_offsets`. Returns the committed plan.
+        """Create a group by committing its first offsets; `start` is like `to` of `plan_offsets`. Returns the committed plan.
 
         `topics` may be None if `start` is a mapping. Brokers delete a group that no member uses within `offsets.retention.minutes` (7
         days). Raises KafkaError if the group exists.
@@ -234,17 +238,17 @@ class AdminClient(
         """
         (names, single), name = as_targets(topics), check_group(group)
         deadline = self._begin(timeout)
-        # Single partitions need no look.
+        # Single partitions need no query.
         committed = value_or_raise(self._groups.offsets([name], deadline, stable=False)[name]) if names else {}
         partitions = sorted({*single, *(tp for tp in committed if tp.topic in names)})
         if partitions:
             self._groups.delete_offsets(name, partitions, deadline)
         return partitions
 
-    # -- the rest
+    # -- status and end
 
     def status(self) -> dict[str, Any]:
-        """Return the reason why nothing is flowing: see `Client.status`."""
+        """Return the state of the client, and the reason why calls get no answer: see `Client.status`."""
         return self._session.runtime.status()
 
     def close(self, timeout: float | None = None) -> None:

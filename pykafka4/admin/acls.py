@@ -1,4 +1,4 @@
-"""Describes, creates and deletes access control lists. Invariant: a wrong argument is refused before a request is sent."""
+"""Describes, creates and deletes ACLs (access control lists). Invariant: a wrong argument is refused before a request is sent."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class AclCalls(AdminCalls):
     def describe_acls(self, wanted: AclFilter | None = None, *, timeout: float | None = None) -> tuple[Acl, ...]:
         """The ACLs that match a filter, in order; without a filter, all.
 
-        Any one broker answers, which may learn of a change a moment after the call that made it. Needs DESCRIBE on the cluster. Raises
-        BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.
+        The result comes from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE on the
+        cluster. Raises BrokerError SECURITY_DISABLED if brokers have no authorizer, AuthorizationError. Source: KIP-140.
         """
         key = AclFilter() if wanted is None else _filter(wanted)
         return value_or_raise(self._ask_any_broker(DescribeAcls(), [key], self._begin(timeout))[key])
@@ -34,10 +34,10 @@ class AclCalls(AdminCalls):
         require_all_done("ACLs cannot be created", found)
 
     def delete_acls(self, wanted: Iterable[AclFilter | Acl], *, timeout: float | None = None) -> dict[AclFilter | Acl, tuple[Acl, ...]]:
-        """Delete single ACLs, or all that match a filter; returns the deleted ACLs of each. Needs ALTER on the cluster.
+        """Delete single ACLs, or all that match a filter; returns the deleted ACLs of each item. Needs ALTER on the cluster.
 
-        `AclFilter()` matches all. If a response is lost, the request is repeated: the result then lacks the ACLs that the first request
-        deleted. Raises as `create_acls`. Source: KIP-140.
+        `AclFilter()` matches all ACLs. If a response is lost, the request is repeated: the result then lacks the ACLs that the first
+        request deleted. Raises the same errors as `create_acls`. Source: KIP-140.
         """
         keys = _listed("wanted", wanted, (Acl, AclFilter))
         found: dict[AclFilter | Acl, tuple[Acl, ...] | KafkaError] = self._ask_controller(DeleteAcls(), keys, self._begin(timeout))

@@ -42,7 +42,7 @@ def as_targets(topics: object) -> tuple[list[str], list[TopicPartition]]:
 
 @attrs.frozen
 class Goal:
-    """The goal of a plan of offsets: exactly one of the fields is set."""
+    """The goal of a plan of offsets: exactly one field is set."""
 
     word: str | None = None  # one of WORDS
     offset: int | None = None
@@ -80,7 +80,7 @@ def _timestamp(to: datetime | timedelta) -> int:
         try:
             to = datetime.now(UTC) - to
         except OverflowError:
-            raise ConfigError(f"to={to!r}: so long ago is before 1970; 'earliest' moves to the first offsets") from None
+            raise ConfigError(f"to={to!r}: is before 1970; 'earliest' moves to the first offsets") from None
     if to.utcoffset() is None:
         raise ConfigError(f"to={to!r}: has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
     found = (to - EPOCH) // MILLISECOND

@@ -1,4 +1,4 @@
-"""Gives the calls of an admin client their common parts. Invariant: a change raises unless all of it is done."""
+"""Provides the common parts of an admin client's calls. Invariant: a change raises an error unless it is done completely."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ V = TypeVar("V")
 
 
 class AdminCalls:
-    """The base of the calls of one subject; `AdminClient` inherits from a class for each subject."""
+    """The base class of the calls about one subject; `AdminClient` inherits from one class for each subject."""
 
     _session: AdminSession
 
     def _begin(self, timeout: float | None) -> Deadline:
-        """Start the time of a call. Raises ClosedError, and any other error that every call would raise."""
+        """Return the deadline of a call that begins now. Raises ClosedError, and any other error that every call would raise."""
         limit = api_timeout(timeout)
         self._session.check()
         return Deadline(limit)
 
     def _ask_controller(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
-        """Ask the controller, or from Kafka 3.3 on a broker, which passes the request on."""
+        """Ask the controller, or with Kafka 3.3 or later a broker, which passes the request on."""
 
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
             choice: BrokerChoice[Any] = ControllerChoice(machine.cluster)
@@ -40,8 +40,6 @@ class AdminCalls:
         return self._session.ask(begin, deadline).wait()
 
     def _ask_any_broker(self, question: Question[Any, V], keys: Any, deadline: Deadline) -> dict[Any, V | KafkaError]:
-        """Ask any broker."""
-
         def begin(machine: Any, now: float, seconds: float, done: Any) -> Any:
             choice: AnyBrokerChoice[Any] = machine.any_broker()
             return machine.begin(now, question, choice, list(keys), seconds, done)
@@ -50,7 +48,7 @@ class AdminCalls:
 
 
 def require_all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """The results of a change without errors. Raises the error that all things have in common, or PartialFailure with all errors."""
+    """The results of a change that has no errors. Raises the error that all things have in common, or PartialFailure with all errors."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError)}
     done = {key: one for key, one in found.items() if not isinstance(one, KafkaError)}
     if not done and len(set(map(cause_of, errors.values()))) == 1:
@@ -61,12 +59,12 @@ def require_all_done(what: str, found: Mapping[K, V | KafkaError]) -> dict[K, V]
 
 
 def are_too_old(errors: Mapping[Any, KafkaError]) -> bool:
-    """Whether all errors, at least one, say that brokers lack the request. Their texts cannot be compared: each names its broker."""
+    """Whether there are errors, and all say that brokers lack the request. Their texts cannot be compared: each names its broker."""
     return bool(errors) and all(isinstance(one, UnsupportedVersion) for one in errors.values())
 
 
 def cause_of(error: KafkaError) -> object:
-    """The key of an error's cause. Errors with equal keys need one message: brokers lack the request, or partitions lack the same right."""
+    """The key of an error's cause. Errors with equal keys need one message: brokers lack the request, or the same right is missing."""
     if isinstance(error, UnsupportedVersion):
         return UnsupportedVersion
     return error.subject if isinstance(error, AuthorizationError) else str(error)

@@ -33,10 +33,10 @@ MOST_BROKER: Final = 2**31 - 1  # an int32, as all ids of brokers
 
 
 class ClusterCalls(AdminCalls):
-    """The calls of an `AdminClient` about the cluster as a whole."""
+    """The calls of an `AdminClient` about brokers, the quorum of controllers and features."""
 
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
-        """The cluster's id, its controller, and its brokers with host, port and rack; from Kafka 4.0 on fenced brokers, too.
+        """The cluster's id, its controller, and its brokers with host, port and rack; from Kafka 4.0 on, fenced brokers, too.
 
         Needs no right. Source: KIP-700, KIP-1073.
         """
@@ -69,8 +69,8 @@ class ClusterCalls(AdminCalls):
         """Set the levels of features: `{"metadata.version": 25}`; level 0 removes a feature. Returns the levels.
 
         A lower level needs `downgrade`: the controller refuses "safe" if metadata would be lost, but not "unsafe". `validate_only` changes
-        nothing. Kafka from 4.0 on changes all or none. Raises the common error, or PartialFailure with the errors of features. Source:
-        KIP-584, KIP-778.
+        nothing. From Kafka 4.0 on, either all levels change or none. Raises the common error, or PartialFailure with the errors of
+        features. Source: KIP-584, KIP-778.
         """
         if downgrade not in DOWNGRADES:
             raise ConfigError(f"downgrade={shown(downgrade)}: must be one of {', '.join(DOWNGRADES)}")
@@ -83,7 +83,7 @@ class ClusterCalls(AdminCalls):
     def unregister_broker(self, broker: int, timeout: float | None = None) -> None:
         """Have the controllers forget a broker that was removed for good.
 
-        A running broker is forgotten, too: its replicas are offline at once, until a restart registers it again.
+        They also forget a running broker: its replicas are offline at once, until a restart registers it again.
 
         Raises BrokerError BROKER_ID_NOT_REGISTERED if no such broker is registered. Needs KRaft. Source: KIP-631.
         """

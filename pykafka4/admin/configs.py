@@ -1,5 +1,5 @@
-"""Describes and changes settings of topics, brokers, groups and client metrics. Invariant: a change leaves all settings alone that it does
-not name."""
+"""Describes and changes settings of topics, brokers, groups and client metrics. Invariant: a change affects only the settings that it
+names."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class ConfigCalls(AdminCalls):
 
         A resource is a kind and a name: `("topic", "orders")`, `("broker", 1)`, `("broker", None)` (settings for all brokers),
         `("broker-logger", 1)` (Kafka 2.4), `("group", "billing")` (3.8), `("client-metrics", "subscription")` (3.7). Each broker describes
-        its own settings. A resource without the right DESCRIBE_CONFIGS has an AuthorizationError. Sources: KIP-133, KIP-226, KIP-569,
-        KIP-848.
+        its own settings. A resource on which this user lacks DESCRIBE_CONFIGS has an AuthorizationError. Sources: KIP-133, KIP-226,
+        KIP-569, KIP-848.
         """
         wanted = as_resources(resources)
         return self._of_resources(DescribeConfigs(documentation=documentation), ConfigReaderChoice, wanted, self._begin(timeout))
@@ -60,7 +60,7 @@ class ConfigCalls(AdminCalls):
     ) -> None:
         """Change single settings: `{("topic", "orders"): {"retention.ms": 7200000, "cleanup.policy": Append("compact")}}`.
 
-        None takes a setting back to its default; `Append` and `Subtract` change lists. Resources are as for `describe_configs`.
+        None resets a setting to its default; `Append` and `Subtract` change lists. Resources are as for `describe_configs`.
         `validate_only` changes nothing. Needs Kafka 2.3 (KIP-339).
 
         Raises BrokerError INVALID_CONFIG, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, …, AuthorizationError (ALTER_CONFIGS),
@@ -73,7 +73,7 @@ class ConfigCalls(AdminCalls):
     def list_config_resources(self, kinds: Iterable[str] = (), *, timeout: float | None = None) -> list[Resource]:
         """The topics, brokers, groups and client metrics that can have settings, of some `kinds` or all, in order.
 
-        Kafka 4.1 (KIP-1142); client metrics alone with Kafka 3.7 (KIP-714). Raises UnsupportedVersion, AuthorizationError.
+        Needs Kafka 4.1 (KIP-1142), or Kafka 3.7 for `kinds=["client-metrics"]` (KIP-714). Raises UnsupportedVersion, AuthorizationError.
         """
         question = ListConfigResources(as_kinds(kinds))
         return value_or_raise(self._ask_any_broker(question, [ALL_RESOURCES], self._begin(timeout))[ALL_RESOURCES])

@@ -2,8 +2,8 @@
 line or item that cannot be read.
 
 CSV: `topic,partition,offset` for one group, `group,topic,partition,offset` for several, without a header. JSON: a list of objects with
-these keys. The text shows its format; the name of the file does not count. A group id may be any text, so spaces around it and line ends in
-it belong to it.
+these keys. The text decides its format, and not the name of the file. A group id can be any text, so spaces around it and line ends in it
+are a part of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata"]
 
 
 def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
-    """The CSV of Kafka's tool. `named` puts the group's id in each line, as the tool does for several groups."""
+    """The CSV of Kafka's tool. `named` puts the group's id in each row, as the tool does for several groups."""
     lines = (row if named else row[1:] for row in _rows(groups))
     return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
 
@@ -34,7 +34,7 @@ def to_csv(groups: Mapping[str, Offsets], *, named: bool) -> str:
 def _cell(value: object) -> str:
     """A cell, with quotes if it needs them. Python's `csv` before 3.13 writes a carriage return without quotes, and reads it as a line end.
 
-    A byte order mark at the start of the first cell would be read as the file's own, and dropped.
+    Readers would take a byte order mark at the start of the first cell for the mark of the file, and drop it.
     """
     text = str(value)
     needs_quotes = any(c in text for c in ',"\r\n') or text != text.strip() or text.startswith(BYTE_ORDER_MARK)
@@ -82,7 +82,7 @@ Row = tuple[str, Any, Any, Any, Any]  # place, group or None, topic, partition, 
 
 
 def _rows_of(text: str, where: str) -> Iterable[Row]:
-    """The rows of JSON, or of CSV. A group id may begin with `[`, too, so a text that is no valid JSON may still be valid CSV."""
+    """The rows of JSON, or of CSV. A group id can begin with `[`, too, so a text that is no valid JSON might still be valid CSV."""
     if not text.lstrip().startswith("["):
         return _of_csv(text, where)
     try:
@@ -96,7 +96,7 @@ def _rows_of(text: str, where: str) -> Iterable[Row]:
 
 
 def _of_csv(text: str, where: str) -> Iterable[Row]:
-    """Yield the rows of a CSV text. A place is the first line of a row, as quoted cells may have line ends."""
+    """Yield the rows of a CSV text. The place of a row is its first line, because quoted cells can have line ends."""
     reader = csv.reader(io.StringIO(text, newline=""))
     while True:
         place = f"{where}, line {reader.line_num + 1}"

@@ -1,5 +1,7 @@
-"""Lists, describes and deletes groups, and sets their offsets. Invariant: the error of one group hides no other outcome. Coordinators
-refuse to change offsets that members use."""
+"""Lists, describes and deletes groups, and sets their offsets. Invariant: the error of one group hides no other outcome.
+
+Coordinators refuse to change offsets that members use.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Groups:
-    """The calls of an admin client about groups, as sequences of questions."""
+    """The calls of an admin client about groups. A call is a sequence of questions."""
 
     def __init__(self, session: AdminSession) -> None:
         self._session = session
 
-    # -- looking
+    # -- descriptions
 
     def listed(self, states: Collection[str], types: Collection[str], protocol_types: Collection[str], deadline: Deadline) -> GroupList:
         """See AdminClient.list_groups."""
@@ -45,7 +47,7 @@ class Groups:
         lists: dict[int, Any] = {node: found for node, found in answers.items() if isinstance(node, int)}
         errors: dict[int, KafkaError] = {node: found for node, found in lists.items() if isinstance(found, KafkaError)}
         rows = [group for node, found in lists.items() if node not in errors for group in found if wanted(group)]
-        unique = {group.group_id: group for group in rows}.values()  # two lists may have a group that moves meanwhile
+        unique = {group.group_id: group for group in rows}.values()  # a group that moves meanwhile can be in two lists
         stated = [group if group.state else attrs.evolve(group, state=_state(answers[group.group_id])) for group in unique]
         chosen = [group for group in stated if _among(group.state, states)]
         return GroupList(tuple(sorted(chosen, key=lambda group: group.group_id)), errors)
@@ -68,7 +70,7 @@ class Groups:
         """The numbers of partitions of `topics`."""
         return self._session.ask_any_broker(CountPartitions(), topics, deadline).wait()
 
-    # -- changing
+    # -- changes
 
     def require_empty(self, group: str, what: str, deadline: Deadline) -> GroupDescription | None:
         """Describe a group without members; None if it does not exist. Raises GroupNotEmpty for the call `what` if it has members."""
@@ -85,7 +87,7 @@ class Groups:
         return value_or_raise(found)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
-        """See AdminClient.set_offsets. The coordinator refuses the commit while the group has members; the look before names them."""
+        """See AdminClient.set_offsets. The coordinator refuses the commit while the group has members; `require_empty` names them."""
         self.require_empty(group, f"offsets of group {group} cannot be set", deadline)
         found = self._session.ask_coordinator(CommitOffsets(group, offsets), group, offsets, deadline).wait()
         self._require_done(group, found, "set", deadline)
@@ -100,7 +102,7 @@ class Groups:
         require_all_done("groups cannot be deleted", self._session.ask(calls.deleted(groups), deadline).wait())
 
     def _require_done(self, group: str, found: Mapping[TopicPartition, bool | KafkaError], done: str, deadline: Deadline) -> None:
-        """Raise the error that all of `found` have in common, or PartialFailure; nothing if all are `done`: set, or deleted."""
+        """Raise the common error of all `found`, or PartialFailure, if there are errors. `done` is the participle: set, or deleted."""
         errors = {tp: one for tp, one in found.items() if isinstance(one, KafkaError)}
         errors |= self._occupied(group, errors, done, deadline)
         if len(set(map(cause_of, errors.values()))) == 1 and len(errors) == len(found):
@@ -112,13 +114,13 @@ class Groups:
     def _occupied(
         self, group: str, errors: Mapping[TopicPartition, KafkaError], done: str, deadline: Deadline
     ) -> dict[TopicPartition, KafkaError]:
-        """The errors of partitions that the coordinator refused because of members, with the names of the members if they can be found."""
+        """The errors of partitions that the coordinator refused because of members: GroupNotEmpty with the members if they can be found."""
         refused = {tp: error for tp, error in errors.items() if is_occupied(error)}
         if not refused:
             return {}
         what = f"offsets of group {group} cannot be {done}"
         if any(map(in_doubt, refused.values())):
-            what = f"whether offsets of group {group} are {done} is not known, as an answer was lost; they cannot be {done} any more"
+            what = f"it is unknown whether offsets of group {group} are {done}, as an answer was lost; they cannot be {done} any more"
         try:
             self.require_empty(group, what, deadline)
         except GroupNotEmpty as error:

@@ -1,4 +1,4 @@
-"""Describes and changes client quotas. Invariant: a change leaves all quotas alone that it does not name."""
+"""Describes and changes client quotas. Invariant: a change affects only the quotas that it names."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class QuotaCalls(AdminCalls):
     def describe_quotas(self, wanted: QuotaFilter | None = None, *, timeout: float | None = None) -> dict[QuotaEntity, dict[str, float]]:
         """The quotas of each entity that a filter matches; without a filter, all quotas that are set.
 
-        Defaults apply to entities without a quota of their own; the result has them as entities with `QuotaScope.DEFAULT`. Any one broker
-        answers, which may learn of a change a moment after the call that made it. Needs DESCRIBE_CONFIGS on the cluster. Kafka 2.6.
+        Defaults apply to entities without a quota of their own; the result has them as entities with `QuotaScope.DEFAULT`. The result comes
+        from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE_CONFIGS on the cluster.
+        Kafka 2.6.
         """
         key = QuotaFilter() if wanted is None else wanted
         if not isinstance(key, QuotaFilter):
@@ -35,7 +36,7 @@ class QuotaCalls(AdminCalls):
         """Set quotas, or with None remove them: `{QuotaEntity(user="alice"): {"producer_byte_rate": 1e6, "consumer_byte_rate": None}}`.
 
         Users and client ids have `producer_byte_rate` and `consumer_byte_rate` (bytes per second), `request_percentage` (of a thread's
-        time) and `controller_mutation_rate` (partitions created or deleted per second); IP addresses `connection_creation_rate`.
+        time) and `controller_mutation_rate` (partitions created or deleted per second); IP addresses have `connection_creation_rate`.
         `validate_only` changes nothing. Needs ALTER_CONFIGS on the cluster. Kafka 2.6.
 
         Raises BrokerError INVALID_REQUEST for a name or value that brokers refuse, AuthorizationError, PartialFailure.

@@ -1,4 +1,4 @@
-"""Describes log directories, moves replicas and elects leaders. A move returns when it has begun; a look at it shows its end."""
+"""Describes log directories, moves replicas and elects leaders. The call for a move returns when the move has begun, not at its end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_BROKER: Final = 2**31 - 1  # an int32, as all ids of brokers
 
 @attrs.frozen
 class ReassignmentProgress:
-    """The progress of a move: bytes in the new replicas, now and at its end. None if no log directory shows the size of a full replica."""
+    """The progress of a move: bytes in the new replicas, now and at the end. Both are None if the size of a full replica is unknown."""
 
     reassignment: Reassignment
     copied_bytes: int | None
@@ -74,9 +74,9 @@ class ReplicaCalls(AdminCalls):
     ) -> dict[TopicPartition, bool]:
         """Move partitions to other brokers: `{("orders", 0): [1, 2, 3]}`, the preferred leader first; None cancels a move.
 
-        Returns when the moves have begun; `list_reassignments` and `reassignment_progress` show their course. Raises the common error, or
+        Returns when the moves have begun; `list_reassignments` and `reassignment_progress` show how they go on. Raises the common error, or
         PartialFailure with the errors of partitions: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS (nothing to cancel), ….
-        `allow_replication_factor_change=False` (Kafka 4.1) refuses lists of another length. Source: KIP-455, KIP-860.
+        With `allow_replication_factor_change=False` (Kafka 4.1) the controller refuses lists of another length. Source: KIP-455, KIP-860.
         """
         wanted = {topic_partition(key): None if target is None else _brokers(target) for key, target in targets.items()}
         deadline = self._begin(timeout)
@@ -86,13 +86,13 @@ class ReplicaCalls(AdminCalls):
     def list_reassignments(
         self, partitions: Iterable[Any] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves under way, of some partitions or of all (None): replicas, added replicas, removed replicas. Source: KIP-455."""
+        """The moves under way, for some partitions or all (None): replicas, added replicas, removed replicas. Source: KIP-455."""
         return self._reassignments(None if partitions is None else as_partitions(partitions), self._begin(timeout))
 
     def reassignment_progress(
         self, partitions: Iterable[Any] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, ReassignmentProgress]:
-        """The moves under way with their progress in bytes; the largest old replica stands for the size of a full one.
+        """The moves under way with their progress in bytes; the size of the largest old replica counts as the size of a full replica.
 
         After ListPartitionReassignments, the brokers with replicas of these partitions describe their log directories.
         """
@@ -100,16 +100,16 @@ class ReplicaCalls(AdminCalls):
         moves = self._reassignments(None if partitions is None else as_partitions(partitions), deadline)
         if not moves:
             return {}
-        brokers = sorted({broker for move in moves.values() for broker in move.replicas})  # during a move: old and new ones
+        brokers = sorted({broker for move in moves.values() for broker in move.replicas})  # during a move: old and new brokers
         sizes = _sizes(self._log_dirs(brokers, list(moves), deadline))
         return {tp: _progress(tp, move, sizes) for tp, move in moves.items()}
 
     def elect_leaders(
         self, partitions: Iterable[Any] | None = None, *, unclean: bool = False, timeout: float | None = None
     ) -> dict[TopicPartition, bool]:
-        """Have the preferred replicas lead some partitions, or all that need it (None). Returns True for each changed leader.
+        """Have the preferred replicas lead some partitions, or all that need an election (None). Returns True for each changed leader.
 
-        False stands for a partition that had the right leader already. `unclean`: any replica that is up may lead a leaderless partition;
+        False means that the partition had the right leader already. `unclean`: any replica that is up can lead a leaderless partition, and
         records may be lost. Raises the common error, or PartialFailure with the errors of partitions: PREFERRED_LEADER_NOT_AVAILABLE, ….
         Source: KIP-183, KIP-460.
         """
@@ -181,7 +181,7 @@ def _sizes(found: Mapping[int, tuple[LogDir, ...] | KafkaError]) -> Sizes:
 
 
 def _progress(tp: TopicPartition, move: Reassignment, sizes: Sizes) -> ReassignmentProgress:
-    """The progress of one move. Replicas delete segments at different times, so a new one may be larger than `whole` for a moment."""
+    """The progress of one move. Replicas delete segments at different times, so a new replica can be larger than `whole` for a moment."""
     known = sizes.get(tp, {})
     whole = max((size for broker, size in known.items() if broker not in move.adding), default=None)
     if whole is None:

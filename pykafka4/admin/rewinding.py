@@ -1,4 +1,4 @@
-"""Plans new offsets for groups. Invariant: a plan changes nothing, names every offset, and has no offset outside the log."""
+"""Plans new offsets for groups. Invariant: a plan changes nothing, and has no offset outside the log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Rewinding"]
 
 @attrs.frozen
 class Log:
-    """Both ends of a partition's log, and the first offset at the wanted time or later."""
+    """Both ends of a partition's log, and the offset of the first record at the wanted time or later, None without such a record."""
 
     start: int
     end: int
@@ -30,14 +30,14 @@ class Log:
 
 
 class Rewinding:
-    """Plans for the offsets of groups."""
+    """Makes the plans of an admin client."""
 
     def __init__(self, session: AdminSession, groups: Groups) -> None:
         self._session, self._groups = session, groups
 
     def plan(self, group: str, topics: tuple[list[str], list[TopicPartition]] | None, goal: Goal, deadline: Deadline) -> OffsetPlan:
         """See AdminClient.plan_offsets."""
-        # Stable: offsets of an open transaction would replace the planned ones.
+        # Stable, because offsets of an open transaction would replace the planned ones.
         committed = value_or_raise(self._groups.offsets([group], deadline, stable=True)[group])
         partitions = self._partitions(topics, goal, committed, deadline)
         logs = self._logs(group, partitions, goal, deadline)
@@ -70,7 +70,7 @@ class Rewinding:
         return self.resolve(topics, deadline) if goal.offsets is None else _among(topics, goal.offsets)
 
     def _logs(self, group: str, partitions: list[TopicPartition], goal: Goal, deadline: Deadline) -> dict[TopicPartition, Log]:
-        """Look up the ends of each log, and the offset at the wanted time if there is one. Raises PartialFailure, UnsupportedVersion."""
+        """Look up the ends of each log, and the offset at the goal's time, if it has one. Raises PartialFailure, UnsupportedVersion."""
         wanted = ((EARLIEST, partitions), (LATEST, partitions), (goal.timestamp or 0, partitions if goal.timestamp is not None else []))
         # All three are in flight at once, so the call takes the time of one look-up.
         asked = [self._session.ask_leaders(ListOffsets(dict.fromkeys(of, timestamp)), of, deadline) for timestamp, of in wanted]
@@ -126,7 +126,7 @@ def _planned(group: str, tp: TopicPartition, goal: Goal, committed: OffsetAndMet
 
 
 def _wanted(group: str, tp: TopicPartition, goal: Goal, current: int | None, log: Log) -> tuple[int, str]:
-    """The wanted offset, and a note if the plan takes the end in place of an offset that does not exist."""
+    """The wanted offset, and a note if the end of the log stands in for an offset that does not exist."""
     if goal.offset is not None:
         return goal.offset, ""
     if goal.offsets is not None:

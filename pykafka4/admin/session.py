@@ -39,20 +39,20 @@ class CallScope:
     def add(self, promise: Promise[Any]) -> None:
         """Add a question to this call. After `end` it fails at once."""
         self._promises.append(promise)
-        # `_over` is read after the append. In the other order, this thread could read False, `end` set True and walk the list, and the
-        # question then join a list that nobody walks again.
+        # `_over` is read after the append. In the other order, this thread could read False, then `end` set True and walk the list, and the
+        # question would join a list that nobody walks again.
         if self._over:
             promise.set_exception(CALLER_GONE)
 
     def end(self) -> None:
-        """Fail the questions, and each question that comes later."""
+        """Fail the questions of this call, and each question that comes later."""
         self._over = True
         for promise in list(self._promises):
             promise.set_exception(CALLER_GONE)
 
 
 class AdminSession(Attachment[AdminMachine]):
-    """The state of an admin client without its handle, so that the collector can find the handle unused."""
+    """The state of an admin client without its handle, so that the garbage collector can find an unused handle."""
 
     def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
         self.config = read_config(ClientConfig, client, None, options)
@@ -85,8 +85,8 @@ class AdminSession(Attachment[AdminMachine]):
         answers.promise.add_done_callback(lambda promise: self.open.pop(promise, None))
         if (scope := CallScope.current.get()) is not None:
             scope.add(answers.promise)
-        # `closed` is read after the entry in `open`. In the other order, `close` could set it and fail all of `open` between the two steps,
-        # and this call would wait for a machine that is gone.
+        # `closed` is read after the entry in `open`. In the other order, `close` could set `closed` and fail all of `open` between the two
+        # steps, and this call would wait for a machine that is gone.
         if self.closed:
             answers.promise.set_exception(ClosedError(CLOSED))
         return answers
@@ -104,18 +104,18 @@ class AdminSession(Attachment[AdminMachine]):
         return self._asked(question, lambda: LeaderChoice(self.machine.cluster), partitions, deadline)
 
     def ask_any_broker(self, question: Question[K, V], keys: Iterable[K], deadline: Deadline) -> Answers[dict[K, V | KafkaError]]:
-        """Ask any broker."""
+        """Ask any one broker."""
         return self._asked(question, lambda: self.machine.any_broker(), keys, deadline)
 
     def _asked(
         self, question: Question[K, V], choice: Callable[[], BrokerChoice[K]], keys: Iterable[K], deadline: Deadline
     ) -> Answers[dict[K, V | KafkaError]]:
-        """Ask `question` at the broker of the choice that `choice` makes. Only the loop calls `choice`, as the machine belongs to it."""
+        """Ask `question` about `keys`. Only the loop calls `choice`, because the machine belongs to the loop."""
         kept = list(keys)
         return self.ask(lambda machine, now, seconds, done: machine.begin(now, question, choice(), kept, seconds, done), deadline)
 
     def refresh_brokers(self, deadline: Deadline) -> None:
-        """Refresh the metadata, so that the list of brokers has the newest ones."""
+        """Refresh the metadata, so that the list of brokers is current."""
         self.runtime.refresh_metadata([], deadline.left)
 
     # -- the end
@@ -130,12 +130,12 @@ class AdminSession(Attachment[AdminMachine]):
         self.disconnect()
 
     def drain(self, timeout: float) -> None:
-        """Close at the exit of the interpreter."""
+        """See `runtime.RuntimeUser`."""
         self.close(timeout)
 
     @staticmethod
     def forgotten(session: AdminSession) -> None:
-        """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
+        """Warn about an open handle that was garbage-collected. Close on another thread, because the garbage collector must not wait."""
         if not session.closed and session.runtime.loop.alive:
             warn_unclosed("AdminClient")
             session.runtime.callbacks.post(session.close)

@@ -1,4 +1,4 @@
-"""Reads and changes the start offsets of share groups (KIP-932). Coordinators change them only while the group has no members."""
+"""Describes and changes the start offsets of share groups (KIP-932). Coordinators change them only while the group has no members."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ShareCalls(AdminCalls):
     def share_group_offsets(
         self, groups: Iterable[str], *, timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, ShareGroupOffset] | KafkaError]:
-        """Each share group's partitions, with the first offset that is not done, and the lag.
+        """Each share group's partitions, with the first offset whose record is not done, and the lag.
 
-        A group that does not exist has an empty dict. Brokers without share groups cause UnsupportedVersion.
+        A group that does not exist has an empty dict. With brokers that lack share groups, each group has UnsupportedVersion.
         """
         names, deadline = as_groups(groups), self._begin(timeout)
 
@@ -36,7 +36,7 @@ class ShareCalls(AdminCalls):
     def alter_share_group_offsets(self, group: str, offsets: Mapping[Any, int], *, timeout: float | None = None) -> None:
         """Set the start offsets of a share group: `{("orders", 0): 1000}`. Creates a group that does not exist.
 
-        Raises BrokerError NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND; AuthorizationError, UnsupportedVersion,
+        Raises BrokerError NON_EMPTY_GROUP while the group has members, GROUP_ID_NOT_FOUND; AuthorizationError, UnsupportedVersion,
         KafkaTimeoutError; PartialFailure with the errors of partitions.
         """
         wanted = {(tp := topic_partition(item)): check_count(at, f"the offset of {tp}") for item, at in offsets.items()}
@@ -45,7 +45,7 @@ class ShareCalls(AdminCalls):
         require_all_done(f"offsets of share group {name} cannot be set", found)
 
     def delete_share_group_offsets(self, group: str, topics: Iterable[str], *, timeout: float | None = None) -> None:
-        """Delete the start offsets of a share group in whole topics. Raises as `alter_share_group_offsets`."""
+        """Delete the start offsets of a share group in whole topics. Raises the same errors as `alter_share_group_offsets`."""
         names, name, deadline = as_topic_names(topics), check_group(group), self._begin(timeout)
         found = self._session.ask_coordinator(DeleteShareOffsets(name), name, names, deadline).wait()
         require_all_done(f"offsets of share group {name} cannot be deleted", found)

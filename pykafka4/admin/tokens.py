@@ -16,14 +16,14 @@ from pykafka4.errors.frames import guarded
 __all__ = ["TokenCalls"]
 
 V = TypeVar("V")
-USUAL: Final = -1  # as a lifetime or period: the brokers' own
-NOW: Final = -1  # as a time of expiry: at once
+USUAL: Final = -1  # the value of a lifetime or period that stands for the brokers' setting
+NOW: Final = -1  # the value of an expiry period that stands for "at once"
 
 
 class TokenCalls(AdminCalls):
     """The calls of an `AdminClient` about delegation tokens. Source of all: KIP-48.
 
-    Brokers give tokens if they have `delegation.token.secret.key`, to clients that logged in over SASL or with a certificate. Errors:
+    Brokers with `delegation.token.secret.key` create tokens for clients that logged in over SASL or with a certificate. Errors:
     BrokerError DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, each with the way out.
     """
 
@@ -35,11 +35,11 @@ class TokenCalls(AdminCalls):
         max_lifetime: float | None = None,
         timeout: float | None = None,
     ) -> DelegationToken:
-        """A new token of the caller, or of `owner` (`User:alice`), which needs CREATE_TOKENS on that user (KIP-373, Kafka 3.3).
+        """Create a token for the caller, or for `owner` (`User:alice`), which needs CREATE_TOKENS on that user (KIP-373, Kafka 3.3).
 
         `renewers` may renew and expire it, too. `max_lifetime` in seconds bounds all renewals; None: the brokers' maximum (7 days). The
-        request is sent once, as a repetition would create a second token. After a lost response there may be a token that nobody knows,
-        which expires by itself.
+        request is sent once, because a repetition would create a second token. After a lost response there may be a token that nobody has;
+        it expires by itself.
         """
         names = [as_principal(one) for one in _principals("renewers", renewers)]
         question = CreateToken(None if owner is None else as_principal(owner), names, _ms("max_lifetime", max_lifetime, USUAL))
@@ -48,8 +48,8 @@ class TokenCalls(AdminCalls):
     def describe_tokens(self, owners: Iterable[str] | None = None, *, timeout: float | None = None) -> tuple[DelegationToken, ...]:
         """The tokens of some owners, or of all (None), with their secrets.
 
-        Tokens of other users need DESCRIBE on the token or DESCRIBE_TOKENS on its owner, and are left out otherwise. Any one broker
-        answers, which may learn of a change a moment after the call that made it.
+        Tokens of other users need DESCRIBE on the token or DESCRIBE_TOKENS on its owner, and are left out otherwise. The result comes from
+        one broker, which might learn of a change only a moment after the call that made it.
         """
         names = None if owners is None else [as_principal(one) for one in _principals("owners", owners)]
         found = self._ask_any_broker(DescribeTokens(names), [TOKEN], self._begin(timeout))
@@ -70,7 +70,8 @@ class TokenCalls(AdminCalls):
     def expire_token(self, token: DelegationToken | bytes, *, after: float | None = None, timeout: float | None = None) -> int | None:
         """Have a token, given itself or as its `hmac`, expire `after` seconds from now; None: delete it at once.
 
-        Returns the time of expiry in milliseconds since 1970; None if a repeated request found the token deleted. Raises as `renew_token`.
+        Returns the time of expiry in milliseconds since 1970; None if a repeated request found the token deleted. Raises the same errors as
+        `renew_token`.
         """
         return self._of_token(ExpireToken(_hmac(token), _ms("after", after, NOW)), self._begin(timeout))
 

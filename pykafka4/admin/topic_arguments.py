@@ -16,7 +16,7 @@ __all__ = ["as_changes", "as_kinds", "as_new_partitions", "as_new_topics", "as_r
 
 MOST: Final = 2**31 - 1  # an int32: numbers of partitions, ids of brokers
 MOST_REPLICAS: Final = 2**15 - 1  # an int16 of CreateTopics
-NUMBERED: Final = ("broker", "broker-logger")  # kinds of resources that a broker's number names
+NUMBERED: Final = ("broker", "broker-logger")  # kinds of resources whose names are numbers of brokers
 
 
 def as_topics(topics: object) -> list[str | UUID]:
@@ -84,7 +84,7 @@ def as_new_partitions(topics: object) -> dict[str, NewPartitions]:
 
 
 def as_resource(resource: object) -> Resource:
-    """Check a resource: `("topic", "orders")`, `("broker", 1)`; `("broker", None)` stands for all brokers."""
+    """Check a resource: `("topic", "orders")`, `("broker", 1)`; `("broker", None)` means all brokers."""
     if not isinstance(resource, tuple) or len(resource) != 2 or resource[0] not in KINDS:
         raise ConfigError(f"{shown(resource)}: takes a pair of a kind ({', '.join(KINDS)}) and a name, such as ('topic', 'orders')")
     kind, name = resource

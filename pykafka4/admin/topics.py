@@ -1,4 +1,4 @@
-"""Creates, describes, extends, deletes and lists topics. With `wait`, a change returns when every broker that is up knows of it."""
+"""Creates, describes, extends, deletes and lists topics. With `wait`, the call returns when every broker that is up knows of the change."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, l
 
 __all__ = ["TopicCalls"]
 
-# Seconds until the client requests the brokers that are up again. A broker that has crashed stays in the metadata until its session
-# is over, and would be waited for.
+# Seconds after which a wait refreshes the list of brokers that are up. A broker that has crashed stays in the metadata until its session
+# ends, and the wait would include that broker.
 BROKERS_LOOK_S: Final = 3.0
 
 
@@ -47,7 +47,7 @@ class TopicCalls(AdminCalls):
         """Create topics: `{"orders": 6}` with six partitions, `{"orders": NewTopic(…)}` with settings of its own, or a list of names.
 
         `replication_factor` and `configs` (`{"retention.ms": "3600000"}`) are for topics given by a number or a name; -1 is the brokers'
-        default (Kafka 2.4). `validate_only` creates nothing. `wait` returns when every broker that is up knows all the leaders.
+        default (Kafka 2.4). `validate_only` creates nothing. With `wait`, returns when every broker that is up knows all the leaders.
 
         Raises BrokerError TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, POLICY_VIOLATION, …,
         AuthorizationError, KafkaTimeoutError; PartialFailure with `errors` and the created topics in `done`. Source: CreateTopics of the
@@ -66,9 +66,9 @@ class TopicCalls(AdminCalls):
     def create_partitions(
         self, topics: Mapping[str, int | NewPartitions], *, validate_only: bool = False, wait: bool = False, timeout: float | None = None
     ) -> None:
-        """Give topics more partitions: `{"orders": 12}` is the new total; `NewPartitions` also gives the brokers of the new ones.
+        """Give topics more partitions: `{"orders": 12}` is the new total; `NewPartitions` also names the brokers of the new partitions.
 
-        Records of a key may go to another partition than before. `validate_only` and `wait` are as for `create_topics`.
+        Later records of a key may go to another partition. `validate_only` and `wait` are as for `create_topics`.
 
         Raises BrokerError INVALID_PARTITIONS (not more than now), UNKNOWN_TOPIC_OR_PARTITION, REASSIGNMENT_IN_PROGRESS, …,
         AuthorizationError, KafkaTimeoutError; PartialFailure. Source: KIP-195.
@@ -79,11 +79,11 @@ class TopicCalls(AdminCalls):
         self._look_after(found, question, {name: topic.total for name, topic in wanted.items()}, deadline)
         if wait and not validate_only:
             changes = {name: Change(wanted[name].total) for name, one in found.items() if not isinstance(one, KafkaError)}
-            self._await_known(changes, "there", deadline)
+            self._await_known(changes, "extended", deadline)
         require_all_done("partitions cannot be added", found)
 
     def delete_topics(self, topics: Iterable[str | UUID], *, wait: bool = False, timeout: float | None = None) -> None:
-        """Delete topics, by their names or ids (Kafka 2.8), with all their records. `wait` returns when no broker that is up knows them.
+        """Delete topics by name or id (Kafka 2.8), with all their records. With `wait`, returns when no broker that is up knows them.
 
         Raises BrokerError UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, AuthorizationError, KafkaTimeoutError;
         PartialFailure with the deleted topics in `done`. Sources: KIP-4, KIP-516.
@@ -91,7 +91,7 @@ class TopicCalls(AdminCalls):
         wanted, deadline = as_topics(topics), self._begin(timeout)
         parts = [names for names in ([t for t in wanted if isinstance(t, str)], [t for t in wanted if not isinstance(t, str)]) if names]
         found: dict[Any, Any] = {}
-        for part in parts:  # one request with both would fail for the names, too, at a broker that does not know ids
+        for part in parts:  # at a broker that does not know ids, one request with both would fail for the names, too
             found |= self._ask_controller(DeleteTopics(self._broker_ms(deadline)), part, deadline)
         if wait:
             gone = [one for one in found.values() if not isinstance(one, KafkaError)]
@@ -103,9 +103,9 @@ class TopicCalls(AdminCalls):
     def describe_topics(
         self, topics: Iterable[str | UUID], *, timeout: float | None = None
     ) -> dict[str | UUID, TopicDescription | KafkaError]:
-        """Id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations that this user may do with it.
+        """Id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations on it that this user may do.
 
-        A topic that brokers do not know for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The call
+        A topic that brokers have not known for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The call
         creates no topic. Sources: KIP-966 with Kafka 3.8, otherwise Metadata of the protocol guide.
         """
         return self._described(as_topics(topics), self._begin(timeout))
@@ -123,7 +123,7 @@ class TopicCalls(AdminCalls):
     # -- parts of calls
 
     def _broker_ms(self, deadline: Deadline) -> int:
-        """The milliseconds for which a broker may hold the response back: after request_timeout_ms the client closes the connection."""
+        """The milliseconds for which a broker may hold the response back. After request_timeout_ms the client closes the connection."""
         return int(min(deadline.left * 1000, self._session.config.request_timeout_ms))
 
     def _described(self, topics: list[str | UUID], deadline: Deadline) -> dict[str | UUID, TopicDescription | KafkaError]:
@@ -135,7 +135,7 @@ class TopicCalls(AdminCalls):
         return {topic: found[topic] for topic in topics}
 
     def _look_after(self, found: dict[Any, Any], question: Question[Any, Any], sizes: Mapping[str, int], deadline: Deadline) -> None:
-        """Settle the topics in `found` whose request was `RefusedRepeat`: a topic with the wanted number of partitions counts as done."""
+        """Settle the topics whose outcome in `found` is `RefusedRepeat`: a topic with the wanted number of partitions counts as done."""
         doubtful = {name: one.refusal for name, one in found.items() if isinstance(one, RefusedRepeat)}
         looks = self._described(list(doubtful), deadline)
         for name, refusal in doubtful.items():
@@ -164,14 +164,14 @@ class TopicCalls(AdminCalls):
             lagging = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
             if not lagging:
                 return
-            # A KafkaTimeoutError is the end of BROKERS_LOOK_S: the next look asks brokers that are still up. Any other error ends the call.
+            # A KafkaTimeoutError means the end of BROKERS_LOOK_S: the next round asks brokers that are still up. Other errors end the call.
             for refused in (one for one in lagging.values() if not isinstance(one, KafkaTimeoutError)):
                 refused.add_note(what)
                 raise refused
 
 
 def _of_brokers(question: Question[int, Any], seconds: float) -> Callable[..., Any]:
-    """Ask every broker that is in the metadata, for at most `seconds`."""
+    """The `Begin` that asks every broker in the metadata, for at most `seconds`."""
 
     def begin(machine: Any, now: float, _: float, done: Any) -> Any:
         return machine.begin(now, question, LiveBrokerChoice(machine.cluster), list(machine.cluster.brokers), seconds, done)

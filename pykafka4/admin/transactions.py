@@ -32,13 +32,13 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["HangingTransaction", "TransactionCalls", "TransactionList"]
 
-MAX_TRANSACTION_S: Final = 900.0  # the brokers' default of `transaction.max.timeout.ms`: no transaction lives longer
+MAX_TRANSACTION_S: Final = 900.0  # the default of `transaction.max.timeout.ms`, after which coordinators abort every transaction
 NOT_FOUND: Final = "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 @attrs.frozen
 class TransactionList:
-    """The transactional ids of a cluster, in order. `errors` has the brokers that gave no list, so some ids may be missing."""
+    """The transactional ids of a cluster, in order. `errors` has the brokers that returned no list, so some ids may be missing."""
 
     transactions: tuple[TransactionListing, ...]
     errors: Mapping[int, KafkaError]
@@ -52,7 +52,7 @@ class TransactionList:
 
 @attrs.frozen
 class HangingTransaction:
-    """A transaction that is open in a partition, but not in its coordinator's state: read_committed consumers wait behind it for ever.
+    """A transaction that is open in a partition, but not in its coordinator's state: read_committed consumers never get past it.
 
     `transactional_id` is None if no coordinator knows the producer.
     """
@@ -84,11 +84,11 @@ class TransactionCalls(AdminCalls):
         pattern: str | None = None,
         timeout: float | None = None,
     ) -> TransactionList:
-        """The transactional ids of all brokers, or only those in some `states` (Ongoing, Empty, …), of some producers, or open for long.
+        """The transactional ids of all brokers, or only ids in some `states` (Ongoing, Empty, …), of some producers, or open for long.
 
-        `running_longer_than` is in seconds, `pattern` is a regular expression (RE2) for ids. `errors` of the result has the brokers that
-        gave no list. Brokers leave out ids that this user may not DESCRIBE. Kafka 3.0; `running_longer_than` 3.8; `pattern` 4.1. Source:
-        KIP-664, KIP-994, KIP-1152.
+        `running_longer_than` is in seconds, `pattern` is a regular expression (RE2/J) for ids. `errors` of the result has the brokers that
+        returned no list. Brokers leave out ids that this user may not DESCRIBE. Kafka 3.0; `running_longer_than` 3.8; `pattern` 4.1.
+        Source: KIP-664, KIP-994, KIP-1152.
         """
         longer_ms = -1 if running_longer_than is None else int(_seconds(running_longer_than, "running_longer_than") * 1000)
         if isinstance(states, str):
@@ -107,17 +107,17 @@ class TransactionCalls(AdminCalls):
         return self._transactions_described(_ids(transactional_ids), self._begin(timeout))
 
     def describe_transaction(self, transactional_id: str, timeout: float | None = None) -> TransactionDescription:
-        """State, producer, time-out, start and partitions of one transactional id. Raises its error."""
+        """State, producer, time-out, start and partitions of one transactional id. Raises the id's error."""
         (name,) = _ids([transactional_id])
         return value_or_raise(self._transactions_described([name], self._begin(timeout))[name])
 
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
         """Abort a hanging transaction in one partition, without its coordinator. `producer` is a result of `describe_producers`.
 
-        Use it only for results of `find_hanging_transactions`. If the coordinator knows the transaction, the producer goes on, and only a
-        part of its records is committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader refuses:
-        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError, or an error with a note that the end may be
-        written, look again with `describe_producers`. Source: KIP-664.
+        Use this call only for results of `find_hanging_transactions`. If the coordinator knows the transaction, the producer goes on, and
+        only a part of its records is committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader
+        refuses: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError, or an error with a note that the request
+        may have been carried out, call `describe_producers` again. Source: KIP-664.
         """
         tp = topic_partition(partition)
         if not isinstance(producer, ActiveProducer):
@@ -131,9 +131,9 @@ class TransactionCalls(AdminCalls):
     ) -> list[HangingTransaction]:
         """Open transactions without a record for `older_than` seconds, in partitions of `topics` that no coordinator lists for them.
 
-        `older_than` has to be at least the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger
-        transaction may still end by itself. Raises PartialFailure if a partition or broker did not answer: without the answer, a
-        transaction that its coordinator knows could be taken for a hanging one. Source: KIP-664.
+        `older_than` should be at least the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger
+        transaction may still end by itself. Raises the common error or PartialFailure if partitions or brokers did not answer: without their
+        answers, the result could have transactions that their coordinators know. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")
@@ -208,6 +208,6 @@ def _require_all(what: str, errors: Mapping[Any, KafkaError]) -> None:
 
 
 def _is_known(one: HangingTransaction, known: Mapping[str, TransactionDescription | KafkaError]) -> bool:
-    """Whether the coordinator lists the partition in its state of the transaction: then it will end the transaction there."""
+    """Whether the coordinator lists the partition in its state of the transaction: then the coordinator will end the transaction there."""
     description = known.get(one.transactional_id or "")
     return isinstance(description, TransactionDescription) and one.partition in description.partitions

@@ -1,5 +1,5 @@
-"""Lists users that log in with SCRAM, and sets their passwords. Invariant: a password leaves this process only salted, and no error, log
-line or `repr` has it."""
+"""Lists and deletes users that log in with SCRAM, and sets their passwords. Invariant: a password leaves this process only salted, and no
+error, log line or `repr` has it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class UserCalls(AdminCalls):
     def list_users(self, *, timeout: float | None = None) -> dict[str, tuple[ScramCredential, ...]]:
         """All users that have a SCRAM credential, with mechanism and iterations. Needs DESCRIBE on the cluster.
 
-        Any one broker answers, which may learn of a change a moment after the call that made it. Kafka 2.7; with KRaft 3.5.
+        The result comes from one broker, which might learn of a change only a moment after the call that made it. Needs Kafka 2.7, or 3.5
+        with KRaft.
         """
         return value_or_raise(self._ask_any_broker(ListUsers(), [ALL_USERS], self._begin(timeout))[ALL_USERS])
 
@@ -63,8 +64,8 @@ class UserCalls(AdminCalls):
     ) -> None:
         """Set the password of each user, new or known, for all `mechanisms`. Needs ALTER on the cluster.
 
-        This process salts and hashes each password, `iterations` times (4,096 or more; brokers take at most 16,384). Open connections stay
-        logged in, and brokers learn of the change within moments. Raises ConfigError, BrokerError UNACCEPTABLE_CREDENTIAL,
+        This process salts and hashes each password, with `iterations` rounds (at least 4,096; brokers accept at most 16,384). Open
+        connections stay logged in, and brokers learn of the change within moments. Raises ConfigError, BrokerError UNACCEPTABLE_CREDENTIAL,
         AuthorizationError; PartialFailure, whose keys are pairs of a user and a mechanism.
         """
         if not isinstance(passwords, Mapping):  # the value may be a password, so the message names its type only
@@ -84,13 +85,13 @@ class UserCalls(AdminCalls):
     ) -> list[tuple[str, str]]:
         """Delete the credentials of users for some `mechanisms`, or all (None); returns pairs of a user and a mechanism.
 
-        Open connections stay logged in. A user without a credential has the error RESOURCE_NOT_FOUND. Needs ALTER on the cluster. Raises as
-        `upsert_users`.
+        Open connections stay logged in. A user without a credential has the error RESOURCE_NOT_FOUND. Needs ALTER on the cluster. Raises
+        the same errors as `upsert_users`.
         """
         names, wanted = _users(users), _mechanisms(tuple(MECHANISMS) if mechanisms is None else mechanisms)
         found = self._altered({one: DeleteUsers(one) for one in wanted}, names, self._begin(timeout))
-        # With None, each mechanism is tried, and a missing credential counts only if the user has none at all. A request before that
-        # could reach a broker that does not know of the latest changes yet.
+        # With None, each mechanism is tried, and a missing credential counts as an error only if the user has no credential at all. A query
+        # for the credentials beforehand could reach a broker that does not know of the latest changes yet.
         if mechanisms is None:
             had = {user for (user, _), one in found.items() if one is True}
             found = {pair: one for pair, one in found.items() if pair[0] not in had or not _is_absent(one)}
@@ -99,7 +100,7 @@ class UserCalls(AdminCalls):
     def _altered(
         self, questions: Mapping[str, AlterUsers], users: Iterable[str], deadline: Deadline
     ) -> dict[tuple[str, str], bool | KafkaError]:
-        """The outcome of each user and mechanism. Each mechanism has its own request: brokers take one change of a user in a request."""
+        """The outcome of each user and mechanism. Each mechanism has its own request: brokers accept one change of a user in a request."""
         found: dict[tuple[str, str], bool | KafkaError] = {}
         for mechanism, question in questions.items():
             found |= {(user, mechanism): one for user, one in self._ask_controller(question, users, deadline).items()}

@@ -1,4 +1,4 @@
-"""Defines the results of an admin client. Invariant: an unknown value is None, with its error beside it, and never a guess."""
+"""Defines results of an admin client. Invariant: an unknown value is None, with its error in the field `error`, and never a guess."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset
 
 @attrs.frozen
 class GroupList:
-    """The groups of a cluster, by id. `errors` has the brokers that gave no list, so groups that they coordinate may be missing."""
+    """The groups of a cluster, by id. `errors` has the brokers that returned no list, so groups that they coordinate may be missing."""
 
     groups: tuple[GroupListing, ...]
     errors: Mapping[int, KafkaError]
@@ -31,8 +31,8 @@ class GroupList:
 class PartitionLag:
     """The lag of a group in a partition.
 
-    `committed` is None without a committed offset. `end` is the offset of the next record to be written, None with an `error`. `lag` is the
-    difference, None if either is None. `owner` is the member that has the partition, None if no member has it.
+    `committed` is None without a committed offset. `end` is the offset after the last record, None with an `error`. `lag` is the difference
+    of both, None if either is None. `owner` is the member that has the partition, None if no member has it.
     """
 
     partition: TopicPartition
@@ -62,7 +62,7 @@ class GroupLag:
 
 @attrs.frozen
 class PlannedOffset:
-    """The offset to be committed for a partition. `current` is the committed offset (None: there is none); `start` and `end` are the log's.
+    """The offset to commit for a partition. `current` is the committed offset (None: there is none); `start` and `end` are the log's.
 
     `note` gives the reason if `new` is not the wanted offset, and is empty otherwise.
     """
@@ -79,8 +79,8 @@ class PlannedOffset:
 class OffsetPlan:
     """The offsets that `set_offsets` would commit. Nothing has been changed yet.
 
-    `description` is None without a group of consumers with this id. Then `has_committed` is True if a group of another type, such as a
-    group of streams, has the id: only a group has committed offsets.
+    `description` is None if no group of consumers has this id. If a group of another type has the id, such as a streams group,
+    `has_committed` is True: only a group has committed offsets.
     """
 
     group_id: str

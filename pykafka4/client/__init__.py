@@ -1,10 +1,10 @@
-"""Has the public client, and the loop that producers and consumers share through it.
+"""Provides the public client, and the loop that the producers and consumers of one client share.
 
 Modules; each line imports only from lines below it:
     attachment  the base of producers, consumers and admin clients: their options, their client's runtime, their machine on its loop
-    watched     the figures of a client for its status page
     push        the push of a producer's or consumer's metrics to brokers that ask for them
     client      the handle `Client`
+    watched     the figures of a client for its status page
     futures     the stateless calls of a client, with futures as their results
     serving     `serve_status()`, which opens a status page
     runtime     the loop and its users; events for listeners; metadata for callers

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # few clients need their messages
 __all__ = ["LOOP_ANSWER_S", "Answers", "Deadline", "Futures"]
 
 T = TypeVar("T")
-LOOP_ANSWER_S = 10.0  # seconds; the loop responds at once, and this limits the wait for a loop that does not
+LOOP_ANSWER_S = 10.0  # longest wait for the loop, which responds at once unless it is stuck
 
 
 class Deadline:
@@ -52,7 +52,7 @@ class Answers(Generic[T]):
     """The answers of a call, or of one question of the call."""
 
     def __init__(self, asker: Asker, begin: Begin, seconds: float, finish: Callable[[dict[Any, Any]], T]) -> None:
-        """`begin` is called on the loop, and begins the call. `finish` makes the result from the outcomes, or raises an error."""
+        """`begin` begins the call, on the loop. `finish` makes the result from the outcomes, or raises an error."""
         self._asker, self._finish, self.seconds = asker, finish, seconds
         self.promise: Promise[dict[Any, Any]] = asker.promise()
         self._stops: list[Callable[[], None]] = []
@@ -63,16 +63,16 @@ class Answers(Generic[T]):
         asker.post(started)
 
     def wait(self) -> T:
-        """Wait for the result, at most until the deadline, and return it."""
+        """Wait for the result and return it. The machine ends the call at the deadline."""
         try:
-            # The machine ends the call after `seconds`; LOOP_ANSWER_S is for a loop that does not respond.
+            # Only with a loop that does not respond does the wait go on after `seconds`.
             self.promise.wait(self.seconds + LOOP_ANSWER_S)
             return self.result()
         finally:
             self.end()
 
     def result(self) -> T:
-        """Return the result of a call that is over, or raise its error."""
+        """Return the result of a call that has ended, or raise its error."""
         return self._finish(self.promise.result(0))
 
     def end(self) -> None:
@@ -89,14 +89,14 @@ class CallFuture(Future[T]):
         self._of_client = callbacks
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Have `fn(future)` called on the callback executor of the client when the call is over."""
+        """Have `fn(future)` called on the callback executor of the client when the call has ended."""
         super().add_done_callback(lambda future: self._of_client.post(lambda: fn(future)))
 
 
 class Futures:
-    """Makes futures for answers. One thread of their own resolves them.
+    """Makes futures for answers. A separate thread resolves all of them.
 
-    The loop does not resolve them: an application thread takes the future's lock, a signal handler on this thread waits for the loop, and
+    The loop does not resolve them: an application thread holds the future's lock, a signal handler on this thread waits for the loop, and
     the loop would wait for the lock.
     """
 
@@ -105,9 +105,9 @@ class Futures:
         self._workers = Workers("pykafka4-futures", 1, callbacks.client_id)
 
     def of(self, answers: Answers[T]) -> Future[T]:
-        """Return a future for `answers`. Its `cancel` ends the call, unless the call is over."""
+        """Return a future for `answers`. Its `cancel` ends the call, unless the call has ended."""
         future: CallFuture[T] = CallFuture(self._callbacks)
-        # Not the method of `CallFuture`, which runs its callbacks on the callback executor: a slow callback there would delay the end.
+        # Not the method of `CallFuture`, which runs callbacks on the callback executor: a slow callback there would delay `end`.
         Future.add_done_callback(future, lambda _: answers.end())
 
         def resolve() -> None:

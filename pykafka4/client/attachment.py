@@ -1,7 +1,7 @@
-"""Connects a producer or consumer with its client. Invariant: it has one machine on the client's loop, and ends with the client.
+"""Connects a producer, consumer or admin client with the runtime of its client. Invariant: the end of the runtime closes it.
 
-The implementation behind the handle of a producer or consumer derives from `Attachment`. The client keeps the implementation alive, but not
-the handle: so the destructor of a handle that the application forgot to close runs, and warns.
+The implementation behind the handle of a producer, consumer or admin client derives from `Attachment`. The runtime keeps the implementation
+alive, but not the handle. So if the application forgets to close a handle, the garbage collector finds the handle, whose finalizer warns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ M = TypeVar("M", bound=RemovableMachine)
 def read_config(kind: type[C], client: object | None, executor: Executor | None, options: Mapping[str, Any]) -> C:
     """Return the checked options; a given client supplies the client options. `client` is the application's argument.
 
-    Raises ConfigError for a wrong option, for a `client` of another type, and for a client option beside a client.
+    Raises ConfigError for a wrong option, for a `client` of another type, and for a client option in addition to a client.
     """
     if client is None:
         return kind.parse(options)
@@ -55,7 +55,7 @@ def read_config(kind: type[C], client: object | None, executor: Executor | None,
 
 
 class Attachment(ABC, Generic[M]):
-    """A producer or consumer behind its handle: its machine, and the runtime of its client, for application threads."""
+    """A producer, consumer or admin client behind its handle: its machine, and the runtime of its client, for application threads."""
 
     runtime: Runtime
     machine: M
@@ -91,7 +91,7 @@ class Attachment(ABC, Generic[M]):
         return self.runtime.engine.failure(self.machine)
 
     def crashed(self) -> dict[str, Any]:
-        """Return the items of `status` for a machine that an internal error has ended; empty while the machine works."""
+        """Return the items of `status` for a machine that an internal error has ended; an empty dict while the machine works."""
         failure = self.failure()
         return {} if failure is None else {"state": "crashed", "reason": str(failure)}
 
@@ -101,7 +101,7 @@ class Attachment(ABC, Generic[M]):
             self._push = MetricsPush(self.runtime, kind, self, labels)
 
     def disconnect(self) -> None:
-        """Remove the machines from the loop, and detach from the client, even if Ctrl-C ends the wait for the last push."""
+        """Remove the machines from the loop, and detach from the runtime, even if Ctrl-C ends the wait for the last push."""
         try:
             if self._push is not None:
                 self._push.end()
@@ -111,7 +111,7 @@ class Attachment(ABC, Generic[M]):
             self.runtime.detach(self)
 
     def withdraw(self, now: float) -> None:
-        """Remove the machines from the loop, also a failed machine, and as many as exist after an interrupted start. Loop thread."""
+        """Remove the machines from the loop, failed ones included, and only those that an interrupted start has made. Loop thread."""
         for machine in (getattr(self, "machine", None), None if self._push is None else self._push.machine):
             if machine is not None:
                 self.runtime.engine.remove(machine)

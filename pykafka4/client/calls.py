@@ -1,5 +1,5 @@
-"""Checks the arguments of a client's stateless calls and begins them, for threads, futures and tasks alike. Invariant: a wrong argument
-raises before any broker gets a request."""
+"""Checks the arguments of a client's stateless calls, and begins these calls for threads, futures and tasks. Invariant: a wrong argument
+raises an error before any broker gets a request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CONNECTION_MESSAGES: Final = ("SaslHandshake", "SaslAuthenticate")  # messages t
 
 
 class Calls:
-    """The stateless calls of one client, and their machine, which the first call makes."""
+    """The stateless calls of one client, and their machine, which the first call creates."""
 
     def __init__(self, loop: Loop, engine: Engine, callbacks: Callbacks) -> None:
         self._loop, self._engine = loop, engine
@@ -85,14 +85,14 @@ class Calls:
         return Answers(self, begin, seconds, finish)
 
     def _start(self, now: float) -> None:
-        if self._machine is None:  # another thread may have made the machine since `begin` looked
+        if self._machine is None:  # another thread may have created the machine after the check in `begin`
             engine = self._engine
             machine = AdminMachine(engine.config, engine.network, engine.cluster, engine.random)
             engine.add(machine, "client's calls")
             self._machine = machine
 
     def future(self, answers: Answers[T]) -> Future[T]:
-        """Return a future for a call."""
+        """Return a future for the answers of a call."""
         return self._futures.of(answers)
 
     # -- the calls; see Client
@@ -139,7 +139,10 @@ class Calls:
     def locate(
         self, selection: Selection, timestamps: Collection[int], timeout: float | None, isolation_level: str
     ) -> Answers[dict[TopicPartition, dict[int, int | None]]]:
-        """Look up the offsets of partitions for each timestamp; a topic with None means all its partitions. Errors are raised."""
+        """Look up the offsets of partitions for each timestamp; a topic with None means all its partitions.
+
+        The answers raise the error of a topic or partition, PartialFailure for several.
+        """
         return self.begin(locating.located(selection, timestamps, as_isolation(isolation_level)), timeout, _located)
 
     def splits(

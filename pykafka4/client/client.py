@@ -1,5 +1,5 @@
-"""Defines `Client`, the public handle of a runtime. Invariant: the class has only methods for applications; producers and consumers use its
-`Runtime`."""
+"""Defines `Client`, the public handle of a runtime. Invariant: a client has no state except its options and its `Runtime`, which producers
+and consumers use directly."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Client(ServesStatus):
 
     @classmethod
     def of(cls, runtime: Runtime, config: ClientConfig) -> Client:
-        """Return a handle of a runtime that another handle has created, for a producer inside a consumer."""
+        """Return a further handle of a runtime, for this package: a consumer's own producer, or a producer that uses a call of `Client`."""
         client = cls.__new__(cls)
         client.config, client._runtime = config, runtime
         return client
@@ -88,8 +88,8 @@ class Client(ServesStatus):
         """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version), and OffsetsLost(tp, first, until, reason) of the client's consumers.
 
-        A slow listener may miss intermediate states, never the current one: opposite events that occur while the listener is busy cancel
-        each other, and of several losses of one partition the listener gets the last.
+        A slow listener can miss intermediate states, but never the current one: opposite events that occur while the listener is busy
+        cancel each other, and of several losses of one partition the listener gets the last one.
         Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
         Raises TypeError if `listener` is not callable.
         """
@@ -101,8 +101,8 @@ class Client(ServesStatus):
     def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
         """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
-        `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError with the tried addresses and their errors, and
-        AuthorizationError if one of `topics` is denied.
+        `timeout` in seconds, default `request_timeout_ms`. Raises AuthorizationError if one of `topics` is denied, and KafkaTimeoutError,
+        whose message gives the tried addresses with their errors if no broker can be reached, or else the broker that has not answered.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)
@@ -135,7 +135,7 @@ class Client(ServesStatus):
         `offsets` maps partitions, or (topic, partition) pairs, to an offset or to (offset, max_bytes); the default of `max_bytes` is 1 MiB.
         A first batch that is larger is returned whole. A result without records does not mean the end of the log: compare `next_offset`
         with `high_watermark`, or with `last_stable_offset` for read_committed. A broker returns no more than
-        receive_message_max_bytes in one response, over all partitions.
+        receive_message_max_bytes in one response, for all partitions together.
 
         A broker waits up to `max_wait_ms` until it has `min_bytes`; with 0 it returns the records that it has. Fetches of one client that
         wait at the same broker are answered one after the other.
@@ -175,10 +175,10 @@ class Client(ServesStatus):
     ) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of `group` for `partitions`, each with an offset, None or an error; None: all committed offsets.
 
-        An offset in a transaction that has not ended does not count: the result has the offset before it, and just after a change of the
-        coordinator an even older one may be returned. With `require_stable` the call waits until the transaction has ended, and returns the
-        newest offset (KIP-447; brokers before Kafka 2.5 do not know it). `timeout` in seconds (default 60). Without `partitions`, an error
-        of the group is raised.
+        An offset in a transaction that has not ended does not count: the result has the offset from before the transaction, or an even
+        older one just after a change of the coordinator. With `require_stable` the call waits until the transaction has ended, and returns
+        the newest offset (KIP-447; without effect before Kafka 2.5). `timeout` in seconds (default 60). Without `partitions`, the call
+        raises an error of the group.
         """
         return self._runtime.calls.committed_offsets(group, partitions, timeout, require_stable).wait()
 
@@ -186,8 +186,8 @@ class Client(ServesStatus):
         """Commit `offsets`, a mapping of partitions to an offset or OffsetAndMetadata, for a group that has no members.
 
         A group that does not exist is created. `timeout` in seconds (default 60). Each partition has its own `error`, None if its offset is
-        stored: GroupNotEmpty, which names the members, if the group has members; AuthorizationError; KafkaTimeoutError, after which the
-        offset may be stored or not.
+        stored: GroupNotEmpty, which names the members, if the group has members; AuthorizationError; KafkaTimeoutError, after which it is
+        unknown whether the offset is stored.
         """
         return self._runtime.calls.commit_offsets(group, offsets, timeout).wait()
 
@@ -204,12 +204,12 @@ class Client(ServesStatus):
     ) -> list[Split]:
         """Divide a bounded read of `topics` into at most `n` splits for several processes; `read(split=split, …)` reads one of them.
 
-        `start` and `until` are as for `read`, and fixed by this call: each offset between them is in exactly one split, and no split is
+        `start` and `until` are as for `read`, and this call fixes them: each offset between them is in exactly one split, and no split is
         empty. Splits have about the same size in bytes if brokers return sizes (which needs DESCRIBE on the cluster, and Kafka 2.0),
-        otherwise the same number of offsets. `partitions` limits the read to (topic, partition) pairs, or to numbers if there is one topic.
+        otherwise about the same number of offsets. `partitions` limits the read to (topic, partition) pairs, or to numbers for one topic.
         With isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
 
-        `timeout` in seconds (default 60). Raises the error of a topic or partition, PartialFailure for several.
+        `timeout` in seconds (default 60). Raises the error of a topic or partition, or PartialFailure for several different errors.
         """
         return self._runtime.calls.splits(topics, n, start, until, partitions, timeout, isolation_level).wait()
 
@@ -218,9 +218,9 @@ class Client(ServesStatus):
 
         `target` is the number of a broker, ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`. The version is the highest that
         both sides have, and at most `max_version`. Requests that only read (the reference lists them) are repeated after a lost
-        connection, and sent to the new leader or coordinator when the old one refuses all of their items. (A broker that is named by its
-        number is never replaced.) All other requests are written once: their response is returned unchanged, error codes included, and
-        after ConnectionLost or KafkaTimeoutError a note says that the broker may have carried the request out.
+        connection, and sent to the new leader, coordinator or controller when the old one refuses all of their items. (A broker that is
+        named by its number is never replaced.) All other requests are written once: their response is returned unchanged, error codes
+        included, and after ConnectionLost or KafkaTimeoutError a note says that the broker may have carried the request out.
 
         `timeout` in seconds (default 60). Raises UnsupportedVersion if the broker lacks the request, or a field that is set;
         ConfigError for a value that does not fit its field.
@@ -245,7 +245,7 @@ class Client(ServesStatus):
     def close(self, timeout: float | None = None) -> None:
         """Close the producers and consumers that use this client, then the loop and its connections, within `timeout` seconds.
 
-        None: no limit. A second `close`, and a `close` in a callback, are allowed.
+        None: no limit. Closing twice, or in a callback, is allowed.
         """
         self._runtime.close(check_timeout(timeout))
 

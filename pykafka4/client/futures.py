@@ -24,10 +24,10 @@ R = TypeVar("R", bound="Response")
 
 
 class ClientFutures:
-    """The calls of `Client`, which return at once with a `concurrent.futures.Future` for the result or error of the call of that name.
+    """The calls of `Client`, each of which returns at once, with a `concurrent.futures.Future` for its result or error.
 
-    The call itself raises errors of wrong arguments. `cancel` ends a call; a broker may carry out a request that was sent all the same.
-    Callbacks of the futures run on the callback executor of the client. A future has its result at the call's `timeout` at the latest.
+    The call itself raises the errors for wrong arguments. `cancel` ends a call, although a broker may still carry out a request that was
+    sent. Callbacks of the futures run on the callback executor of the client. A future has its result or error by the call's `timeout`.
     """
 
     __slots__ = ("_runtime",)

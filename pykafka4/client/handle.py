@@ -1,4 +1,4 @@
-"""Defines the common base of the public clients. Invariant: no handle is pickled, and the error for a missing name has a hint."""
+"""Defines the base class of all handles. Invariant: no handle is pickled, and the error for an attribute that a handle lacks has a hint."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Handle:
         raise NotImplementedError
 
     def metrics(self, *, by: By = "topic", by_broker: bool = False) -> list[Metric]:
-        """Return the figures of this moment: of the client's connections and requests, and of its records. They cost no work per record.
+        """Return the figures of this moment about the client's connections, requests and records. No figure costs work per record.
 
-        `by="topic"` sums the figures of records by topic, "partition" by partition, "client" over all. With `by_broker`, figures of
-        connections and requests have a label `broker`. A client whose thread does not respond within a second has few figures, among them
-        `pykafka4.client.connected` with 0. Also works after `close`. Raises ConfigError for another `by`.
+        `by="topic"` sums the figures about records by topic, "partition" by partition, "client" for all together. With `by_broker`, figures
+        about connections and requests have a label `broker`. A client whose thread does not respond within a second has few figures, among
+        them `pykafka4.client.connected` with 0. Also works after `close`. Raises ConfigError for another `by`.
         Names and labels: docs/guide/metrics-list.md. Source: OpenTelemetry's conventions for messaging.
         """
         from pykafka4.metrics.sources import Detail, read_all  # imported here: few programs read figures

@@ -2,7 +2,7 @@
 closes the runtime.
 
 A `Client` is the public handle of a runtime; a producer or consumer without a client creates a private runtime. The loop thread holds no
-reference to the `Runtime`: if an open runtime is garbage-collected, a ResourceWarning says so, and the loop ends.
+reference to the `Runtime`: if an open runtime is garbage-collected, the loop ends, and for a `Client` a ResourceWarning says so.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ __all__ = ["Listener", "Runtime", "RuntimeUser", "warn_unclosed"]
 log = get_log("pykafka4.client")
 
 EXIT_S: Final = 5.0  # for all clients of the process together, when the interpreter exits
-ANSWERED: Final[dict[str, Answered]] = {}  # by security protocol
+ANSWERED: Final[dict[str, Answered]] = {}  # by security protocol; shared by all clients of the process
 
 Listener = Callable[[object], Any]
 
 
 class RuntimeUser(Protocol):
-    """A producer or consumer that uses a client."""
+    """A producer, consumer or admin client that uses a client."""
 
     def close(self, timeout: float | None = None) -> Any:
-        """Close the user, at last with `runtime.detach(self)`. `Runtime.close` calls this for users that are still attached."""
+        """Close the user, and then call `runtime.detach(self)`. `Runtime.close` calls this for users that are still attached."""
 
     def drain(self, timeout: float) -> Any:
-        """Finish as much work as possible in `timeout` seconds, as the interpreter exits, and warn about the rest."""
+        """At the exit of the interpreter, finish as much work as possible in `timeout` seconds, and warn about unfinished work."""
 
 
 class ServedPage(Protocol):
-    """A status page that is served."""
+    """A status page that a server shows."""
 
     def close(self) -> None:
         """Close the page; a second call is allowed."""
@@ -75,7 +75,7 @@ class EventFeeds:
         self._feeds: dict[Feed, None] = {}
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """Add a listener; returns a function that removes it. Both are atomic, as the loop may emit meanwhile.
+        """Add a listener; returns a function that removes it. Both are atomic, because the loop may emit at the same time.
 
         A removed listener still gets the queued events.
         """
@@ -141,7 +141,7 @@ class Runtime:
 
     @property
     def calls(self) -> Calls:
-        """The stateless calls. Their messages are declared when the first call needs them."""
+        """The stateless calls. The first use imports their messages, which takes time."""
         from pykafka4.client.calls import Calls
 
         return self._calls.get("") or self._calls.setdefault("", Calls(self.loop, self.engine, self.callbacks))
@@ -166,11 +166,11 @@ class Runtime:
 
     @property
     def users(self) -> list[RuntimeUser]:
-        """The producers and consumers that use this client."""
+        """The producers, consumers and admin clients that use this client."""
         return list(self._users.values())
 
     def keep_page(self, page: ServedPage, user: object = None) -> None:
-        """Close `page` when `user` detaches, or else when this client is closed."""
+        """Close `page` when `user` detaches, or at the latest when this client is closed."""
         self._pages[page] = user
 
     def _close_pages(self, user: object = None) -> None:
@@ -182,7 +182,7 @@ class Runtime:
 
     def close(self, timeout: float | None = None) -> None:
         """See Client.close."""
-        if self._users and logs.current().on_loop():  # a destructor on a loop thread, which must not wait: the users wait for such threads
+        if self._users and logs.current().on_loop():  # a destructor on a loop thread must not wait: closing users wait for loop threads
             # Not on the callback thread: a producer that is closed there does not wait until its records are delivered.
             system.Thread(target=self.close, args=(timeout,), name="pykafka4-close", daemon=True).start()
             return
@@ -193,7 +193,7 @@ class Runtime:
 
         self._finalizer.detach()
         # The stack runs in reverse: the users close first, then the pages, then the loop. After an exception (of a listener, or Ctrl-C) the
-        # stack runs the rest all the same.
+        # stack still runs its remaining entries.
         with contextlib.ExitStack() as ends:
             ends.callback(lambda: self.loop.close(_left(deadline)))
             ends.callback(self._users.clear)
@@ -243,7 +243,7 @@ class Runtime:
     def lookup(self, topic: str, create: bool) -> tuple[Promise[list[int]], Callable[[float], Promise[list[int]]], Callable[[float], None]]:
         """Return the promise of a topic's partitions, with two functions for the loop: one begins the look-up, the other ends it.
 
-        The second has to be called in any case.
+        The caller must have the loop run the second function in any case.
         """
         wait: Promise[list[int]] = self.loop.promise()
         cluster, refusals = self.engine.cluster, self.engine.network.refusals.listeners
@@ -286,7 +286,7 @@ class Runtime:
         return "" if error is None else f"; the brokers report {error.name}"
 
     def drain(self, deadline: float) -> None:
-        """Let the users finish their work until `deadline`, then end the loop, as the interpreter exits."""
+        """At the exit of the interpreter, let the users finish their work until `deadline`, then end the loop."""
         if self.loop.alive:
             for user in list(self._users.values()):
                 try:
@@ -307,7 +307,7 @@ def _prepare(config: ClientConfig) -> Callable[[str], Mechanism] | None:
     """Return the function that makes a SASL mechanism for a broker's host name; None if the options ask for no SASL."""
     if not config.authenticates:
         return None
-    from pykafka4.net.credentials import Credentials  # imported here: few clients need it
+    from pykafka4.net.credentials import Credentials  # imported here: few clients use SASL
 
     return Credentials(config).mechanism
 
@@ -324,7 +324,7 @@ def _finish(promise: Promise[None], error: KafkaError | None) -> None:
 
 
 def _forgotten(loop: Loop) -> None:
-    """Warn, and end the loop, as an open client was garbage-collected. Must not block."""
+    """Warn about an open client that was garbage-collected, and end its loop. Must not block."""
     if loop.alive:
         warn_unclosed("Client")
     loop.stop()
@@ -333,7 +333,7 @@ def _forgotten(loop: Loop) -> None:
 def warn_unclosed(what: str) -> None:
     """Warn about a handle that was garbage-collected while open.
 
-    Not on a loop thread, where the collector may run: code of the application may show warnings.
+    The warning never comes on a loop thread, where the collector may run: code of the application may show warnings.
     """
     text = f"{with_article(what)} was not closed; use `with` or call close()"
     logs.current().aside(lambda: warnings.warn(text, ResourceWarning, stacklevel=3))
@@ -350,7 +350,7 @@ def _drain_all(**signal: Any) -> None:
 
 
 def _tell(before: Callable[[threading.ExceptHookArgs], object], args: threading.ExceptHookArgs) -> None:
-    """Pass an error that ends a thread to the hook `before`, unless a client was closed under a daemon thread by the end of the process."""
+    """Pass an error that ends a thread to the hook `before`, unless the exit of the process closed a client that a daemon thread uses."""
     if getattr(args.exc_value, "code", None) != ClosedError.code:
         before(args)
 
@@ -359,9 +359,9 @@ _watched: set[int] = set()  # process ids
 
 
 def _watch_exit_of_child() -> None:
-    """Have this process drain its clients also if it ends through `os._exit`, which skips `atexit`.
+    """Have a child process drain its clients also if it ends with `os._exit`, which skips `atexit`.
 
-    Before that, children of `multiprocessing` and of `billiard` run finalizers, and a replaced worker of Celery sends a signal.
+    Before `os._exit`, children of `multiprocessing` and `billiard` run finalizers, and a Celery worker that is replaced sends a signal.
     """
     if os.getpid() in _watched:
         return

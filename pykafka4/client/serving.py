@@ -25,8 +25,8 @@ class ServesStatus(Handle):
         """Serve a live page of `status()` at `http://127.0.0.1:port/`, for browsers of this machine and for `pykafka4 watch`.
 
         The page only reads. Every user of this machine can see it: names of topics and groups, and errors; no records, no passwords.
-        `port` 0 takes a free port. Returns an object with `url`, `port` and `close()`, usable in `with`; the end of the client closes the
-        page. An open page looks at the client each second, with thousands of partitions less often (docs/guide/monitoring.md).
+        `port` 0 takes a free port. Returns an object with `url`, `port` and `close()`, usable in `with`; closing the client also closes the
+        page. An open page reads the status every second, or less often with thousands of partitions (docs/guide/monitoring.md).
 
         Raises OSError if the port is taken; ConfigError or TypeError for a wrong `port`; ClosedError, ForkedClientError.
         """

@@ -1,5 +1,5 @@
-"""Makes `status()` of a client: state, reason, brokers, topics, offline partitions. Invariant: no turn of the loop looks
-at more than SLICE_ROWS topics or partitions."""
+"""Makes `status()` of a client: state, reason, brokers, topics, offline partitions. Invariant: a turn of the loop describes at most
+SLICE_ROWS topics or partitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 @attrs.frozen
 class MachineFindings:
-    """The findings of one look at the machines, which the calling thread turns into the result."""
+    """A copy of the machines' state, from which the calling thread makes the result."""
 
     at: float
     shown: dict[str, Any]
@@ -36,7 +36,7 @@ class MachineFindings:
     topics: list[str]
 
     def offline(self) -> dict[str, Any]:
-        """Return the offline partitions, each with the seconds since it went offline, and with the reason."""
+        """Return the offline partitions, each with the seconds since it went offline, and the reason."""
         return {
             f"{topic}-{partition}": {"since": self.at - offline.since, "reason": str(offline.reason)}
             for (topic, partition), offline in self.partitions.items()
@@ -55,7 +55,7 @@ def client_status(loop: Loop, engine: Engine) -> dict[str, Any]:
 
 
 def unknown_status(error: KafkaError) -> dict[str, Any]:
-    """Return state and reason after the loop's answer was `error`."""
+    """Return state and reason for a loop that answered with `error`."""
     return {"state": STATE_BY_ERROR.get(type(error), "crashed"), "reason": str(error)}
 
 
@@ -66,7 +66,7 @@ def in_slices(loop: Loop, items: Sequence[T], look: Callable[[Sequence[T], float
 
 
 def with_offline(status: dict[str, Any], offline: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return `status` with further offline partitions, by name; they become its reason if it has none."""
+    """Return `status` with further offline partitions, by name. If `status` has no reason, offline partitions become its reason."""
     known = {**status["offline"], **{name: {"since": row["since"], "reason": row["reason"]} for name, row in offline.items()}}
     reason = status["reason"]
     if reason is None and known:

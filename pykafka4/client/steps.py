@@ -1,8 +1,8 @@
-"""Runs code that waits, which is written once for threads and tasks, as generators.
+"""Runs code that waits and is written once, as generators, for threads and tasks.
 
-On a thread, `at_once` runs a function that returns `Steps` to its end: its waits block, and never yield. In asyncio it runs as part of a
-task. These are generators, not coroutines: Ctrl-C between the call and the first step would leave a coroutine that was never awaited, for
-which Python warns.
+On a thread, `at_once` runs such a generator (`Steps`) to its end: its waits block, and never yield. In asyncio the generator runs as part
+of a task. It is no coroutine, because Ctrl-C between the call and the first step would leave a coroutine that was never awaited, and Python
+warns about such coroutines.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def awaited(result: Any) -> Steps[Any]:
-    """Return the outcome of a call that blocks on a thread, and that returns an awaitable in a task."""
+    """Return the outcome of a call that blocks on a thread, but returns an awaitable in a task; `result` is what the call returned."""
     return (yield from result.__await__()) if isawaitable(result) else result

@@ -18,7 +18,7 @@ MAX_NODE: Final = 2**31 - 1
 
 @attrs.frozen
 class Target:
-    """A broker that the client looks up, and that may change: ANY, CONTROLLER, `coordinator(group)` or `leader(partition)`."""
+    """A broker by its role, which the client looks up and which can change: ANY, CONTROLLER, `coordinator(group)`, `leader(partition)`."""
 
     name: str
     where: object = attrs.field(repr=False)

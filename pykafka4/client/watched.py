@@ -28,7 +28,7 @@ class WatchedClient:
 
     @classmethod
     def of(cls, runtime: Runtime) -> WatchedClient:
-        """Return the figures' source for the client that owns `runtime`."""
+        """Return the source of figures for the client that owns `runtime`."""
         return cls(runtime.config.client_id, runtime.loop, runtime.engine, weakref.ref(runtime))
 
     def figures(self) -> Figures:

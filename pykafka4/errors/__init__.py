@@ -3,9 +3,9 @@
 Invariant: an error code that this version does not know is kept as a number.
 
 Modules; each line imports only from lines below it:
-    codes   the table of Kafka's error codes: retries, refreshed metadata, outcome of a Produce
+    codes   the table of Kafka's error codes: retries, refreshed metadata, fate of a produced batch
     rights  the table of ACL operations: the right that a refused request lacked
-    frames  tracebacks without local variables, so that errors keep nothing alive
+    frames  tracebacks without local variables, so that errors keep nothing alive and show no secrets
     words   the filter of texts from brokers, proxies and other clients: escapes, length, secrets
 """
 
@@ -60,7 +60,7 @@ T = TypeVar("T")
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
 # The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
 REQUEST_DUMP_START = "Request Request("
-SHOWN_MEMBERS = 10  # a message lists at most this many members of a group, and this many partitions of each member
+SHOWN_MEMBERS = 10  # a message lists at most this many items: members of a group, partitions of a member, errors
 
 
 def shown(value: object) -> str:
@@ -73,20 +73,19 @@ def shown(value: object) -> str:
 
 
 def shown_unless_secret(value: object) -> str:
-    """The text of a value whose option is unknown. A dict of options or a URL may hold a password, so the text is only their type."""
+    """Text without an `@` as in `shown`, otherwise only the type: a dict of options or a URL in the wrong argument may hold a password."""
     return shown(value) if isinstance(value, str) and "@" not in value else with_article(type(value).__name__)
 
 
 def listed(
     items: Sequence[T], text: Callable[[T], str] = str, between: str = ", ", before_more: str = " ", most: int = SHOWN_MEMBERS
 ) -> str:
-    """The first `most` of `items` for a message, and the number of the others: `orders-0, orders-1 and 4 more`."""
+    """The first `most` of `items` for a message, and the number of further ones: `orders-0, orders-1 and 4 more`."""
     more = f"{before_more}and {len(items) - most} more" if len(items) > most else ""
     return between.join(map(text, items[:most])) + more
 
 
 def with_article(noun: str) -> str:
-    """The noun with its indefinite article."""
     return f"{'an' if noun[0].lower() in 'aeio' else 'a'} {noun}"
 
 
@@ -96,7 +95,6 @@ class KafkaError(Exception):
     code: ErrorCode | str = "CLIENT_ERROR"
 
     def _with(self, **attributes: object) -> Self:
-        """This error with these attributes."""
         self.__dict__.update(attributes)
         return self
 
@@ -110,7 +108,7 @@ class KafkaError(Exception):
         return _restored, (type(self), self.args, self._state())
 
     def _state(self) -> dict[str, Any]:
-        """All attributes, and the cause if it is an error of this package (others may not be picklable)."""
+        """All attributes, and the cause if it is an error of this package (another cause might not be picklable)."""
         state = {name: list(value) if name == "__notes__" else value for name, value in self.__dict__.items()}
         if isinstance(self.__cause__, KafkaError):
             state["__cause__"] = self.__cause__
@@ -118,7 +116,7 @@ class KafkaError(Exception):
 
 
 def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) -> E:
-    """An error of that class and state, created without its `__init__`, which takes other arguments."""
+    """An error of class `kind` with `state`, created without its `__init__`, which takes other arguments."""
     error = kind.__new__(kind, *args)
     (OSError if isinstance(error, OSError) else Exception).__init__(error, *args)
     for name, value in state.items():
@@ -145,7 +143,7 @@ class HostNotAllowed(ConnectionLost):
 class AuthenticationError(ConnectionLost):
     """The client and a broker could not authenticate each other, or do not agree on the security protocol.
 
-    The message names the broker, the mechanism and the reason. The client tries again, with a back-off: credentials may be corrected.
+    The message names the broker, the mechanism and the reason. The client tries again after a back-off: the credentials might be corrected.
     `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
     application's callable for the credentials failed, so that no broker saw credentials. `is_of_client` is True if the broker refused the
     client's credentials or its certificate.
@@ -155,7 +153,7 @@ class AuthenticationError(ConnectionLost):
     certain = True
     is_local = False
     is_of_client = False
-    suspicion = ""  # the guessed reason; guesses count as one only if they are equal
+    suspicion = ""  # the guessed reason, empty if it is certain; a guess is believed only after several equal ones in a row
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
@@ -165,7 +163,7 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 
 
 class BufferFull(KafkaError, BufferError):
-    """`buffer_memory` or `max_partition_bytes` is used up, and no room became free within `max_block_ms`, or `send` may not wait."""
+    """`buffer_memory` or `max_partition_bytes` is used up, and no room became free within `max_block_ms`, or `send` must not wait."""
 
     code = "BUFFER_FULL"
 
@@ -186,7 +184,7 @@ def _place(topic: str, partition: int, offset: int, reason: str, next_offset: in
 class RecordTooLarge(KafkaError, ValueError):
     """A record is larger than `max_request_size`, or a fetched batch larger than `max_decompressed_bytes` or `receive_message_max_bytes`.
 
-    For a fetched batch, `topic`, `partition` and `offset` are its place, and `seek` to `next_offset` skips it (None: unknown).
+    For a fetched batch, `topic`, `partition` and `offset` say where it is, and `seek` to `next_offset` skips it (None: unknown).
     """
 
     topic: str | None = None
@@ -196,7 +194,7 @@ class RecordTooLarge(KafkaError, ValueError):
 
     @classmethod
     def fetched(cls, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> RecordTooLarge:
-        """The error for the batch with `offset`."""
+        """The error for the batch at `offset`."""
         message = _place(topic, partition, offset, reason, next_offset)
         return cls(message)._with(topic=topic, partition=partition, offset=offset, next_offset=next_offset)
 
@@ -208,7 +206,7 @@ class DecodeError(KafkaError, ValueError):
 
 
 class CorruptRecord(KafkaError):
-    """A fetched batch is corrupt. `topic`, `partition` and `offset` are its place; `seek` to `next_offset` skips it.
+    """A fetched batch is corrupt. `topic`, `partition` and `offset` say where it is; `seek` to `next_offset` skips it.
 
     `next_offset` is None if the batch's header is invalid, too, so that its end is unknown.
     """
@@ -221,7 +219,7 @@ class CorruptRecord(KafkaError):
 class DeserializationError(KafkaError):
     """A deserializer refused a record; `__cause__` is the exception that it raised, `part` is "key" or "value".
 
-    `record` is the record as fetched, with key and value as bytes; `topic`, `partition` and `offset` are its place; `seek` to
+    `record` is the record as fetched, with key and value as bytes; `topic`, `partition` and `offset` say where it is; `seek` to
     `next_offset` skips it.
     """
 
@@ -244,7 +242,7 @@ class ForkedClientError(KafkaError):
 
 
 class UnsupportedVersion(KafkaError):
-    """The broker is too old (or too new) for this request."""
+    """The broker is too old (or too new) for this request, or for a field that is set in it."""
 
     code = "UNSUPPORTED_VERSION"
 
@@ -261,7 +259,7 @@ class BrokerError(KafkaError):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same call may succeed later."""
+        """Whether Kafka calls the error retriable: the same call can succeed later."""
         return self.code.retriable
 
 
@@ -269,7 +267,8 @@ class InvalidOffset(KafkaError):
     """There is no offset to continue from, and auto_offset_reset=none forbids choosing one.
 
     `topic` and `partition` name the partition, `offset` is the consumer's position (None: it had none yet). Every poll raises this error
-    until `seek((error.topic, error.partition), …)` sets a position.
+    until `seek((error.topic, error.partition), …)` sets a position. A bounded read raises it for offsets that the log lost before they were
+    read, unless `on_lost` is "warn".
     """
 
     topic: str
@@ -278,7 +277,7 @@ class InvalidOffset(KafkaError):
 
     @classmethod
     def at(cls, topic: str, partition: int, reason: str, offset: int | None = None) -> Self:
-        """The error for a partition, with the reason."""
+        """The error for a partition, with the reason and the way out."""
         return cls(f"{topic}-{partition}: {reason}, and {SEEK}")._with(topic=topic, partition=partition, offset=offset)
 
 
@@ -302,7 +301,7 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
 
     @classmethod
     def deleted(cls, topic: str, partition: int, offset: int, earliest: int, latest: int, way_out: str) -> OffsetOutOfRange:
-        """The error for records that a bounded read needs and that are deleted: from `offset`, before `earliest`."""
+        """The error for records of a bounded read that were deleted: from `offset` to the one before `earliest`."""
         detail = f"offsets {offset} to {earliest - 1} were deleted before they were read; the log begins at {earliest}; {way_out}"
         return cls._of(topic, partition, offset, earliest, latest, detail)
 
@@ -313,29 +312,29 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
 
 
 class LogTruncated(InvalidOffset):
-    """An unclean leader election removed records that were already read: the log was truncated to `truncated_to`, below `offset`."""
+    """An unclean leader election truncated the log to `truncated_to`: records that were already read, or not read yet, are lost."""
 
     code = "LOG_TRUNCATED"
     truncated_to: int
 
     @classmethod
     def to(cls, topic: str, partition: int, offset: int, truncated_to: int) -> LogTruncated:
-        """The error for a truncated log."""
+        """The error for records before `offset` that were already read."""
         reason = f"an unclean leader election removed offsets {truncated_to} to {offset - 1}, which were already read"
         return cls.at(topic, partition, reason, offset)._with(truncated_to=truncated_to)
 
     @classmethod
     def before(cls, topic: str, partition: int, until: int, end: int) -> LogTruncated:
-        """The error for a log that ends at `end`, before `until`, the end of the read."""
+        """The error for a log that ends at `end`, before `until`, the end of a bounded read."""
         reason = f"the log ends at {end}: an unclean leader election removed offsets {end} to {until - 1}, which were to be read"
         return cls.at(topic, partition, reason, end)._with(truncated_to=end)
 
 
 class AuthorizationError(BrokerError, PermissionError):
-    """The user of this client lacks a right. The client repeats its request while it needs the right, which may be granted at any time.
+    """The user of this client lacks a right. A later call asks the brokers again, because the right may be granted at any time.
 
     `operation`, `resource` and `resource_name` name the right: `WRITE`, `topic`, `orders`. They are None if the broker's response does not
-    show it. `DESCRIBE or CREATE` stands for a topic that brokers would have created if it does not exist.
+    show it. `DESCRIBE or CREATE` stands for the rights on a topic that brokers would have created if it did not exist.
     """
 
     operation: str | None = None
@@ -353,7 +352,7 @@ class AuthorizationError(BrokerError, PermissionError):
 
     @property
     def subject(self) -> tuple[str, ...]:
-        """The key by which equal errors are found: all partitions of a topic lack the same right, and the application needs one error."""
+        """The key by which equal errors are found: the same right is missing for all partitions of a topic, and one error is enough."""
         return (self.code.name, self.resource, self.resource_name or "") if self.resource else (self.code.name, self.what)
 
 
@@ -362,7 +361,7 @@ class GroupError(BrokerError):
 
 
 class GroupNotEmpty(GroupError):
-    """The group has members, so only these may change its offsets, and it cannot be deleted.
+    """The group has members, so only they can change its offsets, and it cannot be deleted.
 
     `group` is its id, `members` are `MemberDescription`s. The message names the members and the way out.
     """
@@ -411,12 +410,12 @@ class PartialFailure(KafkaError):
     @classmethod
     def of(cls, what: str, errors: Mapping[Any, KafkaError], done: Mapping[Any, Any] | None = None) -> Self:
         """The error for the call `what`, with the errors of partitions, topics or other things."""
-        texts = list(dict.fromkeys(map(str, errors.values())))  # an error of the group repeats itself for each of its partitions
+        texts = list(dict.fromkeys(map(str, errors.values())))  # each partition of a group has the group's error, with the same text
         return cls(f"{what}: {listed(texts, str, '; ', '; ')}")._with(errors=dict(errors), done=dict(done or {}))
 
 
 class ProducerFencedError(BrokerError):
-    """Another producer took over this producer's id; this one can no longer send."""
+    """Another producer took over the id of this producer, which can no longer send."""
 
     @classmethod
     def of_id(cls, transactional_id: str, hint: str = "") -> Self:
@@ -435,7 +434,8 @@ class TransactionError(KafkaError):
 class TransactionAborted(TransactionError):
     """The transaction can only be aborted, or was aborted; the message gives the reason. No read_committed consumer reads its records.
 
-    One exception: the client sent the commit, and got an error or no response. Then the message says that the transaction may be committed.
+    There is one exception: if the client sent the commit and got an error or no response, the message says that the transaction may be
+    committed.
     """
 
     code: ErrorCode | str = "TRANSACTION_ABORTED"
@@ -477,7 +477,7 @@ _CLASSES: dict[str, type[BrokerError]] = {"PRODUCER_FENCED": ProducerFencedError
 
 
 def caused_by(reason: E, error: BaseException) -> E:
-    """`reason` with `error` as its cause, without tracebacks, whose frames would keep response and client alive in a failed `Delivery`."""
+    """`reason` with `error` as its cause, without tracebacks: in a failed `Delivery` their frames would keep response and client alive."""
     reason.__cause__ = error
     seen: set[int] = set()  # an application's exception may be its own cause
     inner: BaseException | None = error
@@ -499,7 +499,7 @@ def broker_error(
     transactional_id: str = "",
     creating: bool = False,
 ) -> BrokerError:
-    """The exception for `code`, of the class that belongs to it. `what` names the failed call or thing, `detail` is the broker's text.
+    """The exception for `code`, of the code's class. `what` names the failed call or thing, `detail` is the broker's text.
 
     The other arguments find the missing right of an AuthorizationError: `request` is Kafka's name of the refused request; `topic`, `group`
     and `transactional_id` are the resources in it; with `creating`, brokers would have created the topic.

@@ -1,6 +1,7 @@
-"""Has the table of Kafka's error codes: one row per code decides the retry, the refresh before it and the fate of a produced batch.
+"""Defines the table of Kafka's error codes: one row per code decides the retry, the refresh before it and the fate of a produced batch.
 
-No module compares a code with a number. Numbers stand elsewhere only where the client raises a GroupError of its own (22, 27).
+Modules compare codes by their names. Numbers are elsewhere only where the client raises an error of its own: an OffsetOutOfRange (1) or a
+GroupError (22, 27).
 
 Outside of `core` the agent reads this table, too: `agent.account.reasons` gives each failed batch the reason of its discards.
 
@@ -26,12 +27,12 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     consumer.fetch_session   ends of fetch sessions
     consumer.start_offsets   a topic that does not exist
     group.membership.classic    the end of a member
-    group.membership.consumer_protocol  a static member whose place is taken; brokers without the protocol
+    group.membership.consumer_protocol  a static member that another one replaced; brokers without the protocol
     group.membership.rewinds    a group that is unknown to the classic protocol
     group.reactions          the reaction of a member to each code of its coordinator
     group.committing.offsets    commits of a deleted topic, and of a member whose group was deleted
     group.topics.subscribed  a subscribed topic that does not exist
-    metadata.cluster         topics that do not exist; starting again from the bootstrap servers
+    metadata.cluster         topics that do not exist; a new start from the bootstrap servers
     metadata.coordinators    an error of FindCoordinator that is transient
     metadata.topic           topics that do not exist yet
     network.authentication   a mechanism that the broker lacks, and credentials that it refuses
@@ -47,10 +48,10 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     share.source             ends of share sessions; records that are not acquired; UNKNOWN_SERVER_ERROR of ShareFetch
     telemetry.machine        the next push after a broker refused one
 
-Columns: code, name, retriable, the refresh before a retry, the fate of the batch in a produce response with this error, and whether the
+Columns: code, name, retriable, the refresh before a retry, the fate of a batch after a produce response with this error, and whether the
 broker may have written the batch although it returned this error. `FATAL` has the codes that end a transactional producer.
-Source: `org.apache.kafka.common.protocol.Errors`, though some codes refresh more. The produce column derives from Dory's Resend, Discard
-and Pause, with pauses of one partition only and codes 19 and 20 resent.
+Source: `org.apache.kafka.common.protocol.Errors`, although some rows refresh more than Kafka's clients do. The produce column derives from
+the Resend, Discard and Pause of Dory, except that a pause stops one partition only, and that codes 19 and 20 are resent.
 
 `written` is NO only for errors that the broker raises before the append. With acks=all the broker responds after the append, when the
 followers have the batch or the wait for them has ended (`DelayedProduce`); a code that can end that wait is MAYBE, although brokers may
@@ -70,7 +71,7 @@ __all__ = ["BY_NAME", "CODES", "ErrorCode", "ProduceReaction", "Refresh", "error
 
 
 class Refresh(enum.Enum):
-    """The knowledge that the client refreshes before a retry."""
+    """The part of its knowledge that the client refreshes before a retry."""
 
     NOTHING = "nothing"
     METADATA = "metadata"
@@ -115,7 +116,8 @@ class ErrorCode:
         return self.name.endswith("_AUTHORIZATION_FAILED")
 
 
-# With INVALID_PRODUCER_EPOCH the coordinator may only have aborted the transaction after its time-out (KIP-588): that ends the transaction.
+# Without INVALID_PRODUCER_EPOCH: the coordinator may only have aborted the transaction after its time-out (KIP-588), and the producer can
+# begin another one.
 FATAL: Final = frozenset(
     {"CLUSTER_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING"}
 )
@@ -185,7 +187,7 @@ _ROWS = (
     (123, "INVALID_SHARE_SESSION_EPOCH", Y, NOTHING, FAIL, MAYBE),
     (133, "SHARE_SESSION_LIMIT_REACHED", Y, NOTHING, FAIL, MAYBE),
 )
-# The other codes: no retry. Kafka does not use them for Produce, so they say nothing about the log: MAYBE.
+# The other codes have no retry. Kafka does not use them for Produce, so they say nothing about the log: MAYBE.
 _OTHERS = {
     1: "OFFSET_OUT_OF_RANGE", 4: "INVALID_FETCH_SIZE", 11: "STALE_CONTROLLER_EPOCH", 12: "OFFSET_METADATA_TOO_LARGE",
     22: "ILLEGAL_GENERATION", 23: "INCONSISTENT_GROUP_PROTOCOL", 24: "INVALID_GROUP_ID", 25: "UNKNOWN_MEMBER_ID",

@@ -1,6 +1,6 @@
-"""Knows the right that brokers check for each request and kind of resource, so that an error can name the missing one.
+"""Defines the right that brokers check for each request and kind of resource, so that an error can name the missing right.
 
-A response names only the kind of the denied resource; the operation follows from the request. Source: Kafka's KafkaApis.
+An error code names only the kind of the denied resource; the operation follows from the request. Source: Kafka's KafkaApis.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ CLUSTER: Final = "kafka-cluster"  # Kafka's name of the cluster as a resource
 class Right:
     """An operation on a resource: `WRITE` on the topic `orders`."""
 
-    operation: str  # Kafka's name; two names if the response does not show which one is missing: `DESCRIBE or CREATE`
+    operation: str  # Kafka's name; two names if the response does not show which right is missing: `DESCRIBE or CREATE`
     resource: str  # topic, group, cluster, transactional id or user
     name: str  # empty: every topic, as limited by `besides`
-    besides: str = ""  # text behind the name: another right that is enough, or a limit to the topics
+    besides: str = ""  # text after the name: another right that is enough or also needed, or a limit on the topics
 
     def __str__(self) -> str:
         named = f"{self.resource} {self.name!r}" if self.name or self.resource != "topic" else "every topic"
@@ -108,7 +108,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
 def needed(
     error: str, request: str, *, topic: str = "", group: str = "", transactional_id: str = "", creating: bool = False
 ) -> Right | None:
-    """The right that the refused `request` lacked, by the names of request and error code in Kafka; None if the table has none.
+    """The right that the refused `request` lacked; None if the table has none. `error` and `request` are Kafka's names.
 
     `creating`: brokers would also have created the topic, which needs another right and is denied with the same code.
     """

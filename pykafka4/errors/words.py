@@ -29,14 +29,15 @@ def visible(text: str, most: int = SHOWN) -> str:
 
 
 def repeats(text: str, secrets: Iterable[str]) -> bool:
-    """Whether `text` contains TELLING characters in a row of one of `secrets`, or all of a shorter one."""
+    """Whether `text` contains TELLING characters in a row of one of `secrets`, or all of a shorter secret."""
     parts = {text[at : at + TELLING] for at in range(len(text) - TELLING + 1)}
     return any((any(part in s for part in parts) if len(s) >= TELLING else s in text) for s in secrets if s)
 
 
 def filtered(text: str, secrets: Iterable[str], user: str = "") -> str:
     """`text` for a message: UNSHOWN if it repeats a secret; `user`, a SASL user name, is replaced by HIDDEN."""
-    # `visible` cuts the text at SHOWN. A secret across the cut is found by its next TELLING characters, or its first part would be shown.
+    # `visible` cuts the text at SHOWN. A secret across the cut is found with the next TELLING characters; otherwise its first part would be
+    # shown.
     start = text[: SHOWN + TELLING]
     if repeats(start, secrets):
         return UNSHOWN
