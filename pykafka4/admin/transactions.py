@@ -132,8 +132,8 @@ class TransactionCalls(AdminCalls):
         """Open transactions without a record for `older_than` seconds, in partitions of `topics` that no coordinator lists for them.
 
         `older_than` should be at least the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger
-        transaction may still end by itself. Raises the common error or PartialFailure if partitions or brokers did not answer: without their
-        answers, the result could have transactions that their coordinators know. Source: KIP-664.
+        transaction may still end by itself. Raises the common error or PartialFailure if partitions or brokers did not answer: without
+        their answers, the result could have transactions that their coordinators know. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")

@@ -1,4 +1,4 @@
-"""Looks at names, ports, TLS and logins of the bootstrap servers. Invariant: an address that fails a step is left out of the next ones."""
+"""Looks at names, ports, TLS and logins of the bootstrap servers. Invariant: later steps leave out an address that fails a step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["look_at", "look_at_logins", "look_at_names", "look_at_ports", "look_at_tls"]
 
-SILENT: Final = ("response within", "no response", "not done within")  # words of a client's errors about a broker that is silent
+SILENT: Final = ("response within", "no response", "not done within")  # words of a client's errors about a broker that does not respond
 UNKNOWN_WAY: Final = "docs/guide/security.md, 'When it does not work', explains the message; the broker's log has its side"
 
 
@@ -45,7 +45,7 @@ def look_at_ports(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def look_at_tls(case: Case, seconds: float) -> Iterator[Finding]:
-    """Check TLS handshakes, and that certificates are valid for the names. Behind a proxy there is no such step: the login shows it."""
+    """Check TLS handshakes, and that certificates are valid for the names. With a proxy the step checks nothing: the login shows faults."""
     return look_at("tls", case, case.servers if case.config.proxy_url is None else [], BOOTSTRAP, seconds)
 
 
@@ -95,7 +95,7 @@ class Login:
 
 def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
     """Check that the brokers let this client in, and belong to one cluster."""
-    # Behind a proxy only the proxy's port was looked at: if it is open, the login tries all servers.
+    # With a proxy, the step before checked only the proxy's port: if that is open, the login tries all servers.
     wanted = [server for server in case.servers if server in case.reachable or (case.config.proxy_url and case.reachable)]
     found = side_by_side(partial(_log_in, case), wanted, seconds)
     ids: dict[str | None, Address] = {}
@@ -122,7 +122,7 @@ def _log_in(case: Case, address: Address, seconds: float) -> Login | ConfigError
     try:
         client.refresh_metadata([], seconds)
         return Login(client.status()["cluster_id"])
-    except KafkaError as error:  # a time-out mostly: the connection's own error says more
+    except KafkaError as error:  # mostly a time-out: the connection's own error says more
         links = client.status()["brokers"]
         return Login(error=next((link["error"] for link in links if link["error"]), str(error)))
     finally:

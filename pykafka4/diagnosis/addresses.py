@@ -1,6 +1,6 @@
 """Looks at one address: its name, its port, its TLS. Invariant: `side_by_side` returns by its deadline, whatever the network does.
 
-The looks use no client: a client retries without end, but a look reports the first thing that fails at an address.
+The looks use no client: a client retries without end, but a look reports the first failure at an address.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ SocketAddress: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-LOOK_SHARE: Final = 0.8  # of `side_by_side`: a look that times out by itself has a better finding than one that is left behind
+LOOK_SHARE: Final = 0.8  # of the time of `side_by_side`: a look that times out by itself gives a better finding than one that is cut off
 SILENT: Final = "no response"
-SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner is a notice
+SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner gives a NOTICE
 
 
 @attrs.frozen
@@ -100,7 +100,7 @@ WAYS: Final = (  # words of an error of a handshake or client, and the way out; 
     ("ILLEGAL_SASL_STATE", "the listener wants no login: set security_protocol to PLAINTEXT or SSL, or use the port of the SASL listener"),
     ("HTTP", "the port belongs to a web server: use the port of a listener of Kafka"),
 )
-RENEW: Final = "renew the broker's certificate: from then on no client connects"
+RENEW: Final = "renew the broker's certificate before then: no client can connect afterwards"
 SHORT: Final = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU"}
 
 
@@ -124,14 +124,15 @@ def way_out(error: str, otherwise: str) -> str:
 
 
 def frozen(step: str, about: str, evidence: str) -> Finding:
-    """The finding for a broker that accepts connections and then is silent: the kernel accepts them even for a stopped process."""
+    """The finding for a broker that accepts connections, but does not respond: the kernel accepts them even for a stopped process."""
     return Finding(step, about, Outcome.WRONG, "accepts connections, but does not respond", evidence, FROZEN)
 
 
 def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
     """Run `look(item, seconds)` for all items at once; the result of a look that does not return in time is None.
 
-    Nothing can interrupt a resolver: its thread is left behind, and ends with the process. Other looks end within LOOK_SHARE of the time.
+    Nothing can interrupt a resolver: its thread goes on, and ends with the process at the latest. Other looks end within LOOK_SHARE of the
+    time.
     """
     found: dict[T, R | None] = dict.fromkeys(items)
     results: SimpleQueue[tuple[T, R]] = SimpleQueue()
@@ -165,7 +166,7 @@ def look_up(address: Address, _: float, role: Role) -> LookResult[list[SocketAdd
         return LookResult(Finding("names", host, Outcome.WRONG, "the name does not resolve", explain(error), way))
     found = list(dict.fromkeys((int(family), sockaddr) for family, _, _, _, sockaddr in rows))
     numbers = ", ".join(dict.fromkeys(str(sockaddr[0]) for _, sockaddr in found))
-    what, evidence = ("an address, no name", "") if numbers == host else ("name found", numbers)
+    what, evidence = ("an address, not a name", "") if numbers == host else ("name found", numbers)
     return LookResult(Finding("names", host, Outcome.FINE, what, evidence), found)
 
 
@@ -233,8 +234,8 @@ def shake_hands(
 def _refused(config: SecurityConfig, host: str, number: SocketAddress, seconds: float) -> list[str]:
     """Describe the refused certificate; an empty list if that fails, or if the application made the `ssl_context`.
 
-    `ssl` parses only certificates that it has verified. So a first handshake fetches the certificate without a check, and a second one
-    trusts this certificate alone, whatever its dates.
+    `ssl` parses only certificates that it has verified. So a first handshake fetches the certificate without a check, and a second
+    handshake trusts this certificate alone, whatever its dates.
     """
     if config.ssl_context is not None:
         return []

@@ -1,4 +1,4 @@
-"""Keeps the options of a diagnosis, and the results of earlier steps for later ones. Invariant: `close` closes each client of the case."""
+"""Keeps the options of a diagnosis, and the results of earlier steps for later steps. Invariant: `close` closes the clients of the case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOSE_S = 1.0  # a broker that does not respond must not hold up the next step
 
 @attrs.define(eq=False)
 class Case:
-    """The state of one diagnosis. Raises ConfigError for options that no client takes."""
+    """The state of one diagnosis. Raises ConfigError for an invalid option."""
 
     options: Mapping[str, Any]
     topics: Sequence[str] = ()
@@ -33,7 +33,7 @@ class Case:
     config: ClientConfig = attrs.field(init=False)
     context: ssl.SSLContext | None = attrs.field(init=False)
     resolved: dict[Address, list[SocketAddress]] = attrs.field(factory=dict)  # names that resolve
-    # Ports that accept connections, and pass the TLS handshake if there is one.
+    # Addresses whose ports accept connections, and pass the TLS handshake if there is one.
     reachable: dict[Address, SocketAddress] = attrs.field(factory=dict)
     faulty: set[Address] = attrs.field(factory=set)  # addresses with a finding that something is wrong
     login_servers: list[Address] = attrs.field(factory=list)  # bootstrap servers that let this client in
@@ -51,7 +51,7 @@ class Case:
         return list(dict.fromkeys(self.config.bootstrap_servers))
 
     def client_of(self, servers: Sequence[Address], seconds: float) -> Client:
-        """A client with these `servers`, which waits for no connection and no response longer than `seconds`."""
+        """A client with these `servers`, which waits at most `seconds` for a connection or a response."""
         limit = max(1, round(seconds * 1000))
         names = ("request_timeout_ms", "socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         return Client(**{**self.options, "bootstrap_servers": servers, **dict.fromkeys(names, limit)})

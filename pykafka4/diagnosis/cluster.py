@@ -1,4 +1,4 @@
-"""Looks at brokers, their listeners and versions, the controller and its clock. Brokers that are down come before their effects."""
+"""Looks at brokers, their listeners and versions, the controller and its clock. Findings about brokers that are down come first."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersi
 
 __all__ = ["look_at_brokers", "look_at_controller", "look_at_listeners"]
 
-START: Final = "start it, or see in its log why it cannot reach the controllers; partitions that have replicas on it are behind until then"
-SKEW_S: Final = 5.0  # a smaller difference does no harm to certificates, tokens and times of records
+START: Final = "start it, or see in its log why it cannot reach the controllers; its replicas are behind until then"
+SKEW_S: Final = 5.0  # a smaller difference of the clocks does no harm to certificates, tokens and times of records
 ASKED: Final = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-CALL_S: Final = 0.5  # a call ends by its own deadline; if it is later than this, the look goes on without it
+CALL_S: Final = 0.5  # a call ends by its own deadline; if it does not end within this time after it, the look goes on without the call
 LAGGING: Final = 1_000  # records of the metadata log; an idle cluster writes two a second
 
 

@@ -1,4 +1,4 @@
-"""Looks at coordinators, members, lag and rights of groups. Lag alone is no fault; lag without a member that reads is one."""
+"""Looks at coordinators, members, lag and rights of groups. Lag alone is not a fault, but lag in a group without members is."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["look_at_groups"]
 READ: Final = {"READ": "members cannot join or commit"}
 MISSING: Final = "GROUP_ID_NOT_FOUND"
 LOST: Final = "the log has lost records (an unclean election), or the offset belongs to another topic: rewind the group"
-CHECK: Final = "check group_id; a group exists from its first member or commit on"
+CHECK: Final = "check group_id; a group exists only after its first member has joined, or after its first commit"
 STATES: Final = {  # states of a group that rebalances
-    "PreparingRebalance": "members join: nobody reads until all have",
+    "PreparingRebalance": "members join: nobody reads until all have joined",
     "CompletingRebalance": "partitions are being assigned",
     "Assigning": "partitions are being assigned",
     "Reconciling": "members give partitions back, or take them",
@@ -29,7 +29,7 @@ STATES: Final = {  # states of a group that rebalances
 
 
 def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
-    """Check that each group exists and is at rest, and that a member reads each partition with records."""
+    """Check that each group exists and is not rebalancing, and that each partition with lag has a member that reads it."""
     for name, found in case.admin.group_lag(case.groups, seconds / 2).items():
         if isinstance(found, KafkaError) and short_name(found) == MISSING:
             found = _without_offsets(case, name, found, seconds / 4 / len(case.groups))
@@ -48,7 +48,7 @@ def _without_offsets(case: Case, name: str, error: KafkaError, seconds: float) -
 
 
 def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Finding]:
-    """Check this user's rights on a group of consumers. Without a finding if brokers are too old to tell them."""
+    """Check this user's rights on a group of consumers. Yields no finding if brokers are too old to report rights."""
     from pykafka4.messages import ConsumerGroupDescribeRequest, DescribeGroupsRequest  # declaring all messages takes time
 
     if group.type not in (CLASSIC, CONSUMER):
@@ -64,13 +64,13 @@ def _rights(case: Case, group: GroupDescription, seconds: float) -> Iterator[Fin
     except UnsupportedVersion:
         return
     except KafkaError as error:
-        yield failed("groups", about, "its rights are not known", error)
+        yield failed("groups", about, "this user's rights are not known", error)
         return
     yield from compare_rights("groups", "group", name, operations(bits), READ)
 
 
 def _group(found: GroupLag) -> Iterator[Finding]:
-    """Yield the findings about one group: offsets that do not exist, members, rebalances, partitions without an owner."""
+    """Yield the findings about one group: committed offsets that do not exist, members, rebalances, partitions without an owner."""
     group, about = found.description, f"group {found.description.group_id}"
     for row in (row for row in found.partitions if row.lag is not None and row.lag < 0):
         what, evidence = f"has committed an offset of {row.partition} that does not exist", f"{-(row.lag or 0)} behind the end of the log"

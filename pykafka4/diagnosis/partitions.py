@@ -1,4 +1,4 @@
-"""Looks at rights on topics, leaders and replicas. Invariant: a leaderless partition has no second finding for its replicas."""
+"""Looks at rights on topics, leaders and replicas. Invariant: a leaderless partition is not also reported as out of sync."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MISSING: Final = "check the name; brokers create topics at the first record only
 
 @attrs.frozen
 class PartitionState:
-    """A partition in a broker's metadata: ids of brokers, leader -1 for none."""
+    """A partition in a broker's metadata. Its brokers are numbers; `leader` is -1 without a leader."""
 
     tp: TopicPartition
     leader: int
@@ -57,7 +57,7 @@ def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _metadata(case: Case, seconds: float) -> MetadataResponse:
-    """Fetch the metadata of the named topics, with rights if the broker knows that version; otherwise of all topics, without rights."""
+    """Fetch the metadata of the named topics, with rights if the broker reports them; of all topics without rights if none is named."""
     topics = [MetadataRequest.Topic(name=name) for name in case.topics] or None
     message = MetadataRequest(topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=topics is not None)
     try:
@@ -88,10 +88,10 @@ def _topic(row: Any, *, is_named: bool) -> Iterator[Finding]:
 
 
 def compare_rights(step: str, kind: str, name: str, allowed: frozenset[str] | None, uses: dict[str, str]) -> Iterator[Finding]:
-    """Compare `allowed` with `uses`, a table of operations and the harm without them. The outcome is WRONG if the user may do none."""
+    """Compare `allowed` with `uses`: operations, and the harm without each. The outcome is WRONG if the user may do none of them."""
     about = f"{kind} {name}"
     if allowed is None:
-        yield Finding(step, about, Outcome.UNSEEN, "rights are not told", "the broker is too old, or tells them to nobody")
+        yield Finding(step, about, Outcome.UNSEEN, "rights are not reported", "the broker is too old, or reports them to nobody")
         return
     lacking = [operation for operation in uses if operation not in allowed]
     for operation in lacking:
@@ -133,7 +133,7 @@ def lost_disks(parts: list[PartitionState], up: set[int]) -> Iterator[Finding]:
 
 
 def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: float) -> Iterator[Finding]:
-    """Yield the findings about replicas that are not in sync, first of partitions that refuse producers."""
+    """Yield the findings about replicas that are not in sync; partitions that refuse producers come first."""
     behind = [part for part in parts if len(part.isr) < len(part.replicas)]
     if not behind:
         yield Finding("replicas", "", Outcome.FINE, f"all replicas of {len(parts)} partitions are in sync")
@@ -153,7 +153,7 @@ def _replicas(case: Case, parts: list[PartitionState], up: set[int], seconds: fl
 
 
 def _minimum(case: Case, topics: list[str], seconds: float) -> tuple[dict[str, int], KafkaError | None]:
-    """The min.insync.replicas of topics, and one error of the topics whose setting is unknown."""
+    """The min.insync.replicas of topics, and the error of one topic whose setting is unknown."""
     try:
         found = case.admin.describe_configs([("topic", name) for name in topics[:MOST_TOPICS]], timeout=seconds)
     except KafkaError as error:

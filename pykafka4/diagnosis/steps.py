@@ -1,6 +1,6 @@
-"""Runs the steps of a diagnosis in order of cause. Invariant: no step begins after the deadline, and each step ends by its own.
+"""Runs the steps of a diagnosis in order of cause. Invariant: no step begins after the deadline, and each step has its own time limit.
 
-A step is left out if its needs are missing: its findings would be effects of earlier ones.
+A step is left out if its needs are missing: its findings would be effects of earlier findings.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ __all__ = ["NOT_LOOKED", "STEPS", "Step", "diagnose"]
 
 @attrs.frozen
 class Step:
-    """A step, and the seconds that it may take. `needs` and `of` are attributes of the case: if `needs` is empty, the step cannot look; if
-    `of` is empty, it has nothing to look at.
+    """A step, and the seconds that it may take.
+
+    `needs` and `of` are attributes of the case: if `needs` is empty, the step cannot look; if `of` is empty, it has nothing to look at.
     """
 
     name: str
@@ -55,10 +56,11 @@ LEAST_S: Final = 0.2  # a check with less time finds nothing
 def diagnose(
     options: Mapping[str, Any], *, topics: Sequence[str] = (), groups: Sequence[str] = (), timeout: float = 30.0
 ) -> Iterator[Finding]:
-    """Yield findings, each as soon as it is known, for a client with `options` (as `Client` takes), within `timeout` seconds.
+    """Yield findings, each as soon as it is known, for a client with `options` (those of `Client`), within `timeout` seconds.
 
-    `topics`: the look takes only these, with this user's rights; without them, all topics that the user may see. `groups`: members, lag and
-    rights of these. Writes nothing, joins no group and creates no topic. Raises ConfigError for wrong options.
+    With `topics`, the diagnosis covers only these topics and this user's rights on them; otherwise all topics that the user may describe.
+    With `groups`, it covers their members and lag, and this user's rights on them. The diagnosis writes nothing, joins no group and creates
+    no topic. Raises ConfigError for wrong options.
     """
     case, until = Case(dict(options), topics, groups), monotonic() + timeout
     try:

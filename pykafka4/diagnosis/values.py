@@ -13,7 +13,7 @@ class Outcome(Enum):
     """The result of a look at a thing."""
 
     FINE = "fine"
-    NOTICE = "notice"  # the thing works now, but stops some users already, or all users later
+    NOTICE = "notice"  # the thing works, but already fails for some users, or will fail for all users later
     WRONG = "wrong"
     UNSEEN = "unseen"  # the look was not possible: a right is missing, or an earlier step failed
 
@@ -22,7 +22,7 @@ class Outcome(Enum):
 class Finding:
     """The finding of a step `about` a thing: an address, a broker, a topic or a group; the cluster if `about` is empty.
 
-    `what` is a sentence about the thing, `evidence` the measured value or the answer, `way_out` the next action, empty if none is needed.
+    `what` says what was found, `evidence` is the measured value or the answer, `way_out` is the next action, empty if none is needed.
     """
 
     step: str

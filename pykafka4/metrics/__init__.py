@@ -1,4 +1,4 @@
-"""Makes figures of clients for monitoring, when a reader collects them. Invariant: no figure costs anything per record.
+"""Makes figures about clients for monitoring, when a reader collects them. Invariant: no figure costs anything per record.
 
 Modules; each line imports only from lines below it:
     opentelemetry/  metrics and traces for OpenTelemetry (extra `opentelemetry`)
@@ -8,5 +8,5 @@ Modules; each line imports only from lines below it:
     naming          Prometheus names of metrics and labels
     sources         the sources of a client's figures: network, producer, consumer, share consumer
     catalogue       the definition of each metric
-    values          a metric and its kinds
+    values          metrics and their kinds
 """

@@ -26,5 +26,5 @@ def family_name(definition: Definition) -> str:
 
 
 def sample_name(definition: Definition) -> str:
-    """The name in queries. Names of a histogram have `_bucket`, `_count` or `_sum` in addition."""
+    """The name in queries. To the name of a histogram, Prometheus appends `_bucket`, `_count` or `_sum`."""
     return family_name(definition) + ("_total" if definition.kind is Kind.COUNTER else "")

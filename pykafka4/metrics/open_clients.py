@@ -1,7 +1,7 @@
-"""Keeps the clients that a reader collects again and again. Invariant: a reading has no two figures with the same name and labels.
+"""Keeps the clients that a reader collects repeatedly. Invariant: a reading has no two figures with the same name and labels.
 
-References to clients are weak: a closed or garbage-collected client is left out and forgotten. Two clients with the same `client_id` would
-have figures with the same labels, so the second one is shown as `client_id#2`. A number is used again after a close.
+References to clients are weak: a reading leaves out and forgets closed and garbage-collected clients. Two clients with the same `client_id`
+would have figures with the same labels, so the second one is shown as `client_id#2`. After a close, its number can be used again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["OpenClients"]
 
 @attrs.define(eq=False)
 class _Watched:
-    """A client, the detail of its readings, and the names under which its sources are shown, by their keys."""
+    """A client, the detail of its readings, and the names under which its sources are shown, by keys of the sources."""
 
     handle: weakref.ref[Any]
     detail: Detail
@@ -63,7 +63,7 @@ class OpenClients:
         """The figures of this moment, of each open client."""
         with self._lock:
             self._clients = [client for client in self._clients if client.open_sources()]
-            clients = list(self._clients)  # read outside of the lock: a client may take PATIENCE_S
+            clients = list(self._clients)  # to be read outside of the lock: a client may take PATIENCE_S
         seen = set[object]()
         for client in clients:
             for source in client.open_sources():

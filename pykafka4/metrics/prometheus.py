@@ -1,4 +1,4 @@
-"""Shows clients to Prometheus. Invariant: nothing is counted for Prometheus; a scrape reads existing figures, and has each family once.
+"""Shows clients to Prometheus. Invariant: nothing is counted for Prometheus; a scrape reads existing figures, and yields each family once.
 
 Needs the extra `prometheus`: pip install 'pykafka4[prometheus]'.
 """
@@ -36,16 +36,16 @@ class ClientCollector(Collector):
         self._clients = OpenClients()
 
     def add(self, *clients: Measured, by: By = "topic", by_broker: bool = False) -> None:
-        """Show `clients`, which may be clients, producers and consumers of each kind, from now on until they are closed.
+        """Show `clients`, which can be handles of all kinds, from now on until they are closed.
 
-        `by` and `by_broker` are as in `metrics()`, and decide on the number of series. Raises TypeError for an object that is no client,
+        `by` and `by_broker` are as in `metrics()`, and determine the number of series. Raises TypeError for an object that is no client,
         ConfigError for another `by`.
         """
         for client in clients:
             self._clients.add(client, by, by_broker)
 
     def describe(self) -> Iterable[Family]:
-        """No families, so that a registration does not read the clients."""
+        """Return no families, so that a registration does not read the clients."""
         return ()
 
     def collect(self) -> Iterator[Family]:
@@ -58,10 +58,10 @@ class ClientCollector(Collector):
 
 
 def collector(*clients: Measured, by: By = "topic", by_broker: bool = False) -> ClientCollector:
-    """The one collector of this process, which shows `clients` from now on until they are closed.
+    """The only collector of this process, which shows `clients` from now on until they are closed.
 
     `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: both calls return the same object, so a
-    registry shows it once, and no family is there twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
+    registry shows it once, and no family twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.
     """
     _OF_PROCESS.add(*clients, by=by, by_broker=by_broker)
     return _OF_PROCESS

@@ -2,7 +2,7 @@
 units.
 
 A name is `org.apache.kafka.`, then Java's group and name with dots. Durations are in milliseconds, averages are since the last push. Java
-also pushes maxima and rates of a time window. This module pushes only `connection.creation.rate` of these, which the KIP requires.
+also pushes maxima and rates of a time window. Of these metrics, this module pushes only `connection.creation.rate`, as the KIP requires.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ class Shape(Enum):
     """The ways to compute a row's value from the values of a metric."""
 
     TOTAL = "the sum of the values, which grow"
-    RATE = "growth of that sum per second"
+    RATE = "the growth of the sum of the values per second"
     VALUE = "the sum of the values of this moment"
     LARGEST = "the largest value of this moment"
     COUNT = "the number of values in histograms"
-    AVERAGE = "their average since the last push, in milliseconds"
-    SIZE = "their average since the last push"
+    AVERAGE = "the average of the values in histograms since the last push, in milliseconds"
+    SIZE = "the average of the values in histograms since the last push"
 
 
 @attrs.frozen
 class PushedMetric:
-    """A metric to push, made of `source_metric` of the catalogue. Only values with the labels `where` count (None: without that label)."""
+    """A metric to push, made from `source_metric` of the catalogue.
+
+    `where` limits the values by their labels: "*" stands for any text, None for values without the label.
+    """
 
     name: str
     shape: Shape
@@ -96,7 +99,7 @@ SHARE: Final = (
 
 
 class PushedFigures:
-    """The figures of one producer or consumer. Used on the loop thread."""
+    """The figures of one producer or consumer. Loop thread."""
 
     def __init__(
         self,
@@ -121,7 +124,7 @@ class PushedFigures:
         return encode(points, self._resource(), start, now) if points else b""
 
     def _read(self) -> dict[str, list[Metric]]:
-        # With the finest labels: a row may take the largest value of all partitions, or have a value for each broker.
+        # With all labels: a row may need the largest value of all partitions, or a value for each broker.
         found: dict[str, list[Metric]] = {}
         for source in self._sources:
             for metric in source.read(Detail("partition", by_broker=True)):
@@ -142,7 +145,7 @@ class PushedFigures:
                 yield Gauge(PREFIX + row.name, value, attributes)
 
     def _value(self, row: PushedMetric, broker: str, values: Sequence[float | Histogram], delta: bool, now: int) -> float | None:
-        """The value of a row, which also becomes the basis of the next one; None for an average without a value since the last push."""
+        """The value of a row, which is stored for the next push; None for an average of no values since the last push."""
         if row.shape is Shape.LARGEST:
             return max(map(_total, values))
         count, total = float(sum(map(_count, values))), sum(map(_total, values))

@@ -54,7 +54,7 @@ OPERATIONS: Final = {  # by request: (operation, type of operation)
 
 @attrs.frozen
 class Detail:
-    """The labels that a reading has: for topics, partitions and brokers."""
+    """The labels of a reading: for topics, partitions and brokers."""
 
     by: By = attrs.field(default="topic")
     by_broker: bool = False
@@ -85,7 +85,7 @@ class Source(Protocol):
 
 
 class Measured(Protocol):
-    """A client, producer or consumer: the part from which figures are read."""
+    """A handle, as far as readers of figures use it."""
 
     @property
     def _sources(self) -> tuple[Source, ...]:
@@ -236,9 +236,9 @@ class ProducerSource(_Source):
 
 
 def _responds(runtime: Any) -> bool:
-    """Whether figures can be read: the client's thread responds, or has ended, and then nothing changes them any more.
+    """Whether figures can be read: the client's thread responds, or has ended, after which nothing changes the figures any more.
 
-    A figure that waited for a stuck thread would hold up a scrape; a forked child has a copy of its parent's figures.
+    A figure that waited for a stuck thread would hold up a scrape. A forked child has only a copy of its parent's figures.
     """
     try:
         runtime.loop.ask(lambda now: None, PATIENCE_S, "the client's figures")
@@ -259,7 +259,7 @@ def _rows(stats: ProducerStats, by: By) -> Iterator[tuple[dict[str, str], Produc
             yield {TOPIC: tp.topic, PARTITION: str(tp.partition)}, counts
             left[tp.topic] = _without(left[tp.topic], counts)
     for topic, counts in left.items():
-        if by == "topic" or counts.accepted:  # by partition: the rest of a topic, without a partition or of unused partitions
+        if by == "topic" or counts.accepted:  # by partition: the topic's records that no listed partition has
             yield {TOPIC: topic}, counts
 
 

@@ -10,12 +10,11 @@ Modules; each line imports only from lines below it:
     calls           calls about many groups: sequences of questions
     call            one call: its questions, and the outcome of each key
     machine         the machine that runs questions until each key has its outcome
-    requests        a message of the application, to one broker
     fetches         fetches of records by offset
     topic_looks     lists and descriptions of topics; the brokers that know of a change
     topics          changes of topics
-    configs         settings: described, changed, listed
-    shares          start offsets of share groups
+    configs         questions about settings
+    shares          questions about start offsets of share groups
     records         deletion of records
     replicas        questions about replicas and leaders: log directories, moves, elections
     acls            questions about access control lists
@@ -27,6 +26,7 @@ Modules; each line imports only from lines below it:
     groups          questions about groups
     committed       questions about committed offsets
     offsets         questions about offsets of logs, and about numbers of partitions
+    requests        a message of the application, to one broker; the choices of a broker by number and of the controller
     broker_choices  the broker for each key: coordinators, leaders, every broker
     question_run    one question under way: retries, the deadline
     values          outcomes: groups, members, offsets, records

@@ -97,12 +97,12 @@ def _only_name(acl: Any) -> str:
 
 @attrs.frozen
 class Acl:
-    """A principal may do an operation on a resource, or with `permission="DENY"` must not.
+    """An ACL: it allows a principal an operation on a resource, or with `permission="DENY"` forbids it.
 
     `operation`: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE, CLUSTER_ACTION,
     CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT. `resource_type`: topic, group, cluster (which needs no name), transactional-id,
-    delegation-token, user. `resource_name` "*" stands for all names; with `pattern="PREFIXED"` it is the beginning of names. `host` is the
-    address to which the right is limited. Raises ConfigError for any other word. Source: KIP-11, KIP-290.
+    delegation-token, user. `resource_name` "*" stands for all names; with `pattern="PREFIXED"` it is the beginning of names. The ACL is for
+    connections from `host`, an address, or "*" for all. Raises ConfigError for any other word. Source: KIP-11, KIP-290.
     """
 
     principal: str = attrs.field(converter=as_principal)
@@ -124,7 +124,7 @@ class Acl:
 class AclFilter:
     """A filter that finds the ACLs with these values; None stands for any value.
 
-    `pattern="MATCH"` finds all ACLs that apply to the resource with the name. Raises ConfigError for a word that Kafka does not know.
+    `pattern="MATCH"` finds all ACLs that apply to the resource of this name. Raises ConfigError for a word that Kafka does not know.
     """
 
     principal: str | None = attrs.field(default=None, converter=optional(as_principal))
@@ -180,7 +180,7 @@ def _in_order(acls: Any) -> tuple[Acl, ...]:
 
 
 def _refused(refusal: Refusal, api: str, task: str, what: str) -> BrokerError:
-    """The error of an ACL. It names the ACL (`what`), or, if the error is the same for all ACLs, the whole `task`."""
+    """The error of an ACL. It names the ACL (`what`), or the `task` if the error is the same for all ACLs."""
     row = error_code(refusal.code)
     common = row.denied or row.name in HINTS
     return broker_error(refusal.code, task if common else what, HINTS.get(row.name, refusal.detail), api)
@@ -217,7 +217,7 @@ class DescribeAcls(OneAnswer[AclFilter, "tuple[Acl, ...]"]):
 class PositionalQuestion(Question[K, V], Generic[K, V]):
     """A change whose results have no names, and are in the order of the request.
 
-    Its requests go to the controller: a request to any broker may be sent to a second broker as well.
+    Its requests go to the controller: a request to any broker might be sent to a second broker as well.
     """
 
     about = "{}"
@@ -225,11 +225,11 @@ class PositionalQuestion(Question[K, V], Generic[K, V]):
     task: ClassVar[str]
 
     def late(self, key: K) -> str:
-        """The whole task, as one request has all keys."""
+        """The task, because a request has many keys."""
         return self.task
 
     def read(self, keys: Sequence[K], reply: Reply) -> Mapping[K, V | Refusal]:
-        """The result of each key; none at all if the response has another number of results, as their order cannot be trusted then."""
+        """The result of each key; no result if the response has another number of results, because then their order cannot be trusted."""
         rows = self.rows(reply.message)
         return dict(zip(keys, map(self.result, rows), strict=True)) if len(rows) == len(keys) else {}
 

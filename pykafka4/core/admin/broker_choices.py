@@ -1,6 +1,7 @@
 """Finds the broker for each key of a question: a coordinator, a leader, the broker itself, or any broker.
 
-Invariant: after a request in vain, the broker of its key is looked up before the next one. Known coordinators are kept between questions.
+Invariant: after a request in vain, the broker of its key is looked up again before the next request. Coordinators are kept between
+questions.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 K = TypeVar("K", bound=Hashable)
-UNPLACED_S: Final = 1.0  # after these a coordinator that the metadata lacks is looked up again
+UNPLACED_S: Final = 1.0  # seconds after which a coordinator that the metadata lacks is looked up again
 NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
 
@@ -47,7 +48,7 @@ class AnyBrokerChoice(BrokerChoice[K]):
         return ANY
 
     def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
-        """Prefer other brokers for the next request, if the broker is known."""
+        """Prefer other brokers for the next request, if it is known which broker was asked."""
         if node != ANY:
             self._network.avoid(now, node)
 
@@ -59,7 +60,7 @@ class NumberedBrokerChoice(BrokerChoice[int]):
         self._cluster = cluster
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
-        """An error for a broker that left the cluster: other brokers have taken over what it coordinated."""
+        """An error for a broker that left the cluster: other brokers now coordinate its groups and transactional ids."""
         return None if key in self._cluster.brokers else KafkaError(f"broker {key} has left the cluster; ask again")
 
     def node(self, key: int) -> int:
@@ -72,7 +73,7 @@ class NumberedBrokerChoice(BrokerChoice[int]):
 
 
 class FindCoordinators(Question[str, GroupCoordinator]):
-    """The coordinators of groups, which are the keys. Brokers before 3.0 take one group in a request (KIP-699)."""
+    """The question about the coordinators of groups, which are the keys. Brokers before 3.0 accept one group in a request (KIP-699)."""
 
     api = "FindCoordinator"
     about = "coordinator of group {}"
@@ -85,7 +86,7 @@ class FindCoordinators(Question[str, GroupCoordinator]):
         return FindCoordinatorRequest(key_type=self.key_type, coordinator_keys=list(keys))
 
     def fit(self, message: FindCoordinatorRequest, version: int) -> None:
-        """Leave only the first key for versions that take one."""
+        """Leave only the first key for versions that accept one key."""
         if version < self.many_from:
             message.key, message.coordinator_keys = message.coordinator_keys[0], []
 
@@ -97,7 +98,7 @@ class FindCoordinators(Question[str, GroupCoordinator]):
 
 
 class FindTransactionCoordinators(FindCoordinators):
-    """The coordinators of transactional ids, which are the keys."""
+    """The question about the coordinators of transactional ids, which are the keys."""
 
     about = "coordinator of transactional id {}"
     resource = "transactional_id"
@@ -111,22 +112,22 @@ def _coordinator(group: str, row: Any) -> GroupCoordinator | Refusal:
 
 
 class CoordinatorChoice(BrokerChoice[str]):
-    """The choice for groups, or of transactional ids: their coordinators."""
+    """The choice for groups, or for transactional ids: their coordinators."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
     def __init__(
         self, context: RunContext, network: Network, cluster: Cluster, find: FindCoordinators, found: Callable[[str], None]
     ) -> None:
-        """`found(key)` is called when the look-up of `key` has ended, with a coordinator or an error."""
+        """`found(key)` is called when the look-up of `key` has found a coordinator, or has failed."""
         self._network, self._cluster, self._found = network, cluster, found
         self._nodes: dict[str, int] = {}
         self._errors: dict[str, KafkaError] = {}
-        self._unplaced: dict[str, float] = {}  # since when the metadata lacks the coordinator of a key
+        self._unplaced: dict[str, float] = {}  # the time since which the metadata lacks the coordinator of a key
         self._lookup = QuestionRun(context, find, AnyBrokerChoice[str](network), self._settled)
 
     def begin(self, keys: Iterable[str]) -> None:
-        """Forget errors of earlier look-ups: the right that was missing may be granted by now."""
+        """Forget errors of earlier look-ups: the missing right may have been granted since."""
         for key in keys:
             self._errors.pop(key, None)
 
@@ -155,11 +156,11 @@ class CoordinatorChoice(BrokerChoice[str]):
             self._network.avoid(now, node)  # a coordinator that is cut off from the cluster would report itself
 
     def why(self, key: str) -> str:
-        """The last error of the look-up of `key`, or the broker that has not answered it."""
+        """The last error of the look-up of `key`, or the broker that has not answered."""
         return self._lookup.why(key)
 
     def poll(self, now: float) -> float:
-        """Send look-ups that are due; returns when to be polled again."""
+        """Send look-ups that are due; returns the time of the next poll."""
         return self._lookup.poll(now)
 
     def rest(self) -> None:
@@ -181,7 +182,7 @@ class CoordinatorChoice(BrokerChoice[str]):
 
 
 class GroupCoordinatorChoice(BrokerChoice[Any]):
-    """The choice for any keys: the coordinator of one group."""
+    """The choice for keys of one group, whatever they are: the coordinator of the group."""
 
     cured_by: ClassVar[Refresh] = Refresh.COORDINATOR
 
@@ -226,7 +227,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         self._cluster = cluster
         self._topics: dict[str, None] = {}
         self._invalid: dict[str, KafkaError] = {}  # invalid topic names, which groups of other clients may have
-        self._asked = cluster.asked  # refusals that brokers sent to earlier requests do not count: a right may be granted by now
+        self._asked = cluster.asked  # refusals of earlier requests do not count: the right may have been granted since
         self._absent_since: dict[TopicPartition, float] = {}
 
     def begin(self, keys: Iterable[TopicPartition]) -> None:
@@ -239,7 +240,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
                 self._invalid[topic] = error
 
     def end(self) -> None:
-        """Give up the metadata of the topics."""
+        """Release the metadata of the topics."""
         for topic in self._topics:
             self._cluster.forget(topic, self)
         self._topics.clear()
@@ -259,7 +260,7 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         return f"the leader of {key} is not known yet" + ("" if silent is None else f", as {silent} has not answered Metadata")
 
     def want(self, now: float, key: TopicPartition) -> None:
-        """Request the metadata. `Cluster` itself does so while a partition has no leader, but not for a partition that does not exist."""
+        """Request the metadata. `Cluster` does so by itself for a partition without a leader, but not for one that does not exist."""
         if self._cluster.partitions(key.topic):
             self._cluster.refresh(now, [key.topic])
 

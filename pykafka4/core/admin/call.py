@@ -34,7 +34,7 @@ class Call:
         machine.hold(self.topics)
 
     def question(self, question: Question[K, V], choice: BrokerChoice[K], settled: Settled[K, V], within: float | None = None) -> Ask[K]:
-        """Add a question. Its deadline is the call's, or `within` seconds after the call began. Returns a function that adds keys."""
+        """Add a question. Its deadline is the call's, or `within` seconds after the call's start. Returns a function that adds keys."""
         seconds = self._seconds if within is None else within
         run = self.machine.new_run(question, choice, settled, self._began + seconds, seconds)
         self._runs.append(run)
@@ -47,7 +47,7 @@ class Call:
         return self.started()
 
     def started(self) -> Callable[[], None]:
-        """End the call if each expected key has an outcome already. Returns a function that stops the call when nobody waits for it."""
+        """End the call if each expected key has an outcome already. Returns a function that stops the call once nobody waits for it."""
         self._check()
         return self._stop
 

@@ -1,6 +1,6 @@
-"""Runs calls about many groups, each a sequence of questions.
+"""Makes the calls about many groups, each a sequence of questions.
 
-Invariant: a group goes on to its next question as soon as its last one is settled. So a silent coordinator delays only its own groups.
+Invariant: the next question about a group follows as soon as the one before is settled. So a silent coordinator delays only its own groups.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OCCUPIED: Final = (
 
 
 def _about(keys: Iterable[Any], first: Callable[[Call], Ask[Any]]) -> Begin:
-    """The call about `keys` whose first question `first` makes."""
+    """The call about `keys`, whose first question is made by `first`."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         call = Call(machine, now, seconds, done)
@@ -56,12 +56,12 @@ def described_with_shares(groups: Iterable[str]) -> Begin:
 
 
 def describing(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Make the questions about descriptions. The second one is about groups that the classic protocol does not know."""
+    """Make the questions about descriptions. The second question is about groups that the classic protocol does not have."""
     return _describing(call, lambda name, found: settled(name, found.error(name) if isinstance(found, UnknownGroup) else found))
 
 
 def _describing_with_shares(call: Call, settled: Settled[str, GroupDescription]) -> Ask[str]:
-    """Make the questions about descriptions. The last one is about groups that neither protocol of consumers knows: share groups."""
+    """Make the questions about descriptions. The last question, about share groups, is for groups that no protocol of consumers has."""
     unknown: dict[str, UnknownGroup] = {}
 
     def last(name: str, found: GroupDescription | UnknownGroup | KafkaError) -> None:
@@ -102,7 +102,8 @@ def _describing(call: Call, settled: Settled[str, GroupDescription | UnknownGrou
 def committed(groups: Iterable[str], *, stable: bool) -> Begin:
     """The call for the committed offsets of each group.
 
-    With an open transaction of a group, the call waits for its end if `stable`; otherwise the offsets from before the transaction count.
+    If a group has offsets in an open transaction, the call waits for the end of the transaction with `stable`, and otherwise returns the
+    offsets from before the transaction.
     """
 
     return _about(groups, lambda call: _fetching(call, call.settle, stable=stable))
@@ -133,7 +134,7 @@ def lags(groups: Iterable[str]) -> Begin:
 
 @attrs.define(eq=False)
 class _GroupStanding:
-    """A group with description and offsets, which came in the turn `since` of the machine. `ends` are in the order of partitions."""
+    """A group with its description and offsets; both were there in the machine's turn `since`. `ends` are in the order of partitions."""
 
     name: str
     description: GroupDescription
@@ -146,9 +147,9 @@ class _GroupStanding:
 class _LagCall:
     """One call for lags: descriptions and committed offsets at the same time, then the ends of the partitions of each group that has both.
 
-    Groups share the ends of partitions. The end of a partition is requested for one group; then the offsets of another group come, which
-    may have been committed after that end was read, and lie past it. So for groups whose offsets came after the request, the end is
-    requested again, once for all of them.
+    Groups share the ends of partitions. Say the end of a partition is requested for one group, then the offsets of another group arrive:
+    they may have been committed after the broker read that end, and be past it. So for all groups whose offsets arrived after the request,
+    the end is requested once more.
     """
 
     def __init__(self, call: Call) -> None:
@@ -160,7 +161,7 @@ class _LagCall:
         self._errors: dict[TopicPartition, KafkaError] = {}  # errors in place of ends
         self._describe = describing(call, partial(self._found, self._descriptions))
         self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
-        # LATEST includes the records of open transactions, which count for the lag, as in Kafka's tools.
+        # LATEST includes the records of open transactions: they count as lag, as in Kafka's tools.
         self._list = call.question(ListOffsetsAt(LATEST), LeaderChoice(call.machine.cluster), self._end)
 
     def ask(self, groups: Iterable[str]) -> None:
@@ -216,9 +217,9 @@ class _LagCall:
 
 
 def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
-    """The call for the groups of each broker, by its number, and for descriptions of `wanted` groups that are listed without a state.
+    """The call for the groups of each broker, by its number, and for descriptions of the `wanted` groups that are listed without a state.
 
-    Brokers before 2.6 list no states.
+    Brokers before 2.6 list groups without states.
     """
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
@@ -238,7 +239,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
 
 
 def deleted(groups: Iterable[str]) -> Begin:
-    """The call that deletes groups: the outcome is True, or the error; GroupNotEmpty, with the members, for a group that has some."""
+    """The call that deletes groups. The outcome is True or an error: GroupNotEmpty, with the members, for a group that has some."""
 
     def deleting(call: Call) -> Ask[str]:
         refused: dict[str, KafkaError] = {}

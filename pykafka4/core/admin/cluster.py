@@ -1,4 +1,4 @@
-"""Describes and changes the cluster as a whole: brokers, the quorum, features. Invariant: a value that brokers do not report is None."""
+"""Describes and changes brokers, the quorum of controllers and features. Invariant: a value that brokers do not report is None."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Broker:
 class ClusterDescription:
     """The cluster's id, controller and brokers; the brokers are in the order of their ids.
 
-    `controller` is the broker that takes requests for the controller, None if there is none. With KRaft it may be any broker:
+    `controller` is the broker that accepts requests for the controller, None if there is none. With KRaft it can be any broker:
     `describe_quorum` returns the leader of the controllers.
     """
 
@@ -78,7 +78,7 @@ class ClusterDescription:
 class QuorumReplica:
     """A replica of the metadata log. `lag` is its distance from the leader, in records.
 
-    Times are milliseconds since 1970, None if the leader knows none, and before Kafka 3.3. `directory_id` is None before Kafka 3.9.
+    Times are milliseconds since 1970; None if the leader has no time, and before Kafka 3.3. `directory_id` is None before Kafka 3.9.
     """
 
     id: int
@@ -135,7 +135,7 @@ class Downgrade(IntEnum):
 
 
 class OneAnswer(Question[K, V], Generic[K, V]):
-    """A question whose response as a whole is about one key."""
+    """A question with one key in each request, so that the complete response is about this key."""
 
     about = "{}"
     most = 1
@@ -166,7 +166,7 @@ class DescribeCluster(OneAnswer[str, ClusterDescription]):
         message.include_fenced_brokers = version >= FENCED_FROM
 
     def answer(self, message: Any, reply: Reply) -> ClusterDescription:
-        """The cluster as this broker knows it."""
+        """The cluster as the responding broker sees it."""
         tells = reply.version >= FENCED_FROM
         rows = (Broker(row.broker_id, row.host, row.port, row.rack, row.is_fenced if tells else None) for row in message.brokers)
         return ClusterDescription(message.cluster_id, _known(message.controller_id), _by_id(rows))
@@ -250,7 +250,7 @@ class DescribeFeatures(OneAnswer[str, Features]):
 
 
 class UpdateFeatures(Question[str, int]):
-    """Sets levels of features at the controller; the keys are names of features. Brokers from 4.0 on change all or none."""
+    """Sets levels of features at the controller; the keys are names of features. From Kafka 4.0 on, either all levels change or none."""
 
     api = "UpdateFeatures"
     about = "feature {}"
@@ -266,9 +266,9 @@ class UpdateFeatures(Question[str, int]):
         return UpdateFeaturesRequest(timeout_ms=self._timeout_ms, feature_updates=rows, validate_only=self._validate_only)
 
     def fit(self, message: UpdateFeaturesRequest, version: int) -> None:
-        """For older brokers, put `allow_downgrade` in place of the upgrade type.
+        """For older brokers, set `allow_downgrade` in place of the upgrade type.
 
-        Raises UnsupportedVersion for `validate_only`, which these brokers do not know: they would make the change.
+        Raises UnsupportedVersion for `validate_only`, which these brokers do not know: they would carry out the change.
         """
         if version < KINDS_FROM:
             if message.validate_only:
@@ -290,7 +290,7 @@ class UpdateFeatures(Question[str, int]):
         }
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing; it names no feature."""
+        """The error, with the missing right if one is missing; the error names no feature, so that it is the same for all."""
         return broker_error(refusal.code, "features cannot be updated", refusal.detail, self.api)
 
 
@@ -306,7 +306,7 @@ class UnregisterBroker(OneAnswer[int, bool]):
         return UnregisterBrokerRequest(broker_id=keys[0])
 
     def answer(self, message: Any, reply: Reply) -> bool:
-        """True: the broker is forgotten."""
+        """True, because a broker that is not forgotten has an error code."""
         return True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:

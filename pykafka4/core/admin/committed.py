@@ -1,4 +1,4 @@
-"""Fetches, commits and deletes offsets of groups without a member. Invariant: coordinators refuse such commits to a group with members."""
+"""Fetches, commits and deletes offsets of groups, without being a member. While a group has members, coordinators refuse such commits."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Unstable(Enum):
     """The treatment of an open transaction with offsets, which would replace the committed offsets."""
 
     WAIT = "ask again until the transaction has ended"
-    REPORT = "the outcome of the group is UNSTABLE"
-    IGNORE = "return those before; a new coordinator may return even older ones (see `core.group.committing.offsets`)"
+    REPORT = "the outcome of the group is `Unstable.REPORT`"
+    IGNORE = "return the offsets from before; a new coordinator may return even older offsets (see `core.group.committing.offsets`)"
 
 
 class FetchOffsets(Question[str, "Committed | Unstable"]):
-    """The question about all committed offsets of groups; the keys are groups. Brokers before 3.0 take one in a request (KIP-709)."""
+    """The question about all committed offsets of groups, which are the keys. Brokers before 3.0 accept one group a request (KIP-709)."""
 
     api = "OffsetFetch"
     about = "committed offsets of group {}"
@@ -51,7 +51,7 @@ class FetchOffsets(Question[str, "Committed | Unstable"]):
         return OffsetFetchRequest(topics=[], groups=groups, require_stable=self._unstable is not Unstable.IGNORE)
 
     def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """Leave only the first group, and no `require_stable`, for brokers that do not know the fields."""
+        """Leave out all groups but the first, and `require_stable`, for brokers that do not know the fields."""
         if version < self.many_from:
             message.group_id, message.topics, message.groups = message.groups[0].group_id, None, []
         if version < STABLE_FROM:
@@ -91,7 +91,8 @@ def _committed_at(row: Any) -> OffsetAndMetadata | None:
 class FetchOffsetsOfPartitions(PartitionQuestion):
     """The question about committed offsets of some partitions of a group; the keys are partitions.
 
-    With an open transaction, the question waits for its end if `stable`; otherwise the offsets from before the transaction count.
+    If an open transaction has offsets of the group, the question is repeated until the transaction has ended with `stable`, and otherwise
+    returns the offsets from before the transaction.
     """
 
     api = "OffsetFetch"
@@ -102,14 +103,14 @@ class FetchOffsetsOfPartitions(PartitionQuestion):
         self._stable = stable
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetFetchRequest:
-        """The request in the layout with one group."""
+        """The request in the layout for one group."""
         topics = [
             OffsetFetchRequest.Topic(name=name, partition_indexes=[tp.partition for tp in tps]) for name, tps in by_topic(keys).items()
         ]
         return OffsetFetchRequest(group_id=self._group, topics=topics, require_stable=self._stable)
 
     def fit(self, message: OffsetFetchRequest, version: int) -> None:
-        """Use the layout with many groups from `many_from` on; leave `require_stable` out for brokers that do not know it."""
+        """Use the layout for many groups from `many_from` on; leave out `require_stable` for brokers that do not know the field."""
         message.require_stable = self._stable and version >= STABLE_FROM
         if version >= FetchOffsets.many_from:
             kind = OffsetFetchRequest.Group
@@ -142,7 +143,7 @@ class CommitOffsets(PartitionQuestion):
         self._offsets = offsets
 
     def message(self, keys: Sequence[TopicPartition]) -> OffsetCommitRequest:
-        """The request without a generation and a member."""
+        """The request without a generation or a member id."""
         kind = OffsetCommitRequest.Topic
         topics = [kind(name=name, partitions=[self._part(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return OffsetCommitRequest(group_id=self._group, topics=topics)

@@ -46,7 +46,7 @@ NAMES: Final = {number: kind for kind, number in KINDS.items()}
 ANY_BROKER: Final = None  # the name that stands for all brokers together
 ALL_RESOURCES: Final = "resources"
 DOCUMENTED_FROM: Final = 3  # the first version of DescribeConfigs with documentation
-ALL_KINDS_FROM: Final = 1  # the first version of ListConfigResources with other kinds than client metrics
+ALL_KINDS_FROM: Final = 1  # the first version of ListConfigResources with kinds other than client metrics
 SOURCES: Final = (
     *("UNKNOWN", "DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"),
     *("DEFAULT_CONFIG", "DYNAMIC_BROKER_LOGGER_CONFIG", "DYNAMIC_CLIENT_METRICS_CONFIG", "DYNAMIC_GROUP_CONFIG"),
@@ -57,7 +57,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfig
 
 @attrs.frozen(init=False)
 class Append:
-    """Values to add to a setting that is a list: `Append("compact")`. Values that the setting has already are not repeated."""
+    """Values to add to a setting that is a list: `Append("compact")`. Brokers do not add a value that the list has already."""
 
     values: tuple[str, ...]
 
@@ -80,7 +80,7 @@ Operation: TypeAlias = "str | Append | Subtract | None"
 
 @attrs.frozen
 class ConfigSynonym:
-    """A setting that is in force if the settings before it in the list are not set."""
+    """A setting that is in force if the settings before it in `ConfigEntry.synonyms` are not set."""
 
     name: str
     value: str | None
@@ -91,7 +91,7 @@ class ConfigSynonym:
 class ConfigEntry:
     """A setting. `source` has Kafka's name: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
 
-    `value` is None if the setting is not set, or sensitive. `synonyms` are the settings from which the value comes, the one in force first.
+    `value` is None if the setting is not set, or is sensitive. `synonyms` are the settings that can give the value, the one in force first.
     `type` is BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS or PASSWORD (UNKNOWN before Kafka 2.6). `documentation` is None unless
     it was requested.
     """
@@ -125,7 +125,7 @@ class ConfigReaderChoice(BrokerChoice[Resource]):
         self._brokers |= {name: OneBrokerChoice(self._cluster) for _, name in keys if isinstance(name, int)}
 
     def outcome(self, now: float, key: Resource) -> KafkaError | None:
-        """An error if the cluster does not have the broker."""
+        """An error if the resource belongs to a broker that the cluster does not have."""
         name = key[1]
         return self._brokers[name].outcome(now, name) if isinstance(name, int) else None
 
@@ -146,7 +146,7 @@ class ConfigReaderChoice(BrokerChoice[Resource]):
 
 
 class ConfigChangerChoice(ConfigReaderChoice):
-    """The choice for changes: the broker itself for settings of one broker, otherwise the controller, or the broker that stands for it."""
+    """The choice for changes: the broker itself for settings of one broker, otherwise the controller, or a broker that stands for it."""
 
     lane = Lane.FOREIGN  # while the controller is silent, a broker answers no other request on the connection
 
@@ -280,11 +280,11 @@ class ListConfigResources(Question[str, "list[Resource]"]):
         return ListConfigResourcesRequest(resource_types=[KINDS[kind] for kind in self._kinds])
 
     def fit(self, message: ListConfigResourcesRequest, version: int) -> None:
-        """Leave the kinds out for brokers that list only client metrics. Raise UnsupportedVersion if other kinds are wanted."""
+        """Leave out the kinds for brokers that list only client metrics. Raises UnsupportedVersion if other kinds are wanted, too."""
         if version < ALL_KINDS_FROM:
             if list(self._kinds) != ["client-metrics"]:
                 raise UnsupportedVersion(
-                    f"listing other kinds than client-metrics needs ListConfigResources v{ALL_KINDS_FROM}, of Kafka 4.1: upgrade the broker"
+                    f"listing kinds other than client-metrics needs ListConfigResources v{ALL_KINDS_FROM}, of Kafka 4.1: upgrade the broker"
                 )
             message.resource_types = []
 

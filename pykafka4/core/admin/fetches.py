@@ -1,4 +1,4 @@
-"""Fetches records by offset, without a session. Invariant: each partition gets records or an error, and nothing is kept for the next fetch.
+"""Fetches records by offset, without a fetch session. Invariant: each partition gets records or an error; the next fetch begins anew.
 
 The loop reads only headers of batches; `decode_all` makes the records, on a helper thread.
 """
@@ -28,9 +28,9 @@ __all__ = ["Fetch", "FetchFrom", "FetchLimits", "UndecodedPartition", "decode_al
 CLIENT: Final = -1  # the replica id of clients
 OUT_OF_RANGE: Final = BY_NAME["OFFSET_OUT_OF_RANGE"].code
 LAST_NAME_VERSION: Final = 12  # the last version of Fetch with topic names
-FRAME_BYTES: Final = 4_096  # bytes of a response beside its partitions
+FRAME_BYTES: Final = 4_096  # bytes of a response in addition to its partitions
 MANY: Final = 2**31 - 1  # a number of records that is no limit
-PER_PARTITION_BYTES: Final = 256  # bytes of a response beside the records of a partition
+PER_PARTITION_BYTES: Final = 256  # bytes of a partition in a response, in addition to its records
 
 
 @attrs.frozen
@@ -54,13 +54,13 @@ class FetchLimits:
 
 @attrs.frozen
 class UndecodedPartition:
-    """The outcome of a partition, with its records as a chunk; None if there are none."""
+    """The outcome of a partition, with its records as a chunk; None with an error."""
 
     fetched: FetchedPartition
     chunk: Chunk | None = None
 
     def lacks_room(self, isolation: int) -> bool:
-        """Whether the log has records at the offset, and the response has none of them."""
+        """Whether the log has records at the offset, but the response has none of them."""
         fetched, chunk = self.fetched, self.chunk
         end = fetched.last_stable_offset if isolation else fetched.high_watermark
         return chunk is not None and not chunk.size and end is not None and fetched.next_offset < end
@@ -75,7 +75,7 @@ class Fetch(PartitionQuestion):
     def __init__(self, wanted: Mapping[TopicPartition, FetchFrom], limits: FetchLimits) -> None:
         super().__init__()
         self._wanted, self._limits = dict(wanted), limits
-        self._grew = False  # since the last response, the next request for a partition is for more bytes
+        self._grew = False  # after the last response, the next request for a partition allows more bytes
         self.lane = Lane.FETCH if limits.max_wait_ms else Lane.PROMPT
         self.wait_s = limits.max_wait_ms / 1000
 
@@ -98,7 +98,7 @@ class Fetch(PartitionQuestion):
         return FetchRequest.Topic.Partition(partition=tp.partition, fetch_offset=wanted.offset, partition_max_bytes=wanted.max_bytes)
 
     def read(self, keys: Sequence[TopicPartition], reply: Reply) -> Mapping[TopicPartition, UndecodedPartition | Refusal]:
-        """The records of each partition. A partition for which the response had no room, beside other partitions, gets another request."""
+        """The records of each partition. If other partitions took the response's room, a partition without records gets another request."""
         if reply.message.error_code:
             return dict.fromkeys(keys, Refusal(reply.message.error_code))
         found: dict[TopicPartition, UndecodedPartition | Refusal] = {}
@@ -125,9 +125,9 @@ class Fetch(PartitionQuestion):
         return UndecodedPartition(FetchedPartition(tp, offset, error=CorruptRecord(*tp, offset, reason)))
 
     def failed(self, keys: Sequence[TopicPartition], reason: KafkaError) -> Mapping[TopicPartition, UndecodedPartition] | None:
-        """Divide a request whose response was over the limit, until one partition remains, whose next batch is too large.
+        """Divide a request whose response exceeded the limit, until one partition remains: its next batch is too large.
 
-        Less than the limit was requested, so the excess is a batch that the broker returned whole.
+        The request allowed less than the limit, so the excess comes from a batch that the broker returned whole.
         """
         cause = reason.__cause__
         if not isinstance(cause, FrameTooLarge):
@@ -140,7 +140,7 @@ class Fetch(PartitionQuestion):
         return UndecodedPartition(FetchedPartition(tp, offset, error=error))
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error; for an offset out of range with the offset, and the way to find the offsets that the log has."""
+        """The error; for an offset out of range, with the offset and the way out."""
         detail = f"offset {self._wanted[key].offset} is not in the log; list_offsets returns its ends, EARLIEST and LATEST"
         return super().error(key, Refusal(refusal.code, detail) if refusal.code == OUT_OF_RANGE else refusal)
 
@@ -163,7 +163,7 @@ class Fetch(PartitionQuestion):
             return UndecodedPartition(attrs.evolve(fetched, error=CorruptRecord(*tp, wanted.offset, str(error))))
         if chunk.incomplete > self._limits.max_response - FRAME_BYTES - PER_PARTITION_BYTES:
             return self._too_large(tp, f"has {chunk.incomplete:,} bytes")
-        if chunk.incomplete:  # the response ends within the next batch: the next request has room for it
+        if chunk.incomplete:  # the response ends within the next batch: the next request leaves room for it
             if wanted.max_bytes < chunk.incomplete:
                 self._wanted[tp], self._grew = attrs.evolve(wanted, max_bytes=chunk.incomplete), True
             return NEXT_REQUEST
@@ -177,7 +177,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
 def decode_all(
     wanted: Mapping[TopicPartition, FetchFrom], most: int, found: Mapping[TopicPartition, UndecodedPartition | KafkaError]
 ) -> dict[TopicPartition, FetchedPartition]:
-    """The outcome of each partition, with records in the place of chunks: about `most` bytes in memory. The rest is not decoded."""
+    """The outcome of each partition, with records in place of chunks: about `most` bytes in memory. Further records are not decoded."""
     outcomes: dict[TopicPartition, FetchedPartition] = {}
     for tp, one in found.items():
         if isinstance(one, KafkaError):
@@ -191,7 +191,7 @@ def decode_all(
 
 
 def _decoded(fetched: FetchedPartition, chunk: Chunk, most: int) -> tuple[FetchedPartition, int]:
-    """(`fetched` with its records, their size in memory). The records before a corrupt batch are returned without the error."""
+    """Return (`fetched` with its records, their size in memory). Records before a corrupt batch are returned without the error."""
     records: list[Record] = []
     taken = 0
     try:

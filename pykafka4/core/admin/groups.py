@@ -1,4 +1,4 @@
-"""Lists, describes and deletes groups. Invariant: a group does not exist only if none of the protocols knows it."""
+"""Lists, describes and deletes groups. A group that one protocol does not have may belong to another: the outcome is `UnknownGroup`."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from pykafka4.wire.protocol.messages_share import ShareGroupDescribeRequest, Sha
 __all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare", "ListGroups", "UnknownGroup"]
 
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
-TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # for a single group: the broker has the protocol of the group turned off
+TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # as the error of a group: its protocol is turned off at the broker
 DEAD: Final = "Dead"  # the state in DescribeGroups, up to v5, of a group that does not exist or has another protocol
 MEMBERS: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
 
 
 @attrs.frozen
 class UnknownGroup:
-    """The outcome of a group that a protocol does not know: it does not exist, or has another protocol. `detail` is the broker's text."""
+    """The outcome of a group that a protocol does not have: it does not exist, or has another protocol. `detail` is the broker's text."""
 
     detail: str | None = None
 
     def error(self, group: str) -> BrokerError:
-        """The error for a group that no protocol of consumers knows."""
+        """The error for a group that no protocol of consumers has."""
         return broker_error(NOT_FOUND, f"group {group}", self.detail or "there is no group of consumers with this id")
 
 
@@ -122,7 +122,7 @@ def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: 
 
 
 class NewerGroupQuestion(GroupQuestion):
-    """A question about groups of a newer protocol. A broker may know the requests, but have the protocol turned off."""
+    """A question about groups of a newer protocol. A broker that knows the requests may still have the protocol turned off."""
 
     kind: ClassVar[str]
     protocol_type: ClassVar[str]

@@ -26,8 +26,8 @@ Sizes = Callable[[Collection[TopicPartition]], "Question[int, dict[TopicPartitio
 class Locating:
     """One call that counts partitions, then looks up their offsets and, at the same time, their sizes.
 
-    A partition has as its outcome a dict of offsets by timestamp, or an error. A topic whose partitions are counted has their number, or an
-    error. A broker has the sizes of its replicas, or an error.
+    The outcome of a partition is a dict of offsets by timestamp, or an error; the outcome of a topic whose partitions are counted is their
+    number, or an error; the outcome of a broker is a dict of the sizes of its replicas, or an error.
     """
 
     def __init__(self, call: Call, timestamps: Collection[int], isolation: int, sizes: Sizes | None, sizes_s: float) -> None:
@@ -74,7 +74,7 @@ class Locating:
             self._call.settle(tp, self._offsets[tp])
 
     def _measure(self) -> None:
-        """Ask every broker for sizes, once: each replica shows the size of a partition."""
+        """Ask every broker for sizes, once. Any replica gives the size of a partition."""
         sizes, self._sizes = self._sizes, None
         if sizes is not None:
             brokers, choice = list(self._call.machine.cluster.brokers), NumberedBrokerChoice(self._call.machine.cluster)
@@ -83,7 +83,7 @@ class Locating:
 
 
 def located(selection: Selection, timestamps: Collection[int], isolation: int, sizes: Sizes | None = None) -> Begin:
-    """The offsets at `timestamps` of the selected partitions; with `sizes` also the sizes that brokers return in time. See `Locating`."""
+    """The call for offsets of the selected partitions at `timestamps`; with `sizes`, also for sizes that come in time. See `Locating`."""
 
     def begin(machine: AdminMachine, now: float, seconds: float, done: Done) -> Callable[[], None]:
         return Locating(Call(machine, now, seconds, done), timestamps, isolation, sizes, min(SIZES_S, seconds)).begin(selection)

@@ -23,13 +23,13 @@ V = TypeVar("V")
 
 
 class AdminMachine:
-    """The machine of one client for questions. It has its own lanes, because brokers hold back responses to other machines' requests."""
+    """A machine for questions. It has lanes of its own, because brokers hold back responses to requests of other machines."""
 
     def __init__(self, config: ClientConfig, network: Network, cluster: Cluster, random: Random) -> None:
         self.config, self.network, self.cluster = config, network, cluster
-        self.turn = 0  # number of polls so far; the next poll sends requests for keys that are added until then
+        self.turn = 0  # number of polls with a question so far; the next poll sends requests for keys that are added until then
         self._outbox = Outbox()
-        self._runs: dict[QuestionRun, None] = {}  # type: ignore[type-arg]  # questions of all kinds that are under way
+        self._runs: dict[QuestionRun, None] = {}  # type: ignore[type-arg]  # all questions under way
         self._held: dict[BrokerChoice[Any], None] = {}
         lanes = network.new_lane(), network.new_lane(), network.new_lane()
         self._context = RunContext(config, random, lanes, self._outbox, network.why_unreachable)
@@ -48,7 +48,7 @@ class AdminMachine:
     ) -> Callable[[], None]:
         """Ask `question` about `keys`; `done` is called with the outcome of each key, after `seconds` at the latest.
 
-        Returns a function that stops the question when nobody waits for it any more.
+        Returns a function that stops the question once nobody waits for it.
         """
         wanted = list(dict.fromkeys(keys))
         found: dict[K, V | KafkaError] = {}
@@ -73,7 +73,7 @@ class AdminMachine:
         deadline: float,
         seconds: float,
     ) -> QuestionRun[K, V]:
-        """The `QuestionRun` of `question`, without keys."""
+        """A `QuestionRun` for `question`, without keys yet."""
         return QuestionRun(self._context, question, choice, settled, deadline, seconds)
 
     def add(self, run: QuestionRun[K, V], keys: Iterable[K]) -> None:
@@ -95,7 +95,7 @@ class AdminMachine:
         self._outbox.start(job)
 
     def any_broker(self) -> AnyBrokerChoice[Any]:
-        """The choice of questions that any broker can answer."""
+        """The choice for questions that any broker can answer."""
         return AnyBrokerChoice(self.network)
 
     def address(self, node: int) -> str:
@@ -125,7 +125,7 @@ class AdminMachine:
         return ()
 
     def dispose(self) -> None:
-        """Stop all questions and drop the lanes, because the client is closed."""
+        """Stop all questions and drop the lanes."""
         for run in list(self._runs):
             self.stop(run)
         for choice in list(self._held):
@@ -135,7 +135,7 @@ class AdminMachine:
             self.network.drop_lane(lane)
 
     def stop(self, *runs: QuestionRun[Any, Any]) -> None:
-        """Stop `runs`, as nobody waits for their outcomes any more."""
+        """Stop `runs`, because nobody waits for their outcomes any more."""
         for run in runs:
             self._runs.pop(run, None)
             run.drop()

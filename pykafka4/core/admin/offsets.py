@@ -26,7 +26,7 @@ __all__ = [
 
 LATEST, EARLIEST = OffsetSpec.LATEST.value, OffsetSpec.EARLIEST.value
 ENDS: Final = (LATEST, EARLIEST)  # every log has these offsets
-# The first version of ListOffsets that knows a spec, and the release that has it.
+# The first version of ListOffsets that knows a spec, and the release of Kafka that has this version.
 SPECS_FROM: Final = {
     OffsetSpec.MAX_TIMESTAMP.value: (7, "3.0"),
     OffsetSpec.EARLIEST_LOCAL.value: (8, "3.4"),
@@ -64,7 +64,7 @@ class PartitionQuestion(Question[TopicPartition, Any]):
         return f"group {self._group}, {key}" if self._group else str(key)
 
     def late(self, key: TopicPartition) -> str:
-        """The group, whose coordinator has not answered, so that all partitions have the same message; otherwise the partition."""
+        """The group, so that all partitions have the same message if its coordinator has not answered; otherwise the partition."""
         return f"group {self._group}" if self._group else str(key)
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
@@ -79,7 +79,7 @@ class ListOffsets(PartitionQuestion):
     api = "ListOffsets"
 
     def __init__(self, timestamps: Mapping[TopicPartition, int], isolation: int = UNCOMMITTED, timeout_ms: int = 0) -> None:
-        """`timeout_ms` is the time that a broker may spend on a look into remote storage."""
+        """`timeout_ms` is the time that a broker may spend on reads from remote storage."""
         super().__init__()
         self._timestamps, self._isolation, self._timeout_ms = timestamps, isolation, timeout_ms
 
@@ -124,7 +124,7 @@ class ListOffsets(PartitionQuestion):
 
 
 class ListOffsetsAt(ListOffsets):
-    """The question about the offsets of partitions at one timestamp. Partitions may be added while the question is under way."""
+    """The question about the offsets of partitions at one timestamp. Partitions can be added while the question is under way."""
 
     def __init__(self, timestamp: int, isolation: int = UNCOMMITTED) -> None:
         super().__init__({}, isolation)
@@ -136,7 +136,7 @@ class ListOffsetsAt(ListOffsets):
 
 
 def listed_together(timestamps: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-    """`timestamps` divided by the version that they need, so that an old broker refuses or answers each part as a whole."""
+    """`timestamps`, divided by the version that they need, so that an old broker either answers or refuses all partitions of a part."""
     parts: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in timestamps.items():
         parts.setdefault(SPECS_FROM.get(timestamp, (0, ""))[0], {})[tp] = timestamp

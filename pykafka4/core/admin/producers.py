@@ -85,7 +85,7 @@ class TransactionDescription:
 class TransactionFilter:
     """A filter for lists of transactions. `longer_ms` is the least age of a transaction in milliseconds, -1 for any age.
 
-    `pattern` is a regular expression of RE2J, None for all ids.
+    `pattern` is a regular expression (RE2/J) for ids, None for all ids.
     """
 
     states: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class TransactionFilter:
 
 
 class DescribeProducers(Question[TopicPartition, "tuple[ActiveProducer, ...]"]):
-    """The question about the producers that leaders know of partitions, which are the keys."""
+    """The question about the producers that leaders have in the state of partitions, which are the keys."""
 
     api = "DescribeProducers"
     about = "producers of {}"
@@ -218,7 +218,7 @@ class AbortTransaction(Question[TopicPartition, bool]):
     def message(self, keys: Sequence[TopicPartition]) -> WriteTxnMarkersRequest:
         """The request with an abort marker.
 
-        As in Kafka's tool, the coordinator epoch is 0 if no coordinator has written to the partition before.
+        As in Kafka's tool, the coordinator epoch is 0 if no coordinator has written to the partition yet.
         """
         kind, producer = WriteTxnMarkersRequest.Marker, self._producer
         marker = kind(

@@ -1,12 +1,13 @@
 """Sends the requests of one question, retries them, and settles its keys.
 
-Invariant: each key is settled once: by a response, by an error that a retry cannot cure, or at the deadline.
+Invariant: each key is settled once: by a response, by an outcome that needs no request, by an error that a retry cannot cure, or at the
+deadline.
 
 Keys with the same broker share requests; requests to different brokers are in flight at the same time. A request has the full
 `request_timeout_ms`, even if the deadline is earlier: a request that times out closes a connection that other requests use.
 
-A poll checks only keys with news. Brokers that take one group in a request send as many responses as there are keys: a check of all keys
-after each response would make the number of looks grow with the square of the number of keys.
+A poll checks only keys with news. Brokers that accept one group in a request send as many responses as there are keys: with a check of all
+keys after each response, the number of checks would grow with the square of the number of keys.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["DOUBT", "NEXT_REQUEST", "BrokerChoice", "Lane", "Question", "Questio
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
-LOOK_S: Final = 0.25  # between checks of keys whose broker is not known
+LOOK_S: Final = 0.25  # seconds between checks of keys whose broker is not known
 # Errors that brokers also return for a change that is in their log, but not replicated: the change may still be carried out.
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
@@ -48,7 +49,7 @@ class Lane(IntEnum):
     """The connection of a question. A broker answers the requests of one connection in order, and holds some of them back."""
 
     PROMPT = 0  # questions that a broker answers at once
-    FETCH = 1  # a broker holds a Fetch back until there are records
+    FETCH = 1  # fetches, which a broker holds back until there are records
     FOREIGN = 2  # messages of the application, some of which wait for a whole group
 
 
@@ -68,25 +69,25 @@ class Question(ABC, Generic[K, V]):
 
     api: ClassVar[str]  # Kafka's name of the request
     about: ClassVar[str]  # the format of a key in error messages
-    resource: ClassVar[str] = ""  # the kind of resource that a key is, if brokers check rights to it: group or topic
+    resource: ClassVar[str] = ""  # the kind of the resource that a key names, if brokers check rights on it: group, topic, transactional_id
     most: ClassVar[int] = 100  # keys in one request: a broker serves the requests of a connection in order
-    many_from: ClassVar[int] = 0  # the first version that takes more than one key
+    many_from: ClassVar[int] = 0  # the first version that accepts more than one key
     max_version: int | None = None
     changes: ClassVar[bool] = False  # the request changes something: an error after an undecided request has the note DOUBT
     missing_s: ClassVar[float | None] = None  # seconds for which the request for an unknown topic is repeated; None: MISSING_S
     lane: Lane = Lane.PROMPT
     expects_reply: bool = True
-    repeatable: bool = True  # a request whose response was lost is sent again
-    wait_s: float = 0.0  # seconds for which a broker may hold the response back, in addition to request_timeout_ms
+    repeatable: bool = True  # a request whose response was lost may be sent again
+    wait_s: float = 0.0  # seconds for which a broker may hold the response back, added to request_timeout_ms
 
     @abstractmethod
     def message(self, keys: Sequence[K]) -> Any:
         """The request about `keys`."""
 
     def fit(self, message: Any, version: int) -> None:
-        """Remove from `message` the fields that `version` lacks; below `many_from` all keys but the first.
+        """Remove from `message` the fields that `version` lacks, and below `many_from` all keys but the first.
 
-        Raises UnsupportedVersion if the request would have another meaning without them.
+        Raises UnsupportedVersion if the request would have another meaning without a field.
         """
 
     @abstractmethod
@@ -105,7 +106,7 @@ class Question(ABC, Generic[K, V]):
         return found
 
     def misplaced(self, found: V) -> KafkaError | None:
-        """The error in `found`, a settled outcome, after which the place looks the broker up again; None if the broker was right."""
+        """The error in `found`, an outcome, for which the broker is looked up again; None if the broker was the right one."""
         return None
 
     def what(self, key: K) -> str:
@@ -126,17 +127,17 @@ class BrokerChoice(ABC, Generic[K]):
     """A rule that finds the broker to which the requests about a key go."""
 
     cured_by: ClassVar[Refresh] = Refresh.NOTHING  # after an error code with this `refresh` the broker of the key is looked up again
-    role: ClassVar[str] = ""  # in errors, after the broker's name: the reason why the request goes there
-    lane: ClassVar[Lane | None] = None  # the connection, if not the question's own
+    role: ClassVar[str] = ""  # in errors, after the broker's name: the reason why the request goes to this broker
+    lane: ClassVar[Lane | None] = None  # the connection, if it is not the question's `lane`
 
     def begin(self, keys: Iterable[K]) -> None:
         """Prepare for requests about `keys`."""
 
     def end(self) -> None:
-        """Release the resources that `begin` took, as all keys are settled."""
+        """Release the resources that `begin` took, because all keys are settled."""
 
     def outcome(self, now: float, key: K) -> Any:
-        """The outcome of a key that is known without a request, maybe an error; None if a request is needed."""
+        """The outcome of a key, maybe an error, if it is known without a request; None if a request is needed."""
         return None
 
     @abstractmethod
@@ -160,7 +161,7 @@ class BrokerChoice(ABC, Generic[K]):
 
 @attrs.frozen(eq=False)
 class RunContext:
-    """The parts that all question runs of one machine share. `lanes` are the machine's connections to each broker, by `Lane`."""
+    """The objects that all question runs of one machine share. `lanes` are the machine's connections to each broker, by `Lane`."""
 
     config: ClientConfig
     random: Random
@@ -214,7 +215,7 @@ class QuestionRun(Generic[K, V]):
         self._deadline, self._seconds = deadline, seconds
         self._most = question.most
         self._entries: dict[K, KeyState] = {}
-        self._changed: dict[K, None] = {}  # keys at which the next poll looks
+        self._changed: dict[K, None] = {}  # keys that the next poll checks
         self._all = False  # the next poll checks all keys
         self._looks: list[tuple[float, int, K]] = []  # a heap of times at which polls check keys; the number orders equal times
         self._numbers = count()
@@ -233,18 +234,18 @@ class QuestionRun(Generic[K, V]):
             self._changed[key] = None
 
     def drop(self) -> None:
-        """Forget the keys, as nobody waits for their outcomes. Responses to requests in flight are ignored."""
+        """Forget the keys, because nobody waits for their outcomes. Responses to requests in flight are ignored."""
         self._entries.clear()
         self._changed.clear()
         self._looks.clear()
         self._choice.end()
 
     def stir(self) -> None:
-        """Look at all keys in the next poll, because the metadata changed."""
+        """Have the next poll check all keys, because the metadata changed."""
         self._all = True
 
     def placed(self, group: str) -> None:
-        """Look at the keys that wait for the coordinator of `group`: its look-up has a result, maybe an error."""
+        """Have the next poll check the keys that wait for the coordinator of `group`: the look-up has a result, maybe an error."""
         if self._choice.is_of(group):
             self._all = True
         else:
@@ -275,7 +276,7 @@ class QuestionRun(Generic[K, V]):
         return min(self._deadline, self._looks[0][0]) if self._looks else self._deadline
 
     def poll(self, now: float) -> float:
-        """Send the requests that are due, or time out; returns when to be polled again."""
+        """Send the requests that are due, or time out; returns the time of the next poll."""
         if now >= self._deadline:
             self._time_out()
         elif now >= self.wake_at:
@@ -363,7 +364,7 @@ class QuestionRun(Generic[K, V]):
                     self._settle(key, outcome.reason if outcome.written is Written.NO else self._doubted(outcome.reason))
             return
         found = self._question.read(keys, outcome)
-        # A broker with an old version takes one key in a request: `fit` left the first, and each other key gets a request of its own.
+        # A broker with an old version accepts one key in a request: `fit` left the first, and each other key gets a request of its own.
         too_many = outcome.version < self._question.many_from
         if too_many:
             self._most = 1
@@ -428,7 +429,7 @@ class QuestionRun(Generic[K, V]):
         entry.last_error, entry.due = reason, now + entry.backoff.next()
 
     def _settle(self, key: K, outcome: V | KafkaError) -> None:
-        # `settled` may add the same key again: so the entry is gone, and the choice released, before the call.
+        # `settled` may add the same key again. So the entry is deleted, and the choice released, before the call.
         del self._entries[key]
         if not self._entries:
             self._choice.end()
@@ -438,7 +439,7 @@ class QuestionRun(Generic[K, V]):
         unreachable = self._context.why_unreachable()
         for key in list(self._entries):
             error, entry = self.last_error(key), self._entries[key]
-            # If no broker can be reached, that is the reason, and not a leader or coordinator that is not known.
+            # If no broker can be reached, that is the reason, rather than a leader or coordinator that is not known.
             why = ("" if unreachable else self._choice.why(key)) or (unreachable if error is None else f"last error: {error}")
             because = f" ({why})" if why else ""
             seconds = round(self._seconds, 2)

@@ -1,4 +1,4 @@
-"""Describes and changes client quotas. Invariant: the default of users, client ids and addresses is a value of its own, no name."""
+"""Describes and changes client quotas. Invariant: the default of users, client ids and addresses is a value of its own, and not a name."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ EXACT, DEFAULT, ANY = range(3)  # match types of DescribeClientQuotas
 
 
 class QuotaScope(enum.Enum):
-    """The clients of a quota, in the place of a name."""
+    """The clients of a quota, in place of a name."""
 
     DEFAULT = "<default>"  # all clients without a quota of their own
-    ANY = "<any>"  # in filters: every name, and the default
+    ANY = "<any>"  # only in filters: every name, and the default
 
     def __str__(self) -> str:
         return self.value
@@ -69,8 +69,8 @@ class QuotaEntity:
 class QuotaFilter:
     """A filter for quotas by user, client id and IP address.
 
-    `QuotaScope.DEFAULT` stands for the default, `QuotaScope.ANY` for any name; a field that is None does not count. `strict` leaves out
-    entities with further fields: with `user="alice"` the quotas of single client ids of alice.
+    `QuotaScope.DEFAULT` stands for the default, `QuotaScope.ANY` for every name and the default; a field that is None does not count.
+    `strict` leaves out entities with further fields: with `user="alice"`, the quotas of single client ids of alice.
     """
 
     user: Client = attrs.field(default=None, converter=_checked)
@@ -92,7 +92,7 @@ class DescribeQuotas(OneAnswer[QuotaFilter, "dict[QuotaEntity, dict[str, float]]
     api = "DescribeClientQuotas"
 
     def what(self, key: QuotaFilter) -> str:
-        """The whole task, for messages."""
+        """The task, for messages."""
         return "quotas cannot be described"
 
     def message(self, keys: Sequence[QuotaFilter]) -> DescribeClientQuotasRequest:

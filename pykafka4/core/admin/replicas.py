@@ -65,7 +65,7 @@ class Replica(NamedTuple):
 class ReplicaSize:
     """A replica in a log directory: `size` in bytes, and `lag`, the number of records from its end to the leader's high watermark.
 
-    `is_future`: the replica is being copied into this directory, and will replace the present replica, to which its `lag` counts.
+    `is_future`: the replica is being copied into this directory, and will replace the present replica; `lag` counts to the end of that one.
     """
 
     size: int
@@ -75,7 +75,7 @@ class ReplicaSize:
 
 @attrs.frozen
 class LogDir:
-    """A log directory of a broker, with its replicas, or with the `error` why it cannot be used.
+    """A log directory of a broker, with its replicas, or with the `error` that makes it unusable.
 
     `total_bytes` and `usable_bytes` describe its volume; None if the broker does not report them (before Kafka 3.3).
     """
@@ -94,7 +94,7 @@ class LogDir:
 
 @attrs.frozen
 class Reassignment:
-    """A move of replicas that is under way: all brokers with a replica, brokers that get one, brokers that will lose theirs."""
+    """A move of replicas that is under way: all brokers with a replica, brokers that get one, brokers that will lose their replica."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -110,7 +110,7 @@ class Election(IntEnum):
     """The replicas that may become leaders. Source: KIP-460."""
 
     PREFERRED = 0  # the first replica of the list
-    UNCLEAN = 1  # any replica, if none that is in sync is up: records may be lost
+    UNCLEAN = 1  # any replica, if no replica in sync is up: records may be lost
 
 
 class DescribeLogDirs(Question[int, tuple[LogDir, ...]]):
@@ -150,7 +150,7 @@ def _directory(row: Any, version: int) -> LogDir:
 
 
 class ReplicaBrokerChoice(BrokerChoice[Replica]):
-    """The choice for replicas: the broker of each."""
+    """The choice for replicas: their brokers."""
 
     cured_by = Refresh.METADATA
 
@@ -208,7 +208,7 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
 
     def _accepted(self, key: Replica, code: int) -> Any:
         if code == NOT_AVAILABLE:  # not retried: only a move of the partition to this broker would change that
-            detail = "the broker has no replica of it; one that is created later will be in that directory"
+            detail = "the broker has no such replica; if it gets the replica later, the replica will be in that directory"
             return self.error(key, Refusal(code, detail))
         return Refusal(code) if code else True
 
@@ -230,7 +230,7 @@ class _PartitionChange(Question[TopicPartition, Any]):
 
 
 class AlterReassignments(_PartitionChange):
-    """Begins moves of replicas, or cancels them; the keys are partitions. The outcome is True for a move that is begun or cancelled."""
+    """Begins moves of replicas, or cancels them; the keys are partitions. The outcome is True for a move that has begun or is cancelled."""
 
     api = "AlterPartitionReassignments"
     about = "reassignment of {}"
@@ -241,7 +241,7 @@ class AlterReassignments(_PartitionChange):
         self._targets, self._timeout_ms, self._may_change = targets, timeout_ms, allow_replication_factor_change
 
     def message(self, keys: Sequence[TopicPartition]) -> AlterPartitionReassignmentsRequest:
-        """The request with the target of each partition, None to cancel its move."""
+        """The request with the target of each partition; a target of None cancels the move."""
         kind = AlterPartitionReassignmentsRequest.Topic
         rows = [kind(name=name, partitions=[self._row(tp) for tp in tps]) for name, tps in by_topic(keys).items()]
         return AlterPartitionReassignmentsRequest(
@@ -310,13 +310,13 @@ class ListReassignments(OneAnswer[str, "dict[TopicPartition, Reassignment]"]):
 
 
 def _election(message: ElectLeadersRequest, version: int) -> None:
-    """Refuse an unclean election by old brokers, whose elections are all preferred ones."""
+    """Raise UnsupportedVersion for an unclean election by old brokers, which hold only elections of preferred leaders."""
     if version < UNCLEAN_FROM and message.election_type != Election.PREFERRED:
         raise UnsupportedVersion(f"an unclean election needs ElectLeaders v{UNCLEAN_FROM}, of Kafka 2.4: upgrade the broker")
 
 
 def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
-    """The outcome of each partition: whether it got a leader by this election. `tell` makes the error of a code that is not retried."""
+    """The outcome of each partition: whether this election gave it a leader. `tell` makes the error for a code that is not retried."""
     found: dict[TopicPartition, Any] = {}
     for topic in message.replica_election_results:
         for row in topic.partition_result:
@@ -330,7 +330,7 @@ def _elected(message: Any, tell: Any) -> dict[TopicPartition, Any]:
 
 
 class ElectLeaders(_PartitionChange):
-    """Elects leaders of partitions, which are the keys. The outcome is True for an elected leader, False if it led already."""
+    """Elects leaders of partitions, which are the keys. The outcome is True for an elected leader, False if that replica led already."""
 
     api = "ElectLeaders"
     about = "election of a leader of {}"

@@ -2,8 +2,8 @@
 
 A message that only reads (a reader) may be repeated. If the broker of a reader was looked up, and its response refuses everything because
 another broker is the right one, the broker is looked up again. All other responses are passed on: the response of a broker that the
-application named by its number, because that broker stays the right one; and the response to a message that may change something, because a
-leader or coordinator may have carried it out before it lost its place.
+application named by its number, because that broker remains the right one; and the response to a message that may change something, because
+a leader or coordinator may have carried out the message before it lost its role.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OneMessage(Question[Any, Any]):
     repeatable = False
 
     def __init__(self, message: Any, where: str, max_version: int | None, seconds: float) -> None:
-        """`seconds`: the time for which a broker may hold the response back, as with JoinGroup. `where`: the broker's name in messages."""
+        """`seconds`: the time for which a broker may hold the response back, as for JoinGroup. `where`: the broker's name in messages."""
         self._message, self._where, self.max_version, self.wait_s = message, where, max_version, seconds
         self.expects_reply = getattr(message, "acks", None) != 0  # Produce with acks=0 has no response
         self.api = _api(message)  # type: ignore[misc]
@@ -116,7 +116,7 @@ class FollowingReader(OneReader):
 
 
 def refused(response: Any, codes: set[int]) -> int | None:
-    """The code of `codes` with which `response` refuses the whole request: its own error code, or the codes of all its items."""
+    """The code of `codes` with which `response` refuses the whole request: its own code, or the lowest of its items if all are in `codes`."""
     if response is None:
         return None
     found = {own} if (own := getattr(response, "error_code", 0)) else set(_codes(response))
@@ -135,7 +135,7 @@ def _codes(part: Any) -> Iterator[int]:
 
 
 class OneBrokerChoice(BrokerChoice[int]):
-    """The choice for one key that is the number of a broker. A broker that the cluster does not have is an error."""
+    """The choice for one key, the number of a broker. A broker that the cluster does not have is an error."""
 
     cured_by = Refresh.METADATA
 
@@ -144,7 +144,7 @@ class OneBrokerChoice(BrokerChoice[int]):
         self._absent_since: float | None = None
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
-        """An error if the metadata lacks the broker for MISSING_S."""
+        """An error if the metadata has lacked the broker for MISSING_S."""
         brokers = self._cluster.brokers
         if not brokers or key in brokers:
             self._absent_since = None
@@ -174,7 +174,7 @@ def controller_of(cluster: Cluster) -> int:
 
 
 class ControllerChoice(BrokerChoice[Any]):
-    """The choice for any keys: the controller, or the broker that stands for it, as brokers since 3.3 pass requests on."""
+    """The choice for keys of any kind: the controller, or a broker that stands for it, as brokers from 3.3 on pass requests to it."""
 
     cured_by = Refresh.METADATA
     role = ", which stands for the controller"

@@ -24,7 +24,7 @@ class DescribeSizes(Question[int, "dict[TopicPartition, int]"]):
         self._partitions = partitions
 
     def message(self, keys: Sequence[int]) -> DescribeLogDirsRequest:
-        """The request about all partitions, whichever replicas the broker has."""
+        """The request about all partitions, although the broker may not have replicas of all."""
         kind = DescribeLogDirsRequest.Topic
         rows = [kind(topic=name, partitions=[tp.partition for tp in tps]) for name, tps in by_topic(self._partitions).items()]
         return DescribeLogDirsRequest(topics=rows)

@@ -1,7 +1,7 @@
 """Makes the stateless calls of a client: offsets, fetches, commits, single messages. Invariant: each item of a call has its own outcome.
 
-Each function returns a `Begin`, which starts the call. At its end `done` gets a dict with the outcome of each key: a value with a field
-`error`; from `found_coordinator` and `sent` a value or an error.
+Each function returns a `Begin`, which starts the call. At its end `done` gets a dict with the outcome of each key: for `found_coordinator`
+and `sent` a value or an error, otherwise a value with a field `error`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def committed_of(group: str, partitions: list[TopicPartition], *, stable: bool) 
 
 
 def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Begin:
-    """The call for a commit, with a `CommitResult` of each partition. If only members may commit, the error is GroupNotEmpty with them."""
+    """The call for a commit, with a `CommitResult` for each partition. If the group has members, the error is GroupNotEmpty with them."""
     from pykafka4.core.admin.calls import describing, is_occupied
     from pykafka4.core.admin.committed import CommitOffsets
 
@@ -122,7 +122,7 @@ def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) 
                 refuse(tp, found)
             else:
                 refused[tp] = found
-                describe([group])  # only one request: the question ignores a group that it already has
+                describe([group])  # only once: the question ignores a group that it already has
 
         return call.begin(
             offsets, call.question(CommitOffsets(group, offsets), GroupCoordinatorChoice(machine.coordinators, group), settled)

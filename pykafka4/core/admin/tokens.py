@@ -65,7 +65,7 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
     task: ClassVar[str]
 
     def what(self, key: str) -> str:
-        """The task, for messages: the secret must not be in them."""
+        """The task, for messages, which must not have the secret."""
         return self.task
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
@@ -93,7 +93,7 @@ class CreateToken(TokenQuestion[DelegationToken]):
         )
 
     def fit(self, message: CreateDelegationTokenRequest, version: int) -> None:
-        """Raise UnsupportedVersion for another owner than the caller, if the broker has no field for owners."""
+        """Raise UnsupportedVersion for an owner other than the caller, if the broker has no field for owners."""
         if version < OWNER_FROM and self._owner is not None:
             raise UnsupportedVersion(
                 f"a token for another owner needs CreateDelegationToken v{OWNER_FROM}, of Kafka 3.3; leave owner out and log in as it"
@@ -174,7 +174,7 @@ class RenewToken(TokenQuestion["int | None"]):
 
 
 class ExpireToken(RenewToken):
-    """Changes the expiry of a token, or expires it now. The outcome is the expiry; None if it is not known."""
+    """Changes the expiry of a token, or expires the token now. The outcome is the expiry; None if it is not known."""
 
     api = "ExpireDelegationToken"
     task = "the delegation token cannot be expired"
@@ -184,5 +184,5 @@ class ExpireToken(RenewToken):
         return ExpireDelegationTokenRequest(hmac=self._hmac, expiry_time_period_ms=self._period_ms)
 
     def repeated(self, found: int | Refusal | None) -> int | Refusal | None:
-        """None for a token that does not exist: the request whose response was lost has expired it, at a time that is not known."""
+        """None for a token that does not exist: the request whose response was lost has expired the token, at an unknown time."""
         return None if isinstance(found, Refusal) and found.code == NOT_FOUND else found

@@ -168,7 +168,7 @@ class DescribeTopics(Question["str | UUID", TopicDescription]):
         return MetadataRequest(topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
 
     def fit(self, message: MetadataRequest, version: int) -> None:
-        """Request no authorized operations from brokers that lack them. Raise UnsupportedVersion for ids, if brokers look up only names."""
+        """Request authorized operations only from brokers that report them. Raise UnsupportedVersion for ids if they know only names."""
         if version < IDS_FROM and any(row.name is None for row in message.topics or ()):
             raise UnsupportedVersion(f"a topic's id as its name needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
         message.include_topic_authorized_operations = version >= RIGHTS_FROM
@@ -204,13 +204,13 @@ def _partition(row: Any) -> PartitionDescription:
 
 @attrs.frozen
 class Change:
-    """A change of a topic: the number of its partitions afterwards. 0: the topic with this id is deleted."""
+    """A change of a topic: the number of its partitions afterwards. 0: the topic (with this id, if given) is deleted."""
 
     partitions: int
     topic_id: UUID | None = None
 
     def is_in(self, row: Any) -> bool:
-        """Whether a broker's metadata of the topic, in `row`, shows the change: as many partitions with leaders, or no such topic."""
+        """Whether a broker's metadata of the topic, in `row`, shows the change: enough partitions with leaders, or no such topic."""
         if not self.partitions:
             return row.error_code in UNKNOWN_TOPIC or (self.topic_id is not None and row.topic_id != self.topic_id)
         led = sum(part.leader_id >= 0 for part in row.partitions)
@@ -239,12 +239,12 @@ class KnowChanges(Question[int, bool]):
 
     def error(self, key: int, refusal: Refusal) -> KafkaError:
         """The error, with the broker and the topics."""
-        return KafkaError(f"broker {key} does not know the topic yet: {refusal.detail}")
+        return KafkaError(f"broker {key} does not know of the change yet: {refusal.detail}")
 
 
 class LiveBrokerChoice(NumberedBrokerChoice):
     """The choice for brokers that may leave the cluster meanwhile."""
 
     def outcome(self, now: float, key: int) -> Any:
-        """True for a broker that has left the cluster: it need not know of changes."""
+        """True for a broker that has left the cluster, because it need not know of changes."""
         return None if key in self._cluster.brokers else True

@@ -40,7 +40,7 @@ IDS_FROM: Final = 6  # the first version of DeleteTopics with topic ids
 
 @attrs.frozen
 class NewTopic:
-    """A topic to be created. -1 stands for the brokers' default.
+    """A topic to create. -1 stands for the brokers' default.
 
     `assignments` has the brokers of each partition, the leader first, in place of both numbers.
     """
@@ -53,7 +53,7 @@ class NewTopic:
 
 @attrs.frozen
 class NewPartitions:
-    """The number of partitions that a topic is to have, with the present ones. `assignments` has the brokers of each new partition."""
+    """The new total of a topic's partitions, present partitions included. `assignments` has the brokers of each new partition."""
 
     total: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -79,7 +79,7 @@ class DeletedTopic:
 
 @attrs.frozen
 class RefusedRepeat:
-    """The outcome of a repeated request that is refused because the change is done: maybe by the first request, whose response was lost."""
+    """The outcome of a repeated request that is refused as done already, perhaps by the first request, whose response was lost."""
 
     refusal: Refusal
 
@@ -89,7 +89,7 @@ class TopicChange(Question[str, "CreatedTopic | RefusedRepeat"]):
 
     resource = "topic"
     changes = True
-    missing_s = 0.0  # a topic that the controller does not know does not exist: brokers learn of topics from it
+    missing_s = 0.0  # a topic that the controller does not know does not exist: brokers learn of topics from the controller
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
@@ -200,14 +200,14 @@ class DeleteTopics(Question["str | UUID", DeletedTopic]):
         return DeleteTopicsRequest(topics=rows, timeout_ms=self._timeout_ms)
 
     def fit(self, message: DeleteTopicsRequest, version: int) -> None:
-        """Use the field with names alone for brokers that know no ids. Raise UnsupportedVersion for an id."""
+        """For brokers that do not know ids, use the field that has only names. Raise UnsupportedVersion for an id."""
         if version < IDS_FROM:
             if any(row.name is None for row in message.topics):
                 raise UnsupportedVersion(f"deleting a topic by its id needs DeleteTopics v{IDS_FROM}, of Kafka 2.8; give its name")
             message.topic_names, message.topics = [row.name for row in message.topics if row.name is not None], []
 
     def read(self, keys: Sequence[str | UUID], reply: Reply) -> Mapping[str | UUID, DeletedTopic | Refusal]:
-        """The outcome of each topic. Brokers leave the name out of the row of an id if the user may not see it."""
+        """The outcome of each topic. In the row of an id, brokers leave out a name that the user may not see."""
         return {
             row.topic_id if row.topic_id in keys else row.name or "": Refusal(row.error_code, row.error_message)
             if row.error_code

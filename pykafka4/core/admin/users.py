@@ -66,7 +66,7 @@ class ListUsers(OneAnswer[str, "dict[str, tuple[ScramCredential, ...]]"]):
 
     def message(self, keys: Sequence[str]) -> DescribeUserScramCredentialsRequest:
         """See `Question`."""
-        # None would mean all users as well. But to a client without the right, brokers up to 4.4 then fail (NullPointerException), and do
+        # None would mean all users as well. But then, if the client lacks the right, brokers up to 4.4 fail (NullPointerException), and do
         # not respond.
         return DescribeUserScramCredentialsRequest(users=[])
 
@@ -106,7 +106,7 @@ class DescribeUsers(UserQuestion):
 
 
 class AlterUsers(UserQuestion):
-    """Changes credentials of one mechanism: brokers take one change of a user in a request. The outcome is True for a changed user."""
+    """Changes credentials of one mechanism: brokers accept one change of a user in a request. The outcome is True for a changed user."""
 
     api = "AlterUserScramCredentials"
     changes = True

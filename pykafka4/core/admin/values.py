@@ -1,4 +1,4 @@
-"""Declares the results of administration and of stateless calls. Invariant: they are immutable data, as brokers reported it."""
+"""Declares the results of administration and of stateless calls. Invariant: results are immutable."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"  # types of groups; br
 class GroupListing:
     """A group in a list. `state` is Kafka's name (`Stable`, `Empty`, …), `type` is `classic`, `consumer` (KIP-848), `share` or `streams`.
 
-    `protocol_type` is the kind of its members: `consumer`, `connect`, …; empty for a group that has only committed offsets. `coordinator`
-    is the number of a broker.
+    `protocol_type` is the kind of the group's members: `consumer`, `connect`, …; empty for a group that has only committed offsets.
+    `coordinator` is the number of a broker.
     """
 
     group_id: str
@@ -80,7 +80,7 @@ class GroupDescription:
 
 @attrs.frozen
 class GroupPosition:
-    """The position of a group: committed offsets, owners, and the ends of all these partitions, in order, each an offset or an error."""
+    """The position of a group: committed offsets, owners, and the end of each of these partitions, in order: an offset or an error."""
 
     description: GroupDescription
     committed: Mapping[TopicPartition, OffsetAndMetadata]
@@ -89,7 +89,7 @@ class GroupPosition:
 
 
 class OffsetSpec(Enum):
-    """A special offset, for `list_offsets`. ListOffsets has the value in place of a timestamp. Sources: KIP-79, KIP-734, KIP-405."""
+    """A special offset, for `list_offsets`. A request has it in place of a timestamp. Sources: KIP-79, KIP-734, KIP-405, KIP-1005."""
 
     LATEST = -1  # the offset of the next record; with read_committed the last stable offset
     EARLIEST = -2  # the first offset of the log, remote storage included
@@ -121,8 +121,8 @@ class ListedOffset:
 class FetchedPartition:
     """The records of one partition of a `fetch`, or the `error` of that partition.
 
-    `next_offset` is the offset for the next fetch, after records that compaction or an abort removed. With an error it is the requested
-    offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker does not report them.
+    `next_offset` is the offset for the next fetch. It can be further than the last record, past compacted and aborted ones. With an error
+    it is the requested offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker does not report them.
     """
 
     partition: TopicPartition
@@ -136,7 +136,7 @@ class FetchedPartition:
 
 @attrs.frozen
 class GroupCoordinator:
-    """The broker that coordinates a group."""
+    """The broker that coordinates a group: its number, host and port."""
 
     group_id: str
     node: int

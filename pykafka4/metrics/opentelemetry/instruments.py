@@ -26,9 +26,9 @@ ELSEWHERE: Final = frozenset({"messaging.client.operation.duration"})
 
 
 def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, by: By = "topic", by_broker: bool = False) -> None:
-    """Have the readers of `meter_provider` (default: the global one) collect the metrics of `clients` until these are closed.
+    """Have the readers of `meter_provider` (default: the global provider) collect the metrics of `clients` until the clients are closed.
 
-    `by` and `by_broker` are as in `metrics()`, and decide on the number of series. Instruments are made once for each provider. Raises
+    `by` and `by_broker` are as in `metrics()`, and determine the number of series. Each provider gets its instruments once. Raises
     TypeError for an object that is no client, ConfigError for another `by`.
     """
     provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
@@ -66,8 +66,8 @@ def _make_instruments(meter: Meter, readings: Readings) -> None:
         if defined.kind is Kind.HISTOGRAM:
             if name not in ELSEWHERE:
                 count, total = partial(_parts, readings, defined, "count"), partial(_parts, readings, defined, "sum")
-                meter.create_observable_counter(f"{name}.count", [count], "", f"{defined.description} How many.")
-                meter.create_observable_counter(f"{name}.sum", [total], defined.unit, f"{defined.description} Their sum.")
+                meter.create_observable_counter(f"{name}.count", [count], "", f"{defined.description} The number of values.")
+                meter.create_observable_counter(f"{name}.sum", [total], defined.unit, f"{defined.description} The sum of the values.")
         elif defined.kind is Kind.COUNTER:
             meter.create_observable_counter(name, [partial(_values, readings, defined)], defined.unit, defined.description)
         else:

@@ -2,7 +2,7 @@
 
 Invariant: a context in a record's headers is never changed; spans refer to it by links.
 
-The option `hooks` of a client turns tracing on, so a client without it pays nothing. Source: OpenTelemetry semantic conventions 1.45,
+The option `hooks` turns tracing on, so a client without it pays nothing. Source: OpenTelemetry semantic conventions 1.45,
 messaging spans; W3C Trace Context (headers `traceparent`, `tracestate`).
 """
 
@@ -52,9 +52,9 @@ class Received(Protocol):
 
 
 class _Failure(threading.local):
-    """The failed batch whose callbacks run on this thread. Its callbacks and its `on_ack` follow each other on one thread.
+    """The failed batch whose callbacks run on this thread: its callbacks and its `on_ack` run one after the other on one thread.
 
-    The callbacks have the spans of records, and `on_ack` has the error code. With a partition the callbacks come first.
+    The callbacks have the spans of the records, and `on_ack` has the error code. If the batch has a partition, the callbacks come first.
     """
 
     def __init__(self) -> None:
@@ -64,9 +64,10 @@ class _Failure(threading.local):
 
 
 class Tracing(ProducerHooks, ConsumerHooks):
-    """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, the handles of `pykafka4.aio`, and `ShareConsumer`.
+    """Hooks that trace records: `Producer(hooks=tracing)`, `Consumer(hooks=tracing)`, also for `ShareConsumer` and the handles of
+    `pykafka4.aio`.
 
-    One object may serve any number of clients. For any thread.
+    One object can serve any number of clients. For any thread.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
@@ -77,7 +78,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     # ---- producers
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord | None:
-        """Begin the span of a record, and put its context into the headers, unless these have one."""
+        """Begin the span of a record, and put its context into the headers, unless they have a `traceparent`."""
         headers = _pairs(record.headers)
         given = _link(headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "send", OPERATION_TYPE: "send", TOPIC: record.topic}
@@ -114,13 +115,13 @@ class Tracing(ProducerHooks, ConsumerHooks):
             _fail(span, type(error).__name__)
 
     def _settled(self, span: Span, delivery: Delivery) -> None:
-        if delivery.lost():  # without a reason: `exception()` has one, but would count as if the application had seen the failure
+        if delivery.lost():  # `lost` gives no reason; `exception()` does, but would count as if the application had seen the failure
             failure = self._failure
             if delivery.partition is None and failure.topic == delivery.topic:
                 _fail(span, failure.code)
             else:
                 failure.spans.append(span)
-        elif (error := delivery.exception(0)) is not None:  # dropped by on_full or a rate limit: in no batch
+        elif (error := delivery.exception(0)) is not None:  # dropped by on_full or a rate limit, so it is in no batch
             _fail(span, str(error.code))
         else:
             written = delivery.result(0)
@@ -128,7 +129,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
             span.end()
 
     def on_ack(self, outcome: BatchOutcome) -> None:
-        """End the spans of a failed batch. The callbacks of its records came before, unless the batch had no partition."""
+        """End the spans of a failed batch. The callbacks of its records came first, unless the batch has no partition."""
         failure = self._failure
         failure.topic = None
         if outcome.error is None:
@@ -142,7 +143,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     # ---- consumers
 
     def on_poll(self, polled: Polled) -> None:
-        """Make a span of the poll, with links to the contexts of its records: to the first 128 that have one."""
+        """Make a span of the poll, with links to the contexts of its records, at most to the first 128."""
         topics = {record.topic for record in polled.records}
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "poll", OPERATION_TYPE: "receive"}
         attributes |= {COUNT: len(polled.records), CLIENT_ID: polled.client_id}
@@ -164,7 +165,7 @@ class Tracing(ProducerHooks, ConsumerHooks):
     def processing(self, record: Received) -> Iterator[Span]:
         """A `with` block in a span for the processing of `record`. Spans that begin in the block are children of this span.
 
-        The span links to the context of the record. An exception of the block is recorded, and raised.
+        The span links to the context of the record. The span records an exception of the block, which is then raised.
         """
         link = _link(record.headers)
         attributes: dict[str, AnyValue] = {SYSTEM: "kafka", OPERATION: "process", OPERATION_TYPE: "process"}
@@ -183,12 +184,12 @@ class Tracing(ProducerHooks, ConsumerHooks):
                 raise
 
 
-# The spans of records whose `send` has not returned, in this thread or task; several only if a serializer sends records itself.
+# The spans of records whose `send` has not returned, in this thread or task. There are several only if a serializer sends records itself.
 _sending: ContextVar[tuple[Span, ...]] = ContextVar("_sending", default=())
 
 
 def _accepted() -> Span | None:
-    """Take the span of the last `on_send`; None for a record without that call, such as a `ProducerRecord`."""
+    """Remove and return the span of the last `on_send`; None for a record without that call, such as a `ProducerRecord`."""
     spans = _sending.get()
     if not spans:
         return None
@@ -207,7 +208,7 @@ def _pairs(headers: HeadersLike | None) -> list[tuple[str, Any]]:
 
 
 def _link(headers: Iterable[tuple[str, Any]]) -> Link | None:
-    """A link to the context in `headers`; None without a valid one."""
+    """A link to the context in `headers`; None without a valid context."""
     carrier = {name: _text(value) for name, value in headers if name in W3C.fields}
     if PARENT not in carrier:
         return None
