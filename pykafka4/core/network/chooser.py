@@ -110,7 +110,7 @@ class BrokerChooser:
         return least_failed(self.unconnected(now)) or least_failed(e for e in self._spares(now) if e.not_before <= now)
 
     def unconnected(self, now: float) -> list[Endpoint]:
-        """Return the brokers to which the client can connect at `now`; with bootstrap addresses only while no broker is connected."""
+        """Return the brokers to which the client can connect at `now`, and also bootstrap addresses while no broker is connected."""
         least = 0 if any(0 <= node < LANE for node in self._ready) else -INFINITY
         return [
             e for e in self._endpoints.values() if least <= e.node < LANE and e.connection is None and not e.leaving and e.not_before <= now

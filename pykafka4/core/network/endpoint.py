@@ -44,7 +44,7 @@ class LinkStatus:
     """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection.
 
     `throttled_ms` is the time for which the client still writes nothing, because the broker throttles it (KIP-219); otherwise 0. `failures`
-    counts the attempts to connect that have failed since the last success. `error` is the reason why the last connection or attempt ended;
+    counts the attempts to connect that have failed since the last success. `error` is the reason why the last connection or attempt failed;
     None after a success.
     """
 
@@ -81,7 +81,7 @@ class Endpoint:
     avoided_at: float = -INFINITY  # the time since which requests for ANY avoid this node
     not_before: float = 0.0  # the end of the back-off: no attempt to connect before
     dialled_at: float = 0.0  # the start of the last attempt
-    error: KafkaError | None = None  # the end of the last connection or attempt
+    error: KafkaError | None = None  # the reason why the last connection or attempt failed; None after a success
     failed_at: float = 0.0  # the time of `error`
     down_since: float | None = None  # the start of the first failed attempt since the last connection
     alarm: float = INFINITY  # the time at which `Network` checks this endpoint, if nothing happens before
@@ -103,7 +103,7 @@ class Endpoint:
 
     @property
     def why(self) -> str:
-        """The end of the last connection or attempt, as `127.0.0.1:9092 connection refused`; empty if none has ended. For any thread."""
+        """The address and `error`, as `127.0.0.1:9092 connection refused`; empty without an error. For any thread."""
         error = self.error  # read once: the loop may change it between two reads of another thread
         return "" if error is None else f"{self.address} {str(error).removeprefix(f'{self.address}: ')}"
 

@@ -192,8 +192,8 @@ class Network:
         return f"no broker reachable: {'; '.join(latest.get(a, f'{a} has not responded yet') for a in addresses)}"
 
     def why_down(self, node: int) -> str:
-        """Return why the last connection or attempt to `node` ended (`127.0.0.1:9092 connection refused`); empty if it is connected, or if
-        none has ended."""
+        """Return why the last connection or attempt to `node` failed (`127.0.0.1:9092 connection refused`); empty while the node is
+        connected, and if neither has failed since."""
         endpoint = self._endpoints.get(node)
         return "" if endpoint is None else endpoint.why
 

@@ -571,7 +571,7 @@ class Sender:
         self._ready.place(queue)
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the due batch, because its connection can take the batch, or its time is over; returns the queue's candidate.
+        """Seal the due batch, because its connection can take the batch, or because it must not stay open; returns the queue's candidate.
 
         A batch that was sealed earlier would also have to wait, but with fewer records.
         """

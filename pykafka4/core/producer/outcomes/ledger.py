@@ -80,8 +80,8 @@ class RecordCounts(NamedTuple):
 class ProducerStats:
     """Counts of all records accepted by `send`, by outcome: `accepted` is the sum of `acked`, `queued`, `in_flight`, `failed`, `dropped`.
 
-    All counts are of one moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts batches that were
-    resent, `requests` Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in `RecordCounts`.
+    All counts are of one moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts each resending of
+    a batch, `requests` the Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in `RecordCounts`.
     `partitions` has the counts of each partition with records, `topics` the counts of each topic: the sums of its partitions, and records
     that were lost before they had a partition. For topics without a record for `metadata_max_idle_ms`, and for topics that never had a
     partition, only the entry in `topics` is kept, for the last 1,000 of them.

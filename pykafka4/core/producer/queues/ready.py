@@ -1,4 +1,4 @@
-"""Lists the queues with a batch to send, by leader. Invariant: a queue is in at most one list, the list of its partition's leader.
+"""Lists the queues with a batch to send, by leader. Invariant: a queue is in at most one list, under the leader found when it was placed.
 
 Rule: whoever ends the reason for the absence of a queue places the queue again; a queue that nobody places is never sent. The leader is
 looked up when a queue is placed, and checked again when the queue is picked. While its partition has no leader, a queue is in no list: the
