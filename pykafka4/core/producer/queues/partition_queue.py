@@ -151,10 +151,10 @@ class PartitionQueue:
     def supersede(self) -> int:
         """End the wait for the requests in flight, whose leader was replaced. Returns the number of records that were in flight.
 
-        Called only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. The old leader may have appended
-        the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If such a request is carried
-        out later, because the same broker leads again (A, B, A), the broker finds the sequence in its log, finds a gap before it, or has
-        seen a higher epoch of the producer. It appends the batch only if nothing was written after it.
+        Called only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. The old leader may have
+        appended the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If such a request
+        is carried out later, because the same broker leads again (A, B, A), the broker finds the sequence in its log, finds a gap before
+        it, or has seen a higher epoch of the producer. The broker appends the batch only if nothing was written after it.
         """
         flying = [batch for batch in self.batches if batch.in_flight]  # not a slice: halves of a split batch may be between them
         for batch in flying:
