@@ -114,7 +114,7 @@ class Channel:
         _channels.add(self)
 
     def _begin(self) -> None:
-        """The state of a process that has sent nothing yet."""
+        """Set the state of a process that has sent nothing yet."""
         self._lock = threading.RLock()  # a signal handler may send while its own thread is inside
         self._socket: socket.socket | None = None
         self._rest = memoryview(b"")  # of a message that a stream has taken in part

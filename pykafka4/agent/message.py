@@ -33,12 +33,12 @@ class Reason(StrEnum):
     # Accepted by an input, then discarded:
     BAD_TOPIC = "BAD_TOPIC"  # the name is illegal, or the brokers do not know the topic
     LONG_MSG = "LONG_MSG"  # larger than the topic's limit
-    NO_MEM = "NO_MEM"  # the pool (`max_buffer`) is full, and there is no spool
+    NO_MEM = "NO_MEM"  # the pool (`max_buffer`), or a partition's share of it, is full, and there is no spool
     RATE_LIMIT = "RATE_LIMIT"
     NO_AVAILABLE_PARTITIONS = "NO_AVAILABLE_PARTITIONS"
     TOPIC_AUTOCREATE_FAIL = "TOPIC_AUTOCREATE_FAIL"
     DELIVERY_ATTEMPT_LIMIT = "DELIVERY_ATTEMPT_LIMIT"
-    KAFKA_ERROR_ACK = "KAFKA_ERROR_ACK"  # refused by a broker
+    KAFKA_ERROR_ACK = "KAFKA_ERROR_ACK"  # refused by a broker, or failed with its connection
     SERVER_SHUTDOWN = "SERVER_SHUTDOWN"  # not delivered before the agent's end
     BUG = "BUG"
     TIMED_OUT = "TIMED_OUT"  # not acknowledged within delivery_timeout_ms

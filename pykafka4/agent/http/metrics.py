@@ -21,7 +21,7 @@ from pykafka4.pages.brokers import brokers
 __all__ = ["CONTENT_TYPE", "exposition"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-MOST_TOPICS: Final = 1_000  # each has five time series and more in Prometheus, which keeps them after the topic is gone
+MOST_TOPICS: Final = 1_000  # each has at least four time series in Prometheus, which keeps them after the topic is gone
 PREFIX: Final = "pykafka4_agent"
 OTHERS: Final = ""  # the label of the topics without a row; no topic has this name
 

@@ -133,7 +133,7 @@ class Connection:
     def _reserve(self) -> None:
         """Reserve room for the whole message in `_kept`, or wait for the room.
 
-        The complete size is reserved in one step: with a part each, many connections could hold all room, and none finish its message.
+        The complete size is reserved in one step: with a part each, many connections could hold all room, and never finish.
         """
         self._needed = SIZE.size
         if len(self._kept) < SIZE.size:

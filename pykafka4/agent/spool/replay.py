@@ -2,9 +2,9 @@
 
 The replay does no I/O and never waits: `Spool` has the thread that reads, and calls the replay again after acknowledgements.
 
-At most `window` bytes are unacknowledged. Topics share these bytes, so a stuck topic does not hold up the others, and messages from the
-disk do not take the memory of topics without messages on disk. A topic for which the producer has no room is tried again after a
-pause, with a short read: its messages in the producer's memory are older, and must leave first.
+The topics share `window` unacknowledged bytes; each may exceed its share by one message. So a stuck topic does not hold up the others, and
+messages from the disk do not take the memory of topics without messages on disk. A topic for which the producer has no room is tried again
+after a pause, with a short read: its messages in the producer's memory are older, and must leave first.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Replay:
         return None
 
     def _share(self) -> int:
-        """Return the most unacknowledged bytes of each topic."""
+        """Return the unacknowledged bytes from which on a topic sends no more."""
         return self._window // max(1, len(self._turns))
 
     def pause(self) -> float | None:

@@ -151,7 +151,7 @@ class Spool:
                 self.replay.add(fifo)
 
     def _leave(self, fifo: Fifo) -> None:
-        """Forget a topic without messages on disk: its next message goes to the producer directly."""
+        """Forget a topic without messages on disk: its next message may go to the producer directly."""
         fifo.leave()
         if fifo.restored:
             self._restored[fifo.topic] += fifo.restored
@@ -162,7 +162,7 @@ class Spool:
     # ---- sending
 
     def begin(self, sender: Sender, window: int) -> None:
-        """Allow messages on disk to be sent, with at most `window` unacknowledged bytes at a time."""
+        """Allow messages on disk to be sent. The topics share `window` unacknowledged bytes."""
         self.replay = Replay(sender, self._discards, window, self._empty, self._clock)
         for fifo in self._fifos.values():
             self.replay.add(fifo)
