@@ -1,8 +1,8 @@
-"""Packaging. Rule: `pip install` works without a compiler, and says once that the compiled core is missing.
+"""Builds the package. Rule: `pip install` works without a compiler, and says once that the compiled core is missing.
 
-`PYKAFKA4_BUILD_EXTENSION=yes` makes a failing compiler an error (CI, wheels), `no` skips the compiled core,
-anything else tries and goes on without it. Only `yes` tries on Windows, where nobody has tested it: the plain-Python core runs there.
-The C code asks for what a system or processor has (clocks, instructions for CRC-32C) and does without; see `_plat.h`.
+`PYKAFKA4_BUILD_EXTENSION=yes` makes a failed build an error (CI, wheels), `no` skips the compiled core, and any other value tries the build
+and goes on without the core if it fails. On Windows only `yes` tries, because nobody has tested the compiled core there. The C code finds
+out which clocks and instructions (for CRC-32C) a system and its processor have, and does without the missing ones; see `_plat.h`.
 """
 
 import os
@@ -24,19 +24,19 @@ said: list[Exception] = []
 
 
 def not_built(error: Exception) -> None:
-    """Say so, once for all modules."""
+    """Report that the compiled core is not built, once for all modules."""
     said.append(error)
     if len(said) > 1:
         return
     print(
-        f"pykafka4: compiled core not built ({error}); the plain-Python core is used, 15 to 40 times the CPU per record. pip keeps this "
-        "wheel: once the cause is mended, install with --force-reinstall --no-cache-dir",
+        f"pykafka4: compiled core not built ({error}); the plain-Python core is used, at 15 to 40 times the CPU per record. pip keeps this "
+        "wheel: once the cause is fixed, install with --force-reinstall --no-cache-dir",
         file=sys.stderr,
     )
 
 
 class OptionalBuild(build_ext):
-    """Build the compiled core where a compiler is, else leave the plain-Python one in charge."""
+    """Build the compiled core if there is a compiler; otherwise the plain-Python core is used."""
 
     def build_extension(self, ext: Extension) -> None:
         try:
@@ -52,7 +52,7 @@ def extensions() -> list[Extension]:
         return []
     try:
         from Cython.Build import cythonize
-    except ImportError as error:  # --no-build-isolation where Cython is not installed
+    except ImportError as error:  # with --no-build-isolation, if Cython is not installed
         if WANTED == "yes":
             raise
         not_built(error)

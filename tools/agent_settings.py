@@ -17,21 +17,22 @@ __all__ = ["PAGE", "render"]
 PAGE = ROOT / "docs" / "agent-settings.md"
 INTRODUCTION = """# Settings of the agent
 
-Rendered from `pykafka4/agent/settings/values.py` by `make options`; change the settings there. They are tables of the agent's TOML file
-([the agent](guide/agent.md)). `pykafka4 agent --config FILE --check` checks a file, and names all its errors with their lines.
+Rendered from `pykafka4/agent/settings/values.py` by `make options`; change the settings there. The headings name the tables of the
+agent's TOML file ([the agent](guide/agent.md)). `pykafka4 agent --config FILE --check` checks a file, and names all its errors with their
+lines.
 
-* Sizes are numbers of bytes, or text: `"64k"`, `"128MiB"`, `"1GiB"`; a k is 1,024.
-* A table of which only the path is given may be that path: `spool = "/var/spool/pykafka4"`.
-* *reload* marks the settings that SIGHUP changes; the others need a restart.
+* Sizes are numbers of bytes, or text: `"64k"`, `"128MiB"`, `"1GiB"`; k means 1,024.
+* A table in which only the path is set can be written as that path: `spool = "/var/spool/pykafka4"`.
+* *reload* marks the settings that SIGHUP changes; other settings need a restart.
 """
 KAFKA = """
 ## [kafka]
 
 Options of the producer, under their own names ([options](options.md#producer), [security](options.md#security)), or under the dotted
-names of librdkafka's and Java's clients ([properties](guide/properties.md)). `bootstrap_servers` must be there. Values of secrets are
-never shown. `delivery_timeout_ms` is as long as possible if it is not set: messages wait for their cluster while there is room for them.
+names of librdkafka's and Java's clients ([properties](guide/properties.md)). `bootstrap_servers` is required. Values of secrets are
+never shown. If `delivery_timeout_ms` is not set, it is as long as possible: messages wait for their cluster while there is room for them.
 
-These options have their place elsewhere, or belong to the agent:
+These options are set elsewhere, or belong to the agent:
 
 | option | instead |
 |---|---|

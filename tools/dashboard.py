@@ -1,6 +1,6 @@
-"""Renders the Grafana dashboard docs/dashboards/pykafka4.json. Invariant: each query takes its name of a metric from the catalogue.
+"""Renders the Grafana dashboard docs/dashboards/pykafka4.json. Invariant: each query takes the name of its metric from the catalogue.
 
-`python -m tools.metrics` writes the dashboard, beside the table of the guide.
+`python -m tools.metrics` writes the dashboard, and the table of the guide.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def rate(name: str, *by: str, where: str = "", title: str = "") -> Query:
 
 
 def value(name: str, *by: str, title: str = "", fold: str = "sum") -> Query:
-    """The present value of a gauge."""
+    """The current value of a gauge."""
     return Query(f"{fold} by ({_grouped(by)}) ({sample_name(DEFINITIONS[name])}{{{CLIENTS}}})", by, title)
 
 

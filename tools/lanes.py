@@ -2,8 +2,9 @@
 
     python -m tools.lanes unit simulated+secured      # two lanes; the second lane runs its two targets one after the other
 
-Beside other lanes a test can fail because the processor was busy. So the failed tests of a target run again when all lanes have ended. The
-report names such tests in any case: a test that many reports name has a fault. A run that is ended from outside prints its report, too.
+While other lanes run, a test can fail because the processor is busy. So the failed tests of a target run again when all lanes have ended.
+The report names such tests even if they pass then: a test that many reports name has a fault. A run that SIGTERM or Ctrl-C ends prints its
+report, too.
 """
 
 from __future__ import annotations

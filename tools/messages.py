@@ -1,6 +1,6 @@
 """Renders docs/reference/messages.md from the declarations of messages; the page is never edited by hand.
 
-`python -m tools.messages` writes it; with `--check` it only checks that it is up to date.
+`python -m tools.messages` writes the page; with `--check` it only checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ PAGE = ROOT / "docs" / "reference" / "messages.md"
 INTRODUCTION = """# Messages
 
 Rendered from the declarations by `make messages`. `from pykafka4.messages import MetadataRequest`: each row is a request that
-[`Client.request`](../guide/low-level.md#any-message) sends. Its response is the class of that name with `Response`. Fields have the
-names of Kafka's message definitions in snake case, and are keywords; the parts of a message are classes inside it:
+[`Client.request`](../guide/low-level.md#any-message) sends. Its response is the class with `Response` in place of `Request`. Fields
+have the names of Kafka's message definitions in snake case, and are keywords; the parts of a message are classes inside it:
 `MetadataRequest.Topic(name="orders")`. `help(MetadataRequest)` lists them. A field that is set must exist in the version that is
 negotiated; `max_version` lowers that version.
 
 "from Kafka": the first release whose brokers take the lowest of these versions. "repeated": the request changes nothing, so it is sent
-again after a lost connection, and to the new leader or coordinator when that has moved. A Fetch in a session is not.
+again after a lost connection, and to the new leader or coordinator after a move. A Fetch in a session is not repeated.
 
 | key | request | versions | from Kafka | repeated | meaning |
 |---|---|---|---|---|---|

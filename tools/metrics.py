@@ -15,7 +15,7 @@ from tools.rendered import ROOT, write_or_check
 
 PAGE = ROOT / "docs" / "guide" / "metrics-list.md"
 BEGIN, END = "<!-- rendered by make metrics: begin -->\n", "<!-- rendered by make metrics: end -->\n"
-CONSTANT = (SYSTEM, OPERATION, OPERATION_TYPE)  # labels of all `messaging.` metrics, which the page names once
+CONSTANT = (SYSTEM, OPERATION, OPERATION_TYPE)  # labels of all `messaging.` metrics: the page names them once
 PARTS = (
     ("Every client", ("pykafka4.client.", "messaging.client.operation.")),
     ("Producers", ("messaging.client.sent.", "pykafka4.producer.")),

@@ -20,7 +20,7 @@ def sources(folders: list[str]) -> Iterator[Path]:
 
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """(place, lines) of each function. None of a Cython file, which `ast` cannot read."""
+    """(place, lines) of each function; nothing for a Cython file, which `ast` cannot read."""
     if path.suffix != ".py":
         return
     for node in ast.walk(ast.parse(path.read_text())):

@@ -2,7 +2,7 @@
 
 `python -m tools.wording messages [folder …]` lists each error, warning and log line with its place. `… words [folder …]` counts, by folder,
 words that hide a noun (targets per 1,000 words: `what` 1.5, `that of` 0.3), comment lines (target: 5 % of the code lines), and module
-heads without a verb. A verb is an auxiliary, or the first word of some function's name in the third person.
+heads without a verb. A verb is a word in AUXILIARY, or the first word of some function's name in the third person.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from tools.sizes import sources
 ERRORS = {name for module in (builtins, errors, click.exceptions) for name, cls in vars(module).items() if isinstance(cls, type)}
 LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "warn", "add_note", "echo"}
 COMPILED = re.compile(r"(?:Error|Full|Closed)\w*\(.*[\"']")
-AUXILIARY = {"is", "are", "has", "have", "can", "may", "must", "will", "stays", "happens", "belongs", "knows", "means"}
+AUXILIARY = {
+    *("is", "are", "has", "have", "can", "may", "must", "will", "stays", "happens", "belongs", "knows", "means"),
+    *("changes", "defines", "downloads", "implements"),  # verbs of heads, with which no function's name begins
+}
 HIDDEN = [re.compile(pattern, re.IGNORECASE) for pattern in (r"\bwhat\b", r"\b(?:that|those) of\b")]
 ROW = "{:28} {:>7} {:>5} {:>8} {:>9} {:>13}"
 

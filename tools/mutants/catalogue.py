@@ -1,4 +1,4 @@
-"""Reads `catalogue.tsv`: bugs that no mutation operator would make, one a line. An entry whose place is gone is stale: delete it.
+"""Reads bugs that no mutation operator would make from `catalogue.tsv`, one a line. An entry whose place is gone is stale: delete it.
 
 Columns, divided by a tab: the symbol; the code; the code with the bug (empty: the statement is dropped); the bug in words; and the test
 that notices the bug, if the tests that mirror the module do not. `tools.mutants.places` explains how an edit finds its place.

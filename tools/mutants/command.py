@@ -1,8 +1,8 @@
-"""Deliberate bugs, and a sample of mutations that a tool draws: a test must notice each. Exit code 1 for a survivor.
+"""Runs deliberate bugs, and a sample of mutations that a tool draws: a test must notice each. The exit code is 0 only if all were killed.
 
 python -m tools.mutants                               # the catalogue, two at a time
-python -m tools.mutants sender 'split'                # those whose file or description contains one of the words
-python -m tools.mutants --sample 150                  # and 150 mutations of pykafka4/core; --seed 2 draws others
+python -m tools.mutants sender 'split'                # bugs whose file or description contains one of the words
+python -m tools.mutants --sample 150                  # also 150 mutations of pykafka4/core; --seed 2 draws others
 python -m tools.mutants --sample 50 --of pykafka4/aio # and of another folder
 """
 
@@ -31,9 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m tools.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("words", nargs="*", help="only mutants whose file or description contains one of these")
-    parser.add_argument("--sample", type=int, default=0, metavar="N", help="and N mutations, drawn by the operators of cosmic-ray")
-    parser.add_argument("--of", default=FOLDER, metavar="FOLDER", help="whose sources the sample mutates; default: %(default)s")
-    parser.add_argument("--seed", type=int, default=SEED, help="of the sample; default: %(default)s")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="also N mutations, drawn by the operators of cosmic-ray")
+    parser.add_argument("--of", default=FOLDER, metavar="FOLDER", help="the folder whose sources the sample mutates; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=SEED, help="the seed of the sample; default: %(default)s")
     asked = parser.parse_args(arguments)
     began = time.monotonic()
 

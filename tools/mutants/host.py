@@ -1,8 +1,7 @@
 """Runs tests against many mutations of functions in one process: pytest collects once, and each mutation is put into a forked child.
 
 Invariant: a child runs the same code as a new process would. A mutation inside a function changes only the code of that function object, so
-a replaced `__code__` has the same effect as an import of the changed module; any other mutation is refused (`None`), and needs a new
-process.
+a replaced `__code__` has the same effect as an import of the changed module. Any other mutation is refused, and needs a new process.
 
 `python -m tools.mutants.host JOBS OUT TEST…`: JOBS is a JSON list of [file, changed source, tests near it]; OUT gets one JSON line for
 each job as it ends: [number, fate, test or reason, number of tests, seconds]. The first line has number -1: it is about all tests without a

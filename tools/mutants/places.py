@@ -23,7 +23,7 @@ HEAD = re.compile(r"^( *)(?:def |class |cp?def (?:class |(?:[\w.]+ \**)*))(\w+) 
 
 
 class Stale(Exception):
-    """Raised if the package has no such symbol, or the symbol has such code not exactly once."""
+    """Raised unless exactly one function or class has the symbol, and its code contains the pattern exactly once."""
 
 
 @attrs.frozen

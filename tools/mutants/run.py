@@ -1,6 +1,7 @@
 """Runs mutants in copies of the tree, two at a time.
 
-Invariant: a mutant counts as killed only if a test fails with it and passes without it.
+Invariant: a mutant that makes a test fail counts as killed only if that test passes without the mutant. Tests that hang, crash or, with a
+drawn mutant, cannot be imported are not repeated.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Fate(enum.Enum):
 
     KILLED = "killed"
     SURVIVED = "SURVIVED"
-    BROKEN = "BROKEN"  # pytest ran no test, or the test fails without the mutant, too
+    BROKEN = "BROKEN"  # no verdict: pytest ran no test or took too long, or the test fails without the mutant, too
 
 
 @attrs.frozen
@@ -89,7 +90,7 @@ class Tree:
         return Tree(folder)
 
     def write(self, name: str, text: str) -> None:
-        """Change a source, and delete its compiled form, which Python would take for current if size and second are the same."""
+        """Change a source, and delete its bytecode, which Python would take for current if size and second are the same."""
         path = self.folder / name
         path.write_text(text)
         for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
@@ -157,7 +158,7 @@ def judged(mutant: Mutant, done: subprocess.CompletedProcess[str], seconds: floa
 
 
 def run_one(tree: Tree, mutant: Mutant) -> Verdict:
-    """Put the mutant in, run its tests, take it out. A compiled mutant is in the build already, and is only switched on."""
+    """Put the mutant in, run its tests, and take the mutant out. A compiled mutant is in the build already, and is only switched on."""
     began = time.monotonic()
     source = (tree.folder / mutant.file).read_text()
     switch = {SWITCH: str(mutant.number)} if mutant.number else {}

@@ -6,7 +6,8 @@ the sample, nor does a file that moves to another folder.
 
 Some mutations are not drawn, because no test could notice them or because each test does: annotations (never evaluated), comparisons by
 identity replaced by the equality of the same sign and the reverse (the same for None, enums and small integers), `|` between types, and the
-lines of `equivalent.tsv`: mutations without an observable effect, with the reason. A line that fits no source any more is deleted.
+lines of `equivalent.tsv`: mutations without an observable effect, with the reason. Delete a line of that file that no longer fits any
+source.
 """
 
 from __future__ import annotations
