@@ -173,7 +173,7 @@ class AdminClient(
         shift: int | None = None,
         timeout: float | None = None,
     ) -> OffsetPlan:
-        """Plan new offsets for `set_offsets`; changes nothing. `topics` are names or (topic, partition) pairs; None: all with an offset.
+        """Plan new offsets for `set_offsets`; changes nothing. `topics`: names or (topic, partition) pairs; None: all committed partitions.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
         (then the default of `topics` is its partitions, and each of `topics` needs an offset). `shift`: this many offsets forward, or back

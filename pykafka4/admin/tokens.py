@@ -35,7 +35,7 @@ class TokenCalls(AdminCalls):
         max_lifetime: float | None = None,
         timeout: float | None = None,
     ) -> DelegationToken:
-        """Create a token for the caller, or for `owner` (`User:alice`), which needs CREATE_TOKENS on that user (KIP-373, Kafka 3.3).
+        """Create a token for the caller, or for `owner` (`User:alice`), on whom the caller needs CREATE_TOKENS (KIP-373, Kafka 3.3).
 
         `renewers` may renew and expire it, too. `max_lifetime` in seconds bounds all renewals; None: the brokers' maximum (7 days). The
         request is sent once, because a repetition would create a second token. After a lost response there may be a token that nobody has;

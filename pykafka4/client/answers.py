@@ -65,7 +65,7 @@ class Answers(Generic[T]):
     def wait(self) -> T:
         """Wait for the result and return it. The machine ends the call at the deadline."""
         try:
-            # Only with a loop that does not respond does the wait go on after `seconds`.
+            # The wait takes longer than `seconds` only if the loop does not respond.
             self.promise.wait(self.seconds + LOOP_ANSWER_S)
             return self.result()
         finally:

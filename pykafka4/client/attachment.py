@@ -111,7 +111,7 @@ class Attachment(ABC, Generic[M]):
             self.runtime.detach(self)
 
     def withdraw(self, now: float) -> None:
-        """Remove the machines from the loop, failed ones included, and only those that an interrupted start has made. Loop thread."""
+        """Remove the machines from the loop, also failed machines; after an interrupted start some do not exist. Loop thread."""
         for machine in (getattr(self, "machine", None), None if self._push is None else self._push.machine):
             if machine is not None:
                 self.runtime.engine.remove(machine)

@@ -227,7 +227,7 @@ class Client(ServesStatus):
         """
         return self._runtime.calls.request(target, message, timeout, max_version).wait()
 
-    # -- the rest
+    # -- status and end
 
     def status(self) -> dict[str, Any]:
         """Return why no records flow: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`,

@@ -126,7 +126,7 @@ class Runtime:
         runtime = cls(config, executor)
         runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)  # the loop, as the finalizer keeps its arguments alive
         runtime._finalizer.atexit = False  # at exit `_drain_all` ends the loop
-        runtime.loop.start()  # last: if a step before fails, Ctrl-C included, no thread is left behind
+        runtime.loop.start()  # last, so that no thread is left behind if an earlier step fails, even by Ctrl-C
         return runtime
 
     @classmethod

@@ -35,7 +35,7 @@ UNKNOWN_WAY: Final = "docs/guide/security.md, 'When it does not work', explains 
 
 
 def look_at_names(case: Case, seconds: float) -> Iterator[Finding]:
-    """Check that the names in bootstrap_servers resolve; with a proxy only the proxy's own name, as the proxy resolves the others."""
+    """Check that the names in bootstrap_servers resolve; with a proxy, only the proxy's name: the proxy resolves the other names."""
     return look_at("names", case, *_first(case), seconds)
 
 

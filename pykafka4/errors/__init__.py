@@ -86,6 +86,7 @@ def listed(
 
 
 def with_article(noun: str) -> str:
+    """The noun with its indefinite article."""
     return f"{'an' if noun[0].lower() in 'aeio' else 'a'} {noun}"
 
 

@@ -1,7 +1,7 @@
 """Defines the table of Kafka's error codes: one row per code decides the retry, the refresh before it and the fate of a produced batch.
 
-Modules compare codes by their names. Numbers are elsewhere only where the client raises an error of its own: an OffsetOutOfRange (1) or a
-GroupError (22, 27).
+Modules compare codes by name. Outside of this table, numbers occur only where the client raises an error of its own: an OffsetOutOfRange
+(1) or a GroupError (22, 27).
 
 Outside of `core` the agent reads this table, too: `agent.account.reasons` gives each failed batch the reason of its discards.
 
@@ -71,7 +71,7 @@ __all__ = ["BY_NAME", "CODES", "ErrorCode", "ProduceReaction", "Refresh", "error
 
 
 class Refresh(enum.Enum):
-    """The part of its knowledge that the client refreshes before a retry."""
+    """The information that the client refreshes before a retry."""
 
     NOTHING = "nothing"
     METADATA = "metadata"
@@ -87,7 +87,7 @@ class ProduceReaction(enum.Enum):
     SPLIT = "split"  # too large for the topic: halve it and resend
     SEQUENCE = "sequence"  # the broker's producer state and ours differ: continue in the partition's next epoch
     FENCED = "fenced"  # the broker has seen a higher epoch of this producer id: continue under another id
-    REFUSED = "refused"  # hand back the records that the response names, resend the others; hand back all if it names none
+    REFUSED = "refused"  # hand back the records that the response names, resend the other records; hand back all if it names none
     FAIL = "fail"  # hand the records back
 
 
@@ -135,7 +135,7 @@ _ROWS = (
     (3, "UNKNOWN_TOPIC_OR_PARTITION", Y, METADATA, RESEND, MAYBE),  # DelayedProduce: the replica was deleted meanwhile
     (5, "LEADER_NOT_AVAILABLE", Y, METADATA, RESEND, MAYBE),
     (6, "NOT_LEADER_OR_FOLLOWER", Y, METADATA, RESEND, MAYBE),  # DelayedProduce: leadership was lost meanwhile (KAFKA-13574)
-    # DelayedProduce: appended, not replicated within timeout_ms. A leader that is cut off from the others may have been replaced.
+    # DelayedProduce: appended, but not replicated within timeout_ms. A leader that is cut off from other brokers may have been replaced.
     (7, "REQUEST_TIMED_OUT", Y, METADATA, RESEND, MAYBE),
     (8, "BROKER_NOT_AVAILABLE", Y, METADATA, RESEND, MAYBE),
     (9, "REPLICA_NOT_AVAILABLE", Y, METADATA, RESEND, MAYBE),  # DelayedProduce of old brokers, as 3 and 6

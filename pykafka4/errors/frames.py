@@ -1,8 +1,8 @@
-"""Empties the frames of errors. Invariant: an error that is logged or leaves this package shows where it was raised, but keeps no local
-variable of this package.
+"""Empties the frames of errors. Invariant: after `empty_frames` an error still shows where it was raised, but keeps no local variable of
+this package's ended frames.
 
-Tools that report errors show the local variables of each frame. The frames of this package hold options, the contents of key files, and
-messages to brokers. File, line and function stay.
+Tools that report errors show the local variables of each frame, and the frames of this package hold options, the contents of key files, and
+messages to brokers. So public functions that get secrets are `guarded`, and the errors of crashes are emptied before they are logged.
 """
 
 from __future__ import annotations

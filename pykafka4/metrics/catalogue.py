@@ -65,7 +65,7 @@ _ALL: Final = (
     Definition("pykafka4.client.io.received", C, "By", "Bytes of responses.", (BROKER,)),
     Definition("pykafka4.client.throttle.time", C, "s", "Time for which brokers have throttled the client, as they report.", (BROKER,)),
     Definition("pykafka4.client.metadata.age", G, "s", "Time since the last response with metadata."),
-    Definition("pykafka4.client.offline.partitions", G, "{partition}", "Partitions in use that are offline: the client cannot use them."),
+    Definition("pykafka4.client.offline.partitions", G, "{partition}", "Partitions in use that can be neither written nor read."),
     # producers
     Definition(
         "messaging.client.sent.messages",

@@ -306,7 +306,7 @@ class UnregisterBroker(OneAnswer[int, bool]):
         return UnregisterBrokerRequest(broker_id=keys[0])
 
     def answer(self, message: Any, reply: Reply) -> bool:
-        """True, because a broker that is not forgotten has an error code."""
+        """True: the controller has forgotten the broker."""
         return True
 
     def repeated(self, found: bool | Refusal) -> bool | Refusal:

@@ -163,7 +163,7 @@ class ResourceQuestion(Question[Resource, Any]):
         return _named(key)
 
     def error(self, key: Resource, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing."""
+        """The error, with the missing right, if any."""
         kind, name = key
         right = {kind: str(name)} if kind in ("topic", "group") else {}
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, **right)  # type: ignore[arg-type]

@@ -214,5 +214,5 @@ class DeleteGroups(Question[str, bool]):
         return {r.group_id: Refusal(r.error_code, r.error_message) if r.error_code else True for r in reply.message.results}
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing."""
+        """The error, with the missing right, if any."""
         return broker_error(refusal.code, f"deleting group {key}", refusal.detail, self.api, group=key)

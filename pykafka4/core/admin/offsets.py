@@ -68,7 +68,7 @@ class PartitionQuestion(Question[TopicPartition, Any]):
         return f"group {self._group}" if self._group else str(key)
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing. An error of the group is the same for all partitions."""
+        """The error, with the missing right, if any. An error of the group is the same for all partitions."""
         what = f"group {self._group}" if self._group and refusal.code in GROUP_ERRORS else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api, topic=key.topic, group=self._group)
 

@@ -118,7 +118,7 @@ class DescribeProducers(Question[TopicPartition, "tuple[ActiveProducer, ...]"]):
         }
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing."""
+        """The error, with the missing right, if any."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key.topic)
 
 
@@ -240,5 +240,5 @@ class AbortTransaction(Question[TopicPartition, bool]):
         }
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing."""
+        """The error, with the missing right, if any."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key.topic)

@@ -135,7 +135,7 @@ class AlterQuotas(Question[QuotaEntity, bool]):
         return {key: Refusal(row.error_code, row.error_message) if row.error_code else True for key, row in rows if key is not None}
 
     def error(self, key: QuotaEntity, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing. A denial is the same for all entities."""
+        """The error, with the missing right, if any. A denial is the same for all entities."""
         what = "quotas cannot be changed" if error_code(refusal.code).denied else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 

@@ -213,7 +213,7 @@ class AlterReplicaLogDirs(Question[Replica, bool]):
         return Refusal(code) if code else True
 
     def error(self, key: Replica, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing."""
+        """The error, with the missing right, if any."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api)
 
 
@@ -224,7 +224,7 @@ class _PartitionChange(Question[TopicPartition, Any]):
     changes = True
 
     def error(self, key: TopicPartition, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing. A denial is the same for all partitions."""
+        """The error, with the missing right, if any. A denial is the same for all partitions."""
         what = f"{self.api}" if BY_NAME["CLUSTER_AUTHORIZATION_FAILED"].code == refusal.code else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 

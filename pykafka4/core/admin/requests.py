@@ -116,7 +116,7 @@ class FollowingReader(OneReader):
 
 
 def refused(response: Any, codes: set[int]) -> int | None:
-    """The code of `codes` with which `response` refuses the whole request: its own code, or the lowest of its items if all are in `codes`."""
+    """The code of `codes` with which `response` refuses the whole request: its own, or the lowest code of its items if `codes` has all."""
     if response is None:
         return None
     found = {own} if (own := getattr(response, "error_code", 0)) else set(_codes(response))
@@ -174,7 +174,7 @@ def controller_of(cluster: Cluster) -> int:
 
 
 class ControllerChoice(BrokerChoice[Any]):
-    """The choice for keys of any kind: the controller, or a broker that stands for it, as brokers from 3.3 on pass requests to it."""
+    """The choice for keys of any kind: the controller, or a broker that stands for it: from Kafka 3.3 on, brokers pass requests on."""
 
     cured_by = Refresh.METADATA
     role = ", which stands for the controller"

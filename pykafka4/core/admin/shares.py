@@ -126,5 +126,5 @@ class DeleteShareOffsets(Question[str, bool]):
         return f"share group {self._group}, topic {key}"
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing."""
+        """The error, with the missing right, if any."""
         return broker_error(refusal.code, self.what(key), refusal.detail, self.api, topic=key, group=self._group)

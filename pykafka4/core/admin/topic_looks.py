@@ -218,7 +218,7 @@ class Change:
 
 
 class KnowChanges(Question[int, bool]):
-    """The question whether brokers, which are the keys, know of changes of topics. It is repeated until they do."""
+    """The question whether brokers, which are the keys, know of changes of topics. A broker is asked again until it knows of all."""
 
     api = "Metadata"
     about = "broker {}"

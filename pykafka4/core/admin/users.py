@@ -81,7 +81,7 @@ class UserQuestion(Question[str, Any]):
     task: ClassVar[str]
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the right that may be missing. A denial is the same for all users."""
+        """The error, with the missing right, if any. A denial is the same for all users."""
         what = self.task if error_code(refusal.code).denied else self.what(key)
         return broker_error(refusal.code, what, refusal.detail, self.api)
 
