@@ -102,7 +102,7 @@ def _describing(call: Call, settled: Settled[str, GroupDescription | UnknownGrou
 def committed(groups: Iterable[str], *, stable: bool) -> Begin:
     """The call for the committed offsets of each group.
 
-    If a group has offsets in an open transaction, the call waits for the end of the transaction with `stable`, and otherwise returns the
+    With `stable`, the call waits for the end of an open transaction that has offsets of a group; otherwise the outcome of the group has the
     offsets from before the transaction.
     """
 

@@ -34,7 +34,7 @@ class Unstable(Enum):
 
 
 class FetchOffsets(Question[str, "Committed | Unstable"]):
-    """The question about all committed offsets of groups, which are the keys. Brokers before 3.0 accept one group a request (KIP-709)."""
+    """The question about all committed offsets of groups, which are the keys. Brokers before 3.0 accept one per request (KIP-709)."""
 
     api = "OffsetFetch"
     about = "committed offsets of group {}"
@@ -91,8 +91,8 @@ def _committed_at(row: Any) -> OffsetAndMetadata | None:
 class FetchOffsetsOfPartitions(PartitionQuestion):
     """The question about committed offsets of some partitions of a group; the keys are partitions.
 
-    If an open transaction has offsets of the group, the question is repeated until the transaction has ended with `stable`, and otherwise
-    returns the offsets from before the transaction.
+    With `stable`, the question is repeated until an open transaction that has offsets of the group has ended; otherwise the outcomes are the
+    offsets from before the transaction.
     """
 
     api = "OffsetFetch"
