@@ -136,7 +136,7 @@ class ProducerHooks:
         """
 
     def on_request(self, request: RequestSent) -> None:
-        """Called after a request was sent. Events may be left out, as in `on_batch_sealed`."""
+        """Called when a request was handed to its connection. Events may be left out, as in `on_batch_sealed`."""
 
     def on_ack(self, outcome: BatchOutcome) -> None:
         """Called exactly once for each batch, with its outcome, after the callbacks of its records; perhaps before them if `partition` is

@@ -34,7 +34,7 @@ __all__ = ["elect_leaders", "reassign"]
 
 MOVE: Final = re.compile(r"(.+):(\d{1,9})=(\d{1,9}(?:,\d{1,9})*)")
 MOVES_LOOK_S: Final = 0.5
-SETTLING: Final = 10  # looks, MOVES_LOOK_S apart, in which brokers must learn of the end of a move
+SETTLING: Final = 10  # how often the partitions are read, MOVES_LOOK_S apart, until all brokers know the end of a move
 Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
 
 
@@ -45,7 +45,7 @@ Targets = dict[TopicPartition, tuple[int, ...] | None]  # None: cancel
     short_help="Move partitions to other brokers.",
     epilog="""\b
 Examples:
-  pykafka4 cluster reassign   what is under way
+  pykafka4 cluster reassign   the moves under way
   pykafka4 cluster reassign -b localhost:9092 orders:0=1,2,3 orders:1=2,3,1
   pykafka4 cluster reassign --from-file moves.json --execute --wait
   pykafka4 cluster reassign -b localhost:9092 --cancel orders --execute
@@ -248,7 +248,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
 
 
 def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """An error for each partition that is not on its new brokers. Looks again for a while: brokers learn of the end of a move later."""
+    """An error for each partition that is not on its new brokers. Reads the partitions again for a while: brokers learn of a move's end late."""
     errors: dict[Any, KafkaError] = {}
     for _ in range(SETTLING):
         parts, missing = find_partitions(admin, [row.partition for row in plan], timeout)

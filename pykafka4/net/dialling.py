@@ -75,8 +75,8 @@ class Dialler:
         """`post` runs a call on the loop thread.
 
         `watch(link, sock, events)` has the transport call `ready` when `sock` becomes readable (EVENT_READ) or writable (EVENT_WRITE), or
-        fails. The dialler calls `unwatch` before the next `watch`, before it closes the socket, and before it hands the socket over; also
-        for a socket that is not watched.
+        fails. The dialler calls `unwatch` before the next `watch`, before it closes the socket, and before it hands the socket over, even
+        if the socket is not watched.
         """
         self.finished: list[Dialled] = []  # the transport takes the items from here
         self._helper, self._post, self._watch, self._unwatch, self._proxy = helper, post, watch, unwatch, proxy
@@ -119,7 +119,7 @@ class Dialler:
             self._forget_socket(attempt)
 
     def ready(self, link: int) -> None:
-        """Continue the attempt of `link`: its watched socket is open, has bytes from the proxy or takes some, or has failed."""
+        """Continue the attempt of `link`: its watched socket is open, has bytes from the proxy, takes bytes, or has failed."""
         attempt = self._attempts.get(link)
         if attempt is None or attempt.sock is None:
             return

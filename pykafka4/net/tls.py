@@ -244,7 +244,7 @@ def _no_key(path: str | None, content: bytes | None) -> str:
 
 
 def _way_out(path: str, content: bytes, what: str) -> str:
-    """Return how to convert the file. A JKS has a magic number; PKCS12 and others are DER, and differ in the bytes after the length."""
+    """Return how to convert the file. A JKS has a magic number; PKCS12 and other formats are DER, with different bytes after the length."""
     if content[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
         jks = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
         return f"it is a JKS: convert it with {jks}, then openssl pkcs12 -in {path}.p12 -out {path}.pem"

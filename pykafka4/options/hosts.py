@@ -40,7 +40,7 @@ def address_or_name(host: str) -> IPv4Address | IPv6Address | str:
 
 
 def parse_allowed_hosts(value: object) -> AllowedHosts | None:
-    """Parse `"kafka.example.com,10.0.0.0/8"`, or a list of such. None: every host is allowed."""
+    """Parse `"kafka.example.com,10.0.0.0/8"`, or a list of such items. None: every host is allowed."""
     if value is None or isinstance(value, AllowedHosts):
         return value
     parts = str.split(value, ",") if isinstance(value, str) else value

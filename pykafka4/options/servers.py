@@ -14,7 +14,7 @@ WRONG_IN_HOSTS = frozenset(",;/@[]")
 
 
 def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
-    """Parse `"a:9092,b"`, or a list of such, into ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
+    """Parse `"a:9092,b"`, or a list of such items, into ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
     parts = str.split(value, ",") if isinstance(value, str) else value
     if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
         raise _wrong(value, 'must be a string such as "host1:9092,host2:9092", or a list of such')

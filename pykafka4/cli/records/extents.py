@@ -18,7 +18,7 @@ RESETS: Final = {LOG_START: "earliest", LOG_END: "latest"}
 
 @attrs.frozen
 class ExtentOptions:
-    """The records to read. Without a `group`, `start` and `until` may be any places."""
+    """The records to read. Only without a `group` can `start` and `until` be any places."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]

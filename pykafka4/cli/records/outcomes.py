@@ -41,7 +41,7 @@ class Outcomes:
     def settle(self) -> None:
         """Drop the deliveries that have their outcome, and report failures."""
         waiting = self._waiting
-        # From the end: the last delivery is seldom done first, so a look at a block that is not done ends at once.
+        # From the end: the last delivery is seldom done first, so the check of a block that is not done ends at once.
         while waiting and all(map(Delivery.done, reversed(waiting[0][2]))):
             block, index, deliveries = waiting.popleft()
             errors = [*map(Delivery.exception, deliveries, repeat(0))]

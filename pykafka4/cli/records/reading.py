@@ -117,7 +117,7 @@ class SpanReading(Reading):
 
 
 class TailReading(Reading):
-    """A reading from one place on in the present partitions, without an end and without a group."""
+    """A reading from one place on, in the current partitions, without an end and without a group."""
 
     def __init__(self, session: ConsumerSession, chosen: Selection, start: Place, timeout: float) -> None:
         self._session = session

@@ -1,5 +1,5 @@
 """Sends blocks of input. Invariant: each item is accepted or reported as a failure, unless an error other than a refusal ends the
-command; a refused item does not stop the others."""
+command; a refused item does not stop the next items."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ class Gate:
         if ticket.steps_aside != stepped_aside:
             self._count()
             if ticket.steps_aside:
-                self.release()  # tickets behind this one may try now
+                self.release()  # tickets after this one may try now
         starved, ticket.starves = ticket.starves, not ticket.steps_aside
         if ticket.starves and not starved:
             self._starving()
