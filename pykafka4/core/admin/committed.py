@@ -91,8 +91,8 @@ def _committed_at(row: Any) -> OffsetAndMetadata | None:
 class FetchOffsetsOfPartitions(PartitionQuestion):
     """The question about committed offsets of some partitions of a group; the keys are partitions.
 
-    With `stable`, the question is repeated until an open transaction that has offsets of the group has ended; otherwise the outcomes are the
-    offsets from before the transaction.
+    With `stable`, the question is repeated until an open transaction that has offsets of the group has ended; otherwise the outcomes are
+    the offsets from before the transaction.
     """
 
     api = "OffsetFetch"

@@ -65,7 +65,7 @@ class Replica(NamedTuple):
 class ReplicaSize:
     """A replica in a log directory: `size` in bytes, and `lag`, the number of records from its end to the leader's high watermark.
 
-    `is_future`: the replica is being copied into this directory, and will replace the present replica; `lag` counts to the end of the latter.
+    `is_future`: the replica is being copied into this directory, and will replace the present replica, to whose end `lag` then counts.
     """
 
     size: int
