@@ -248,7 +248,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
 
 
 def _elsewhere(admin: AdminClient, plan: Sequence[Planned], timeout: float | None) -> dict[Any, KafkaError]:
-    """An error for each partition that is not on its new brokers. Reads the partitions again for a while: brokers learn of a move's end late."""
+    """An error for each partition that is not on its new brokers. Reads again for a while, because brokers learn of a move's end late."""
     errors: dict[Any, KafkaError] = {}
     for _ in range(SETTLING):
         parts, missing = find_partitions(admin, [row.partition for row in plan], timeout)
