@@ -1,4 +1,4 @@
-"""Defines `Consumer`. Invariant: a record is finished when the application requests the next one, and only finished records are committed.
+"""Defines `Consumer`. Invariant: a record is finished when the application requests the next one; auto-commits store only finished records.
 
 `Consumer` is a handle. Decoding, positions (`consumer.session`) and listeners (`consumer.assignment`) run on the thread that polls;
 fetching, heartbeats and commits run on the loop (`core.consumer.machine`). Both sides meet in `consumer.reading.reader`.
@@ -13,11 +13,11 @@ Modules; each line imports only from lines below it:
     transactional      offsets of a consumer in transactions, and rewinds after transactions that were not committed
     polling_session    the common base of consumers and share consumers: errors, `status`, `close`
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
-    commits            commits of the application, and the last commit before a release; auto-commits: `core.consumer.machine`
-    until_end          the ends of a loop of `until_end`, including partitions that come later
+    commits            commits of the application, and the last auto-commit before a release; other auto-commits: `core.consumer.machine`
+    until_end          the ends of a loop of `until_end`, including those of partitions that are assigned later
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
-    rewinding          rewinds of the whole group by one member
+    rewinding          rewinds of a whole group at the request of one member
     lookups            look-ups of offsets of the log, which move no position
     guard              the guard by which one thread at a time uses a consumer, even after Ctrl-C
     waits              the waits of a consumer's steps, and their form on threads
@@ -166,16 +166,16 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         callback_executor: Executor | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Self:
-        """A consumer with the options of a file or mapping with the names of Java's or librdkafka's clients: see `Client.from_properties`.
+        """Create a consumer from a file or mapping of options with the names of Java's or librdkafka's clients.
 
-        `client`, `callback_executor` and `options` are as in the constructor; they win.
+        See `Client.from_properties`. `client`, `callback_executor` and `options` are as in the constructor, and override `properties`.
         """
         return create(cls, ConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
     # -- topics and partitions
 
     def unsubscribe(self) -> None:
-        """Leave the group and release all partitions, also assigned ones. With enable_auto_commit, finished records are committed first."""
+        """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, commit finished records first."""
         self._session.assignment.unsubscribe()
 
     # -- records
@@ -183,8 +183,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None, **unknown: Never) -> list[Record[KeyT, ValueT]]:
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
-        `timeout=None` waits indefinitely, 0 does not wait. Records returned by earlier polls count as finished. While partitions wait for
-        their last commit before they are revoked, the list is empty.
+        `timeout=None` waits indefinitely, 0 does not wait. Records returned by earlier polls count as finished. While a rebalance waits for
+        the last commit of revoked partitions, `poll` returns no records for up to 0.5 s.
 
         Raises CorruptRecord and RecordTooLarge for a batch that cannot be read, until `seek((error.topic, error.partition),
         error.next_offset)` skips it; InvalidOffset (with auto_offset_reset=none) until `seek` chooses an offset; errors that need the
@@ -201,10 +201,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> RecordColumns:
         """Records as columns, for everything that reads Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
-        As `poll`, with the same errors, positions and commits. It returns the records that are there, up to 8 MiB of columns, or with
-        `max_rows` up to that many and `max_decompressed_bytes`; columns of length 0, which are false, if none arrived within `timeout`
-        seconds. `columns` are names in the order wanted, default all of: topic, partition, offset, timestamp, timestamp_type, key, value,
-        headers. A column that is left out costs nothing.
+        Errors, positions and commits are as with `poll`. The call returns the records that have arrived: up to 8 MiB of columns, or with
+        `max_rows` up to that number of rows and `max_decompressed_bytes`. If none arrived within `timeout` seconds, the columns have length
+        0, and are false. `columns` are names in the order wanted, by default all of: topic, partition, offset, timestamp, timestamp_type,
+        key, value, headers. A column that is left out costs nothing.
 
         Columns that are kept, or that a data frame uses, count as waiting data, for up to half of `prefetch_bytes`. They may be freed on
         any thread. Raises ConfigError for a column that does not exist.
@@ -216,29 +216,29 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def poll_raw(self, timeout: float | None = 1.0, max_batches: int | None = None, max_bytes: int | None = None) -> list[RawBatch]:
         """A list of whole record batches, as brokers store them, without decompression; empty if none arrived within `timeout` seconds.
 
-        It ends with `max_batches` batches, or with the batch with which they have `max_bytes` bytes (default: `max_decompressed_bytes` for
-        both together). Checksums are verified. Control batches and, with read_committed, batches of aborted transactions are not handed
-        out. A batch in whose middle reading begins (after a seek, or a `poll` that returned a part of it) is unpacked and packed again
-        without the records before; a message set of formats v0 and v1 becomes batches of format v2.
+        The list ends after `max_batches` batches (default: no limit), or with the batch that brings their size to `max_bytes` (default:
+        `max_decompressed_bytes`). Checksums are verified. Control batches and, with read_committed, batches of aborted transactions are not
+        returned. If reading begins in the middle of a batch (after a seek, or after a `poll` that returned a part of the batch), the batch
+        is unpacked, and packed again without the earlier records. Message sets of formats v0 and v1 become batches of format v2.
 
-        Positions, commits, rebalances and errors are as with `poll`; both may be used in turns. `Producer.send_raw` takes the batches.
+        Positions, commits, rebalances and errors are as with `poll`; the two methods may alternate. `Producer.send_raw` takes the batches.
         """
         return self._session.poll(timeout, max_batches, self._session.raw_form(max_bytes))
 
     def extend_lease(self, seconds: float) -> None:
         """Work on the records in hand for up to `seconds` from now, beyond max_poll_interval_ms, without losing the partitions.
 
-        It ends with the next poll, or the next record of a `for` loop. A later call replaces an earlier one, but never shortens
-        max_poll_interval_ms. At most a day. May be called from any thread, even while another one is in a call.
-        If the group rebalances meanwhile, the other members wait for max_poll_interval_ms only; then the partitions are lost.
+        The extension ends with the next poll, or the next record of a `for` loop. A later call replaces an earlier one; no call makes the
+        lease shorter than max_poll_interval_ms. `seconds` is at most a day. May be called from any thread, even while another thread is in
+        a call. If the group rebalances meanwhile, the other members wait for only max_poll_interval_ms; then the partitions are lost.
 
-        Raises ConfigError without a subscription; GroupError if the lease is over, so that another member may have the partitions, or if
-        the group is rebalancing and does not wait for that long.
+        Raises ConfigError without a subscription or a group_id; GroupError before the first poll, if the lease is over, so that another
+        member may have the partitions, or if the group is rebalancing and does not wait that long.
         """
         self._session.assignment.extend_lease(check_lease(seconds))
 
     def __iter__(self) -> Iterator[Record[KeyT, ValueT]]:
-        """An endless loop over single records. Each counts as finished when the next one is requested.
+        """An endless loop over single records. Each record counts as finished when the loop requests the next one.
 
         An exception of a poll does not end the iterator.
         """
@@ -246,22 +246,23 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return chain.from_iterable(iteration.follow(self._lists(iteration)))
 
     def until_end(self) -> Iterator[Record[KeyT, ValueT]]:
-        """A loop over single records that ends at the ends that the logs of the assigned partitions have at the time of the call.
+        """A loop over single records up to the ends that the logs of the assigned partitions have at the time of the call.
 
         The loop commits like the endless one; when it ends, all its records are finished. In a group, partitions that a rebalance takes
         away drop out, and partitions that it brings are read up to their ends at that time; the loop does not end before this member has
-        its partitions. Paused partitions are left out. Any other poll or loop afterwards reads on without ends; during this loop it ends
-        the loop with a KafkaError.
+        its partitions. Paused partitions are left out. A poll or another loop after this loop reads on without ends; during this loop it
+        makes this loop raise a KafkaError.
 
-        With isolation_level="read_committed" the end is the last stable offset. Waits up to 60 s for the look-up. Raises ConfigError
-        without partitions or a subscription, KafkaTimeoutError, and in the loop the errors of `poll`, which do not end the iterator.
+        With isolation_level="read_committed" the end is the last stable offset. Waits up to 60 s for the positions, and up to 60 s for the
+        ends. Raises ConfigError without partitions or a subscription, KafkaTimeoutError, and in the loop the errors of `poll`, which do not
+        end the iterator.
         """
         ends = UntilEnd(self._session, Iteration())
         self._session.find_ends(ends)
         return chain.from_iterable(ends.iteration.follow(self._lists_until_end(ends)))
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record[KeyT, ValueT]]]:
-        """An endless loop over the lists that `poll` returns; also empty ones, so that the loop body runs regularly."""
+        """An endless loop over the lists that `poll` returns, also over empty ones, so that the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
         poll = partial(self._session.poll, timeout, max_records, self._session.records)
         poll.__dict__["consumer"] = self  # the loop may have the only reference to it
@@ -283,26 +284,27 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         self._session.seek_to_end(partitions, api_timeout(timeout))
 
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
-        """The offset of the next record to return. Waits up to `timeout` seconds (default 60) until it is known.
+        """The offset of the next record to return. Waits up to `timeout` seconds (default 60) until this offset is known.
 
-        Raises KafkaTimeoutError after that, ConfigError for a partition that is not assigned, or that is taken away before its position is
-        known, and errors of this partition as `poll` does.
+        Raises KafkaTimeoutError after that time, ConfigError for a partition that is not assigned, or that is taken away before its
+        position is known, and errors of this partition as `poll` does.
         """
         return self._session.position(topic_partition(partition), api_timeout(timeout))
 
     def beginning_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
         """The first offset in the log of each partition, assigned or not. No position moves. Any thread may call it.
 
-        Waits up to `timeout` seconds (default 60). Raises the error of a single partition (BrokerError, AuthorizationError,
-        KafkaTimeoutError), or PartialFailure with the error of each that failed; `Client.list_offsets` returns all outcomes instead.
+        Waits up to `timeout` seconds (default 60). A call for one partition raises its error (BrokerError, AuthorizationError,
+        KafkaTimeoutError); a call for several raises PartialFailure, which has the error of each partition that failed.
+        `Client.list_offsets` returns all outcomes instead.
         """
         return at_once(self._session.lookups.beginnings(partitions, api_timeout(timeout)))
 
     def end_offsets(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, int]:
         """The end of the log of each partition, assigned or not: the offset of the next record. No position moves.
 
-        With isolation_level="read_committed" the last stable offset, at which the first open transaction begins. Raises the same errors as
-        `beginning_offsets`.
+        With isolation_level="read_committed" the end is the last stable offset, at which the first open transaction begins. Raises the same
+        errors as `beginning_offsets`.
         """
         return at_once(self._session.lookups.ends(partitions, api_timeout(timeout)))
 
@@ -319,9 +321,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     def commit(self, offsets: Offsets | None = None, timeout: float | None = None, *, topic: str | None = None, **unknown: Never) -> None:
         """Commit offsets for the group; returns when the coordinator has stored them.
 
-        Without `offsets`: all records that `poll` has returned; inside a `for` loop, all records before the current one.
+        Without `offsets`, the call commits all records that `poll` has returned; inside a `for` loop, all records before the current one.
         Offsets of a deleted topic are left out: in a new topic of the same name they would be offsets of other records.
-        With `topic`, only offsets of this topic. While `process` or streams run: their finished records, of the partitions that stay.
+        With `topic`, the call commits only offsets of this topic. While `process` or streams run, it commits their finished records, except
+        in partitions that are being revoked.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
         Raises ConfigError without a group_id; GroupError if partitions are not assigned to this member (a consumer that has not subscribed
         may commit any); KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
@@ -335,7 +338,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         Without `on_done` a failure is logged as a warning.
 
-        Commits reach the coordinator in the order of the calls. At most 1,000 can wait for it; further ones fail.
+        Commits reach the coordinator in the order of the calls. At most 1,000 commits can wait for the coordinator; further ones fail.
         Raises BufferFull while 10,000 callbacks wait to run.
         """
         self._session.commits.commit_async(offsets, on_done, topic)
@@ -359,18 +362,19 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.commits.committed(partitions, limit)
 
     def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> Future[dict[TopicPartition, int]]:
-        """Have the whole group continue at other offsets, while it runs; the owner of each partition, whichever member it is, moves it.
+        """Have the whole running group continue at other offsets; the owner of each partition, whichever member it is, moves it.
 
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
-        one, the end). They are looked up before this returns.
-        Returns a Future of the offsets, done when each partition is known to be committed there. Keep polling meanwhile: the group
-        rebalances, and this member takes part. Each owner commits the new offsets and reads on from there; `on_partitions_assigned` is
-        called for these partitions, before it on_partitions_revoked, or with cooperative assignors on_partitions_lost.
+        such a record, the end). The call returns after the look-up of these offsets.
+        Returns a Future of the offsets, done when the new offset of each partition is known to be committed. Keep polling meanwhile: the
+        group rebalances, and this member takes part. Each owner commits the new offsets and reads on from there. The listener gets
+        `on_partitions_assigned` for these partitions, and before it `on_partitions_revoked`, or with cooperative assignors
+        `on_partitions_lost`.
         No commit of records that were read before passes the new offset. A partition whose owner leaves meanwhile may move back twice.
-        The future fails with KafkaError, and nothing has changed, if a member is another client or of a version before this one (the
-        message names it), if no member is subscribed to a partition, or if the group has members of the consumer protocol;
-        with KafkaTimeoutError after `timeout` seconds (default 60). Once the rewind has begun, the error names the partitions that may
-        not be rewound. `cancel` withdraws a rewind that no join has taken along yet.
+        The future fails with KafkaError, and nothing has changed, if a member uses another client, a version of this client that cannot
+        rewind, or the assignor `sticky` (the message names the member), if no member is subscribed to a partition, or if the group has
+        members of the consumer protocol; with KafkaTimeoutError after `timeout` seconds (default 60). Once the rewind has begun, the error
+        names the partitions that are perhaps not rewound. `cancel` withdraws a rewind that no join has carried yet.
         Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; the look-up
         raises the same errors as `beginning_offsets`.
         """
@@ -401,23 +405,25 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Call `handler(record)` for each record, on `workers` threads, in order per key, and commit finished records.
 
         Returns the counts when `stop` (a threading.Event) is set; otherwise it runs until an error. The committed offset of a partition
-        never passes an unfinished record, so after a crash no record is missing, and records behind the first unfinished one are handled
+        never passes an unfinished record, so after a crash no record is skipped, and records from the first unfinished one on are handled
         again (at least once).
 
         `by`: "key" handles records with the same key in order, and those without a key in any order; "partition" keeps the order of each
         partition; a callable takes a record and returns a key: records with equal keys are handled in order.
-        The handler must be neither a coroutine function nor a generator. One that returns a `Delivery`, or a list of them, has finished the
-        record when these are acknowledged.
+        The handler must be neither a coroutine function nor a generator function. If a handler returns a `Delivery`, or a list of them, its
+        record is finished when these are acknowledged.
         A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, doubled each time up to 30 s; the other
         keys go on meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers; without
         `dead_letter`, `process` ends and raises the handler's exception.
         About `max_in_hand` records are handed out from the first unfinished one of each partition on, over all partitions, at most three
         times as many: a partition with a slow record is paused, and the others go on with their share, of at least one.
-        When it ends, and before partitions go to another member, it waits up to `drain_timeout` seconds for the handlers that run. Then the
-        consumer stands at the first record that is not finished.
-        `executor` runs the handlers instead of own daemon threads (`workers` does not count then); it must use threads of this process.
+        At the end, and before partitions go to another member, `process` waits up to `drain_timeout` seconds for the running handlers
+        (before a revocation for at most half of max_poll_interval_ms). At the end, reading goes back to the first unfinished record of each
+        partition.
+        `executor` runs the handlers instead of daemon threads of the client (then `workers` has no effect); it must use threads of this
+        interpreter.
 
-        Other threads may only close the consumer meanwhile, handlers too.
+        Meanwhile other threads, also those of handlers, may only close the consumer.
         Without a group_id, nothing is committed. Raises ConfigError with a group_id and enable_auto_commit, and inside
         `transaction(consumer)`, TypeError or ConfigError naming a wrong argument, and the errors of `poll`.
         """
@@ -467,19 +473,20 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Subscribe to `topics`, and divide their partitions among streams: iterators over records, each for a thread of the application.
 
         `streams({"orders": 4, "refunds": 1})` makes four streams of one topic and one of another; `streams(pattern, 4)` makes four for all
-        topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: one that moves, to
-        another stream or member, ends on the old stream with its current record before it starts on the new one. A stream has no
-        partitions while there are more streams than partitions.
+        topics that match, or that a list names (`exclude` as in `subscribe`). A partition is on one stream at a time: a partition that
+        moves to another stream starts there when its current record on the old stream is finished or left. While there are more streams
+        than partitions, some streams have no partition.
 
         A record is finished when a thread requests the next one from its stream. Finished records of all streams are committed every 5 s,
         before partitions go to another member, and by `close`; the committed offset of a partition never passes an unfinished record.
         About `max_in_hand` records wait for the streams (see `process`); partitions whose records are not read are paused.
-        Before partitions go to another member, and in `close`, the streams wait up to `drain_timeout` seconds for current records.
+        Before partitions go to another member (for at most half of max_poll_interval_ms), and in `close`, the streams wait up to
+        `drain_timeout` seconds for current records.
         A thread of the client polls and commits, and runs `listener`. So the member keeps its partitions, however long a record takes.
 
         Without a group_id, nothing is committed, and `commit` raises ConfigError.
-        Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, for a wrong argument and while other
-        streams are open; TypeError.
+        Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, and while other streams are open;
+        TypeError or ConfigError for a wrong argument; KafkaError while another thread is in a loop over the consumer.
         """
         session = self._session
         session.check()

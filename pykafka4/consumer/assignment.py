@@ -1,9 +1,9 @@
-"""Takes partitions up and releases them. Invariant: the listener gets one call for each assignment and one for its end, after the commit.
+"""Adopts and releases partitions. Invariant: the listener gets at most one call for each assignment and one for each end, after its commit.
 
-This happens on the thread, or in the task, that polls. A revocation waits here only for the listener: `begin_release` starts the last
-commit of finished records, the poll waits until `last_commit_done`, and `finish_release` does the rest. `release_all` (for `close` and
-`unsubscribe`) also waits for two promises. After Ctrl-C, or an exception of the listener, each step can run again without repeating its
-effects. Functions that wait return `Steps`.
+Events are handled on the thread, or in the task, that polls. A revocation waits here only for the listener: `begin_release` starts the
+last commit of finished records, the poll waits until `last_commit_done`, and `finish_release` does the rest. `release_all` (for `close` and
+`unsubscribe`) also waits for the last commits and for the end of the membership. After Ctrl-C, or an exception of the listener, each step
+can run again without repeating its effects. Functions that wait return `Steps`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pykafka4.records import TopicPartition
 __all__ = ["LEAVE_SECONDS", "LAST_COMMIT_SECONDS", "Assignment"]
 
 LAST_COMMIT_SECONDS: Final = 10.0  # for the last auto-commit before partitions are released
-# How long a poll waits for the last commit alone. A commit takes milliseconds, and the rebalance waits until the application is back in
-# `poll`, so records of partitions that stay are returned only afterwards. A slow coordinator must not stop reading of these partitions.
+# For this long a poll waits for the last commit and returns no records. A commit takes milliseconds, and the rebalance waits until the
+# application is back in `poll`, so records of partitions that stay wait, too. A slow coordinator must not hold them up for longer.
 LAST_COMMIT_ALONE: Final = 0.5
 LAST_COMMIT_LEAST: Final = 1.0  # for the last commit of a consumer that closes without time to wait for the response
-# For the last commit of a consumer that closes while its group rebalances. Coordinators take no commit between JoinGroup and SyncGroup, and
-# a dead leader delays SyncGroup by its session: the close would last for all of its time.
+# For the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and SyncGroup,
+# and a dead leader delays SyncGroup until its session times out: without this limit the close would use up its time-out.
 LAST_COMMIT_REBALANCE: Final = 3.0
 LEAVE_SECONDS: Final = 5.0  # for the response to LeaveGroup
 
@@ -65,10 +65,10 @@ class Assignment:
         self._attachment, self._config, self._reader, self._signal = attachment, config, reader, signal
         self.guard, self._selection, self._commits, self._waits = guard, selection, commits, waits
         self.listener_method = ""  # the method of the listener that is running
-        self._taken_up: Assigned | None = None  # the last assignment that was taken up; the call of its listener may still be due
+        self._taken_up: Assigned | None = None  # the last assignment that was adopted; the call of the listener may still be due
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
         self._alone_until = 0.0  # see `alone`
-        self._paused_before: set[TopicPartition] = set()  # paused when released: paused again if they come straight back
+        self._paused_before: set[TopicPartition] = set()  # paused when released: paused again if the next assignment has them
         self.change: AssignmentChange | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
 
     # ---------------------------------------------------------------- calls of the application
@@ -92,7 +92,7 @@ class Assignment:
             self._reader.drain()
             selection.topics, selection.filter, selection.listener, self._reader.fatal = names, chosen, listener, None
             self._attachment.post(lambda _: self._attachment.machine.membership.subscribe(names, chosen))
-            self._withhold_unsubscribed()  # last: after Ctrl-C nothing is withheld that stays subscribed
+            self._withhold_unsubscribed()  # last: otherwise Ctrl-C could leave partitions withheld whose topics stay subscribed
 
     def _withhold_unsubscribed(self) -> None:
         """Withhold records of topics that are no longer subscribed, because the group takes their partitions back only later."""
@@ -189,10 +189,10 @@ class Assignment:
     # ---------------------------------------------------------------- events of the group, on the thread that polls
 
     def take_up(self, assigned: Assigned) -> Steps[None]:
-        """Partitions were assigned: begin to read them, and call the listener."""
+        """Begin to read assigned partitions, and call the listener."""
         reader, by_hand = self._reader, self._selection.by_hand
         if self._taken_up is not assigned:
-            # Claims that ended before this poll are not taken up (the event of their end follows), nor partitions that `assign` has now.
+            # Claims that ended before this poll are not adopted (the event of their end follows), nor are partitions that `assign` has now.
             late = {claim for claim in assigned.claims if claim.ended or claim.tp in by_hand}
             reader.refuse(late)
             self._pause_again({claim.tp: claim for claim in assigned.claims if claim not in late})
@@ -206,14 +206,14 @@ class Assignment:
             yield from self._call_listener("on_partitions_assigned", assigned, current)
 
     def _pause_again(self, claims: Mapping[TopicPartition, Claim]) -> None:
-        """Pause partitions again that a rebalance gives straight back, as every eager one does: the application's `pause` holds."""
+        """Pause partitions again that a rebalance gives back, as every eager rebalance does: the application's `pause` holds."""
         if paused := self._paused_before & claims.keys():
             self._reader.paused |= paused  # before `adopt`, after which `poll` returns the records of partitions that are not paused
             again = [claims[tp] for tp in paused]
             self._attachment.post(lambda _: self._attachment.machine.fetcher.pause(*again))
 
     def begin_release(self, ended: Ended) -> bool:
-        """Partitions end: drop their buffered records and start the last commit. False: they were not read, and are released now."""
+        """Drop the buffered records of partitions that end, and start the last commit. False: they were not read, and are released now."""
         current = self._reader.current(ended.claims)
         if not current and (ended.claims or ended.reported):
             self.last_commit = None
@@ -234,7 +234,7 @@ class Assignment:
         self._signal.notify()
 
     def alone(self) -> float:
-        """For how many seconds a poll still waits for the last commit alone (see LAST_COMMIT_ALONE)."""
+        """For how many seconds a poll still waits for the last commit and returns no records (see LAST_COMMIT_ALONE)."""
         return 0.0 if self.last_commit is None else self._alone_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:
@@ -242,7 +242,7 @@ class Assignment:
         return self.last_commit is None or self.last_commit.done()
 
     def finish_release(self, ended: Ended) -> Steps[bool]:
-        """Call the listener and release the partitions. False: the last commit has no outcome yet, or another thread is closing."""
+        """Call the listener and release the partitions. False: the last commit has no outcome yet, or `release_all` has taken it over."""
         if self.last_commit is None or not self.last_commit.done():
             return False
         self._selection.lost = ended.reason if ended.ending is Ending.LOST else ""
@@ -258,7 +258,7 @@ class Assignment:
         return True
 
     def _report_end(self, ended: Ended) -> Steps[None]:
-        """Call the listener for the end of partitions, once, even if it closes the consumer or unsubscribes."""
+        """Call the listener for the end of partitions, once, even if the listener closes the consumer or unsubscribes."""
         current = self._reader.current(ended.claims)
         if current or not ended.claims:
             yield from self._call_listener("on_partitions_lost" if ended.ending is Ending.LOST else "on_partitions_revoked", ended, current)
@@ -287,7 +287,7 @@ class Assignment:
         """Commit, call the listener, release all partitions, leave the group for `reason`, within `deadline`.
 
         With `in_hand` the list that the last poll returned counts as finished.
-        Buffered records are dropped first. Therefore the rest is always done: a consumer that continued to read would skip these records.
+        Buffered records are dropped first. Therefore all later steps are always done: a consumer that read on would skip these records.
         """
         reader, now = self._reader, self._attachment.runtime.loop.now
         self.complete_change()
@@ -297,7 +297,7 @@ class Assignment:
             reader.stop_delivering(claims)
             begun, self.last_commit = self.last_commit, None
             reader.settle(in_hand=in_hand)
-            # None: all partitions. If a revocation has begun its last commit, all but the partitions of that commit.
+            # None means all partitions. If a revocation has begun its last commit, the partitions of that commit are left out.
             owed = None
             if begun is not None:
                 owed = reader.claims.keys() - {claim.tp for claim in reader.current(reader.events[0].claims)}
@@ -311,7 +311,7 @@ class Assignment:
             leave_seconds = LEAVE_SECONDS
         finally:
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
-            # Again: a call of the listener may have completed this change, and subscribed or assigned since.
+            # Again: the listener may have completed this change with a call, and then subscribed or assigned.
             self.change = AssignmentChange(list(reader.claims.values()), [], {}, reason)
             left = self.complete_change(leave_seconds)
             assert left is not None
@@ -320,7 +320,8 @@ class Assignment:
     def _ends(self) -> list[Ended]:
         """The waiting ends of partitions, and a new end for all other partitions of the group.
 
-        The new event waits with the others: if a listener closes the consumer, that close finds it reported, and calls no listener twice.
+        The new event is queued with the others: if a listener closes the consumer, that close finds the event reported, and calls no
+        listener twice.
         """
         reader = self._reader
         reader.drain()

@@ -1,4 +1,4 @@
-"""Commits offsets for the application. Invariant: a member commits only partitions that it has and has not lost; each callback runs once.
+"""Commits offsets for the application. Invariant: a member commits only partitions that it holds and has not lost; each callback runs once.
 
 Only `committing` and `looking_up` wait, for the promises that `_send` and `_look_up` return.
 """
@@ -102,7 +102,7 @@ class Commits:
                     offsets = self._selection.run.committable()
                     return {tp: at for tp, at in offsets.items() if tp in self._reader.claims and topic in (None, tp.topic)}
                 reached = {tp: place for tp, place in self._reader.reached().items() if topic is None or tp.topic == topic}
-                self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the finished places before
+                self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the earlier finished places
                 return _places(reached)
         places = as_offsets(offsets)
         if self._selection.run is None:  # a run goes on to commit its own finished records, even after such a commit
@@ -119,7 +119,7 @@ class Commits:
             )
 
     def _may_match(self, topic: str) -> bool:
-        """Whether the pattern of the subscription matches `topic`: this member may have no partitions of it."""
+        """Whether the pattern of the subscription matches `topic`, of which this member may have no partitions."""
         chosen = self._selection.filter
         return chosen is not None and chosen.matches(topic)
 

@@ -34,7 +34,7 @@ class DeadLetters:
     def __init__(self, topic: object, producer: LetterSender | None, group: str | None) -> None:
         """Raises ConfigError without a producer, and for a topic that cannot exist; TypeError for an object without `send`."""
         if producer is None:
-            raise ConfigError("dead_letter needs producer=: the Producer that sends the records which failed for good")
+            raise ConfigError("dead_letter needs producer=: the Producer that sends the records that failed for good")
         if not callable(getattr(producer, "send", None)):
             raise TypeError(f"producer must be a Producer, not {type(producer).__name__}")
         self._topic, self._producer, self._group = check_topic(topic), producer, group

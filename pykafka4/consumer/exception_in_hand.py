@@ -11,7 +11,7 @@ POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 
 
 class HandledError:
-    """The mark that one consumer has put on the exception. Its `id` would not do: Python gives ids of freed objects to new ones."""
+    """The mark that one consumer has put on the exception. The `id` of the exception would not do: Python reuses ids of freed objects."""
 
     __slots__ = ("_mark",)
 
@@ -19,7 +19,7 @@ class HandledError:
         self._mark: object | None = None  # marks the exception that was being handled during the last poll
 
     def note(self) -> None:
-        """A poll begins. An exception that is being handled has nothing to do with the records of this poll."""
+        """Note that a poll begins: an exception that is being handled now has nothing to do with the records of this poll."""
         error = sys.exc_info()[1]
         self._mark = None if error is None else object()
         if error is not None:

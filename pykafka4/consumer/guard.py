@@ -1,7 +1,7 @@
 """Guards a consumer. Invariant: one thread at a time uses the consumer, and a call that Ctrl-C has interrupted blocks no later call.
 
 Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether the other thread is
-still in a call: then a function marked with `call` is on its stack.
+still in a call, that is, whether a function marked with `call` is on that thread's stack.
 
 Every public method in `session`, `assignment` and `commits` is marked `@call` and does its work inside `self.guard.using(name)`.
 `tests/consumer/test_guard.py` lists the exceptions, with the reasons.
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def call(method: Call) -> Call:
-    """Mark a method that applications call: while it is on a thread's stack, the thread uses the consumer. Its object has a `guard`."""
+    """Mark a method of an object with a `guard`: while the method is on a thread's stack, the thread uses the consumer."""
     CALLS.add(method.__code__)
     return method
 
@@ -44,7 +44,7 @@ class Steps(Protocol):
 
 
 class GuardedUse:
-    """See `Guard.using`. A class: a generator would take as long as a seek."""
+    """See `Guard.using`. A class, because a context manager from a generator would take as long as a seek."""
 
     __slots__ = ("_guard", "_outermost", "_what")
 
@@ -57,12 +57,12 @@ class GuardedUse:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._outermost:
             self._guard.leave()
-        elif kind is not None:  # a listener may handle the exception of a signal handler: then the call that it is part of goes on
+        elif kind is not None:  # a listener may handle the exception of a signal handler: then the call around the listener goes on
             self._guard.recover()
 
 
 class Iteration:
-    """A loop over a consumer. Also between two polls its thread or task has the consumer: it has a record of the last poll in hand."""
+    """A loop over a consumer. Even between two polls, its thread or task has the consumer, because a record of the last poll is in hand."""
 
     __slots__ = ("iterator", "user")
 
@@ -71,7 +71,7 @@ class Iteration:
         self.user: Any = None  # the thread or task that polled last in this loop
 
     def follow(self, iterator: T) -> T:
-        """The loop lasts as long as this iterator; returns it."""
+        """Have the loop last as long as `iterator`, and return `iterator`."""
         self.iterator = weakref.ref(iterator)
         return iterator
 
@@ -83,7 +83,7 @@ class Iteration:
 
 
 class Guard:
-    """Which thread uses a consumer, and which one closes it. Only `use_last` waits."""
+    """Keeps the thread that uses a consumer, and the thread that closes it. Only `use_last` waits."""
 
     def __init__(self, reader: Steps, signal: Signal, check: Callable[[], None]) -> None:
         """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise."""
@@ -94,7 +94,7 @@ class Guard:
         self.closing = False
         self.listening = False  # the thread that uses the consumer is in a method of the listener
         self.iterations: list[Iteration] = []  # loops that have polled, and may have a record in hand
-        self.lent: tuple[Thread, str] | None = None  # a thread that has the consumer also between its calls, and a text on its use
+        self.lent: tuple[Thread, str] | None = None  # a thread that has the consumer even between its calls, and a text on its use
 
     def using(self, what: str) -> GuardedUse:
         """A block in which this thread uses the consumer."""
@@ -113,8 +113,8 @@ class Guard:
         holder = self.busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads finds its own entry
         if holder is mine:
             self.recover()
-            # A close may have begun after `_check`. If `use_last` looked before our entry, it found nobody to wait for, and both threads
-            # would use the consumer; so this thread looks again after its entry, and steps back.
+            # A close may have begun after `_check`. If `use_last` checked before this entry was made, it found no thread to wait for, and
+            # both threads would use the consumer; so this thread checks again after its entry, and steps back.
             if self.shut():
                 self.leave()
                 self._check()
@@ -202,7 +202,7 @@ class Guard:
         return True
 
     def shut(self) -> bool:
-        """Whether another thread closes the consumer, or has closed it. It waits for a listener of this thread, which may commit."""
+        """Whether another thread closes the consumer, or has closed it. False in a listener on this thread: the close waits for it."""
         me = system.current_thread()
         return self.closing and me is not self.closer() and not (self.listening and self.busy.get("user", (None, ""))[0] is me)
 
@@ -216,7 +216,7 @@ class Guard:
 
     @contextlib.contextmanager
     def use_last(self, timeout: float) -> Iterator[None]:
-        """Use the consumer to close it. Waits up to `timeout` seconds for the poll of another thread, which ends now, and its listener."""
+        """Use the consumer to close it. Waits up to `timeout` seconds for another thread, whose poll ends now or after its listener."""
         me = system.current_thread()
         inside = self.busy.get("user", (None, ""))[0] is me
         if not inside:

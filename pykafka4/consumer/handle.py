@@ -41,17 +41,17 @@ class ConsumerHandle(ServesStatus):
         """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
 
         Without a group_id, the consumer itself reads all partitions of `topics` and commits nothing. Partitions that exist at the next poll
-        begin by auto_offset_reset, later ones at their first record. `listener` is called as in a group.
+        are read from the offset that auto_offset_reset chooses, later ones from their first record. `listener` is called as in a group.
 
         `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
-        A pattern means all topics, also later ones, whose whole name matches and that `exclude` does not name (a pattern, or a list
-        as for `topics`). Internal topics are left out (exclude_internal_topics). New topics are noticed within metadata_max_age_ms.
+        A pattern means all topics, also later ones, whose complete name matches, except those that `exclude` (a pattern, or a list
+        as for `topics`) selects. Internal topics are left out (exclude_internal_topics). New topics are noticed within metadata_max_age_ms.
         With group_protocol="consumer", the coordinator matches a `SubscriptionPattern`, on its own or in the list.
 
         `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
         list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.
-        Raises ConfigError for a topic of which partitions are assigned by `assign`, for a text that is no regular
-        expression, and for one that could take exponential time.
+        Raises ConfigError for a topic with partitions from `assign`, for a pattern that is not a regular expression, and for a pattern that
+        could take exponential time to match.
         """
         if unknown:
             refuse_keywords(f"{self._name}.subscribe", unknown)
@@ -60,7 +60,7 @@ class ConsumerHandle(ServesStatus):
     def assign(self, partitions: Partitions) -> None:
         """Read exactly these partitions, in addition to subscribed topics. Partitions that are already assigned keep their positions.
 
-        Reading begins at the offset that the group has committed. Without one, or without a group_id, auto_offset_reset decides.
+        Reading begins at the offset that the group has committed. Without a committed offset or a group_id, auto_offset_reset decides.
         Raises ConfigError for duplicates and for partitions of subscribed topics.
         """
         self._visit().assignment.assign(partitions)
@@ -77,7 +77,7 @@ class ConsumerHandle(ServesStatus):
         """Make the running poll, or the next one if none is running, return immediately: with [] if there are no records.
 
         May be called from any thread and from signal handlers. Iteration continues; `close` ends it.
-        Other methods raise KafkaError if a signal handler or destructor calls them while a poll on the same thread takes records.
+        Most other methods raise KafkaError if a signal handler or destructor calls them while a poll on the same thread takes records.
         """
         self._session.wakeup()
 
@@ -93,21 +93,21 @@ class ConsumerHandle(ServesStatus):
         """Continue at `offset`; records before it count as finished, and records that are already buffered are dropped.
 
         A mapping moves several partitions in one call: `seek({("orders", 0): 5, ("orders", 1): 7})`. With thousands of partitions this is
-        much faster than one call for each. Nothing moves if one of them is wrong.
+        much faster than one call for each partition. If one of them is wrong, nothing moves.
 
         Raises ConfigError for a negative offset or a partition that is not assigned to this consumer.
         """
         self._visit().seek(as_seek_offsets(partition, offset))
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Continue at the first available record. None: of all assigned partitions. Raises ConfigError for one that is not assigned."""
+        """Continue at the first available record. None: in all assigned partitions. Raises ConfigError for unassigned partitions."""
         self._visit().seek_to(partitions, Start.EARLIEST, "seek_to_beginning")
 
     def seek_to_time(self, time: int | datetime, partitions: Partitions | None = None) -> None:
-        """Continue at the first record whose timestamp is `time` or later; without one, at the end of the log.
+        """Continue at the first record whose timestamp is `time` or later; without such a record, at the end of the log.
 
-        `time` is in milliseconds since 1970, or a datetime with a time zone. None: in all assigned partitions. The offset is looked up by
-        the next poll; `position` waits for it.
+        `time` is in milliseconds since 1970, or a datetime with a time zone. None: in all assigned partitions. The offset is looked up in
+        the background; `position` waits for it.
         Raises ConfigError for a partition that is not assigned, or a datetime without a time zone.
         """
         self._visit().seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")
@@ -119,7 +119,7 @@ class ConsumerHandle(ServesStatus):
     def pause(self, partitions: Partitions) -> None:
         """Return no records of these partitions until `resume`; assignment and position do not change.
 
-        A rebalance that gives a partition straight back keeps its pause; a partition that another member had in between is not paused.
+        A revoked or lost partition is paused again if this member's next assignment has it, but not if it comes back later.
         """
         self._visit().pause(partitions)
 
@@ -134,7 +134,7 @@ class ConsumerHandle(ServesStatus):
     # -- the rest
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This member as the group's coordinator knows it, for `Producer.send_offsets_to_transaction`; take it anew for each transaction.
+        """This member as the group's coordinator knows it, for `Producer.send_offsets_to_transaction`; get it anew for each transaction.
 
         Raises ConfigError without a group_id, GroupError while a consumer that has subscribed is not a member. Source: KIP-447.
         """
@@ -156,7 +156,7 @@ class ConsumerHandle(ServesStatus):
 
         `lost_offsets` counts offsets that a log lost before they were read (`OffsetsLost`).
         `held_bytes` is the size of the columns of `poll_arrow` that the application has not freed.
-        `poison_records` counts records that `on_poison` has left out.
+        `poison_records` counts records that `on_poison` has skipped or replaced by a dead letter.
         """
         return self._session.stats()
 

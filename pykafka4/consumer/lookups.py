@@ -1,4 +1,4 @@
-"""Looks up offsets of logs for a consumer's application. A look-up moves no position, and takes any partition, assigned or not."""
+"""Looks up offsets of logs for the application. Invariant: a look-up moves no position, and accepts any partition, assigned or not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykafka4.misuse import topic_partition
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-if TYPE_CHECKING:  # their messages are declared when they are used
+if TYPE_CHECKING:  # imported when used: most consumers need no messages of look-ups
     from pykafka4.core.admin.values import ListedOffset
 
 __all__ = ["Lookups"]
@@ -39,7 +39,7 @@ class Lookups:
         return self._ends("end_offsets", partitions, LATEST, timeout)
 
     def high_watermarks(self, partitions: Partitions, timeout: float) -> Steps[dict[TopicPartition, int]]:
-        """The ends of the log for every isolation level: behind records of open transactions, too."""
+        """The ends of the logs whatever the isolation level: after the records of open transactions, too."""
         from pykafka4.core.admin.values import LATEST
 
         return self._ends("high_watermarks", partitions, LATEST, timeout, "read_uncommitted")
@@ -63,7 +63,7 @@ class Lookups:
         self, what: str, partitions: Partitions, spec: Any, timeout: float, isolation_level: str | None = None
     ) -> Steps[dict[TopicPartition, int]]:
         found = yield from self._listed(what, dict.fromkeys(as_partitions(partitions), spec), timeout, isolation_level)
-        return {tp: one.offset for tp, one in found.items() if one.offset is not None}  # every log has both ends
+        return {tp: one.offset for tp, one in found.items() if one.offset is not None}  # none is missing: every log has both ends
 
     def for_times(self, times: Times, timeout: float) -> Steps[dict[TopicPartition, ListedOffset | None]]:
         """See Consumer.offsets_for_times."""

@@ -21,8 +21,8 @@ __all__ = ["PoisonTopic"]
 Position = tuple[str, int, int]  # topic, partition, offset
 
 MIB: Final = 1 << 20
-MOST_SENT: Final = 10_000  # dead letters that are kept; partitions that are no longer read would leave theirs behind for ever
-# Far above the limits of brokers: a dead letter is larger than its record by the headers, and the broker decides whether it takes it.
+MOST_SENT: Final = 10_000  # dead letters that are kept: those of partitions that are no longer read would stay for ever
+# Far above the limits of brokers: its headers make a dead letter larger than the record, and the broker decides whether to accept it.
 LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}
 
 
@@ -38,7 +38,7 @@ class PoisonTopic(OnPoison):
         self.passed = 0
 
     def open(self) -> None:
-        """Start the producer. Earlier, a consumer that is refused would leave the producer running."""
+        """Start the producer. Started earlier, it would go on running if the construction of the consumer failed."""
         self._session.open()
         self._letters = DeadLetters(self._topic, self._session.acc, self._group)
 
@@ -67,7 +67,7 @@ class PoisonTopic(OnPoison):
             return _lost(error, full) if waiting is None else waiting
         except Exception as refused:
             return _lost(error, refused)
-        if len(self._sent) >= MOST_SENT:  # drop those with outcomes: if such a record is read again after all, it is sent again
+        if len(self._sent) >= MOST_SENT:  # drop letters with outcomes: if such a record is read again after all, its letter is sent again
             self._sent = {at: each for at, each in self._sent.items() if not each.done()}
         self._sent[position] = sent
         return sent

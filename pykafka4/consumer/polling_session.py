@@ -17,7 +17,7 @@ from pykafka4.net.handoff.waiting import Signal
 
 __all__ = ["PollingSession"]
 
-FORGOTTEN_S: Final = 5.0  # for the close of a handle that was garbage-collected: this close holds a thread of the client's callbacks
+FORGOTTEN_S: Final = 5.0  # for the close of a consumer whose handle was garbage-collected: it occupies the client's callback thread
 
 
 class PolledMachine(RemovableMachine, Protocol):
@@ -48,11 +48,11 @@ class PollingSession(Attachment[M]):
 
     @abstractmethod
     def _end_work(self, *, in_hand: bool) -> None:
-        """End the work of the consumer within the time that is `left`. `in_hand`: the list of the last poll was processed."""
+        """End the work of the consumer within `left()` seconds. `in_hand`: the list of the last poll was processed."""
 
     def check(self) -> None:
         """Raise the error that every call would raise, if any."""
-        if self.closed and not self.runtime.loop.forked:  # first: a private client is closed as well
+        if self.closed and not self.runtime.loop.forked:  # first: a private client is closed, too, and `runtime.check` would report that
             raise ClosedError(f"this {self.kind} is closed; create a new one")
         self.runtime.check()
         if self.guard.shut():
@@ -89,7 +89,7 @@ class PollingSession(Attachment[M]):
         if self.closed or self.runtime.loop.forked:  # in a child: threads of the parent may have held locks at the fork
             return
         self.guard.check_whole("close")
-        if logs.current().on_loop():  # a destructor: a thread that may wait closes it
+        if logs.current().on_loop():  # in a destructor: a thread that may wait closes the consumer
             self.runtime.callbacks.post(lambda: self.close(timeout, failed=True))
             return
         if not self.guard.begin_closing():
@@ -99,7 +99,7 @@ class PollingSession(Attachment[M]):
         self._interrupt()
         try:
             with self.guard.use_last(timeout):
-                if self.runtime.loop.alive:  # after a crash nobody would execute it
+                if self.runtime.loop.alive:  # after a crash of the loop, nothing would execute the calls
                     self._end_work(in_hand=in_hand)
         finally:  # also after an exception of the listener, or Ctrl-C
             self.disconnect()
@@ -111,7 +111,7 @@ class PollingSession(Attachment[M]):
         self.signal.notify()
 
     def drain(self, timeout: float) -> None:
-        """At interpreter exit: store the offsets of finished records, leave the group. The last list does not count as processed."""
+        """Close at the exit of the interpreter. The records of the last list do not count as finished."""
         self.close(timeout, failed=True)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Rewinds a whole group for one of its members. All offsets are looked up, and in the log, before the group gets the wish."""
+"""Rewinds a whole group at the request of one member. Invariant: the group gets the request only if all given offsets are in their logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pykafka4.misuse import check_count, topic_partition
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-if TYPE_CHECKING:  # its messages are declared when they are used
+if TYPE_CHECKING:  # imported when used: most consumers rewind no group
     from pykafka4.core.admin.values import OffsetSpec
 
 __all__ = ["GroupRewinding", "RewindOffsets"]
@@ -64,11 +64,11 @@ class GroupRewinding:
             raise ConfigError("rewind_group needs a group_id")
         if self._config.group_protocol == "consumer":
             raise ConfigError(
-                "rewind_group works in groups of the classic protocol: with group_protocol='consumer' the coordinator assigns, and knows "
-                "no rewind; stop the members and move the offsets (pykafka4 groups rewind)"
+                "rewind_group works in groups of the classic protocol: with group_protocol='consumer' the coordinator assigns partitions, "
+                "and cannot rewind; stop the members and move the offsets (pykafka4 groups rewind)"
             )
         if not self._selection.subscribed:
-            raise ConfigError("rewind_group: this consumer is no member of the group; call subscribe first")
+            raise ConfigError("rewind_group: this consumer is not a member of the group; call subscribe first")
 
     def _resolved(self, numbers: Mapping[TopicPartition, int], times: Times, deadline: Deadline) -> Steps[dict[TopicPartition, int]]:
         from pykafka4.core.admin.values import LATEST

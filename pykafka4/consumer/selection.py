@@ -1,4 +1,4 @@
-"""Keeps the subscription and the assigned partitions. Only calls of the application change them; a loss only forbids commits."""
+"""Keeps the subscription and the partitions of `assign`. Invariant: only the application changes them; a loss only forbids commits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Selection:
     listener: object | None = None  # the application's listener
     run: ConsumerRun | None = None  # receives rebalance events, then forwards them to the listener
     by_hand: dict[TopicPartition, None] = attrs.Factory(dict)  # the partitions of `assign`
-    lost: str = ""  # the reason for which the group's partitions were lost, until the next assignment
+    lost: str = ""  # the reason why the group's partitions were lost, until the next assignment
 
     @property
     def subscribed(self) -> bool:

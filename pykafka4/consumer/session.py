@@ -60,7 +60,7 @@ class PostedMoves:
 
 
 class BoundedEnds(Protocol):
-    """The ends of a bounded read."""
+    """The ends of a bounded read, or of a loop of `until_end`."""
 
     def due(self) -> bool:
         """Whether a poll without records returns instead of waiting: all ends are reached, or new partitions have none yet."""
@@ -104,10 +104,10 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits, self.waits)
         self.transactional = TransactionalReads(self, self.config, self.reader, self.guard, self.selection, self.commits, self.waits)
         self.rewinding = GroupRewinding(self, self.config, self.selection, self.lookups, self.waits)
-        self.ends: BoundedEnds | None = None  # of a bounded read, while one is in progress
+        self.ends: BoundedEnds | None = None  # of the bounded read or loop of `until_end` that is in progress
         self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
         self._asked_at: float = INFINITY  # the reader's mark at which this session last had the loop fetch more
-        self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
+        self._moving: PostedMoves | None = None  # the posted call of the last seek, unless another call was posted since
         self.machine = self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the consumer")
         self.runtime.attach(self)
         _sessions.add(self)
@@ -178,7 +178,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     def lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
         """Lists for a `for` loop. A list ends early when there is an event of the group, or the consumer is closed.
 
-        If a poll raises, so does the list: a generator that raises has ended, and an iterator that the application keeps must not.
+        An error of a poll is raised by the list: a generator that raises has ended, and an iterator that the application keeps must go on.
         """
         while True:
             yield self._next_list(iteration)
@@ -188,7 +188,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
-                while True:  # inside of the block: Ctrl-C can come at the jump back
+                while True:  # inside the `try`: Ctrl-C can come at the jump back
                     yield records
                     if self._until_end is not ends or ends.lacks_some():  # before a poll: a busy partition might never run out of records
                         records = self._ends_found(ends)
@@ -266,7 +266,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             raise
 
     def _begin_poll(self, reads: object, iteration: Iteration | None) -> None:
-        """Count the records of earlier polls as finished; the records of this poll will be in the hands of `reads`, a thread or task."""
+        """Count the records of earlier polls as finished; `reads`, a thread or task, will have the records of this poll in hand."""
         reader = self.reader
         if iteration is not None or self.guard.iterations:
             self.guard.iterate(reads, iteration)
@@ -283,7 +283,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             reader.loop_wanted = False
 
     def _wait_for_records(self, deadline: float, limit: int, form: Form[T]) -> T:
-        """Wait until there are records, the time is over, `wakeup` was called, or a bounded read has reached its ends."""
+        """Wait until there are records, the deadline has passed, `wakeup` was called, or `ends` is due."""
         while (records := self._take_records(limit, form)) is None:
             left = deadline - self.runtime.loop.now()
             if left <= 0 or self._woken or (self.ends is not None and self.ends.due()):
@@ -315,7 +315,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             raise
         if records is None:
             self.reader.relieve()
-        if self.guard.closing:  # a `drain` after the interrupt of the close has cleared it: the loop would process this whole list first
+        if self.guard.closing:  # a `drain` may have cleared the interrupt of the close: the loop would process this complete list first
             self.reader.interrupt()
         self._fetch_more()
         return records
@@ -386,7 +386,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
 
     @call
     def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Read each of these assigned partitions from an offset up to another one, where it ends."""
+        """Read each of these assigned partitions from the first offset of its span up to the second, where reading ends."""
         with self.guard.using("read"):
             self._check_assigned(spans, "read")
             self.reader.read_spans(spans)
@@ -429,7 +429,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         raise ConfigError(f"position of {tp}: {what} before its position was known")
 
     def finding_positions(self, tps: Sequence[TopicPartition], timeout: float) -> Steps[None]:
-        """Wait until the positions of these partitions are known, or never will be."""
+        """Wait until each of these positions is known, or can never be known."""
         waiting = list(tps)
 
         def all_known() -> bool:
@@ -445,14 +445,14 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             raise reader.fatal.again()
 
     def _has_position(self, tp: TopicPartition) -> bool:
-        """Whether the position is known, or never will be."""
+        """Whether the position is known, or can never be known."""
         self.reader.drain()
         reader = self.reader
         over = self.guard.closing or reader.fatal is not None or tp not in reader.claims
         return over or reader.next_offset(tp) is not None or self._is_ending(tp)
 
     def _is_ending(self, tp: TopicPartition) -> bool:
-        """Whether the end of `tp` waits to be handled, or is being handled: no more of its data arrives."""
+        """Whether an event that ends `tp` waits to be handled, or is being handled: no more data of `tp` arrives."""
         origin = self.reader.claims[tp].origin
         ends = [event for event in self.reader.events if isinstance(event, Ended)]
         return any(claim.origin is origin for ended in ends for claim in ended.claims)
@@ -492,15 +492,15 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     # ---------------------------------------------------------------- for `process` and streams
 
     def closer(self) -> Thread | None:
-        """See Reads.closer."""
+        """See RunSession.closer."""
         return self.guard.closer()
 
     @call
     def begin_run(self, run: ConsumerRun) -> None:
-        """See Reads.begin_run."""
+        """See RunSession.begin_run."""
         guard, me = self.guard, system.current_thread()
         with guard.using("process"):
-            if guard.lent is not None:  # of this thread: a listener, for example
+            if guard.lent is not None:  # lent to this thread, which is in a listener, for example
                 raise ConfigError(f"process was called while {guard.lent[1]}")
             guard.iterate(me, None, "process")
             self.selection.run = run
@@ -508,33 +508,33 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self.take_over()
 
     def end_run(self, run: ConsumerRun) -> None:
-        """See Reads.end_run."""
+        """See RunSession.end_run."""
         if self.selection.run is run:
             self.guard.lent = None
             self.selection.run = None  # last: after Ctrl-C this is called again
 
     @call
     def take_over(self) -> None:
-        """See Reads.take_over."""
+        """See RunSession.take_over."""
         with self.guard.using("process"):
             self.reader.finish()
             self.reader.finished.update(self.reader.handed_out())  # `finished` may hold an explicit commit instead of the returned place
 
     def taken(self) -> None:
-        """See Reads.taken. Without the guard: also while another thread begins to close the consumer, and waits for records in hand."""
+        """See RunSession.taken. Without the guard: another thread may have begun to close the consumer, and wait for records in hand."""
         self.reader.finish()
 
     def stored(self) -> Mapping[TopicPartition, int]:
-        """See Reads.stored."""
+        """See RunSession.stored."""
         return self.machine.offsets.stored
 
     def taken_places(self) -> dict[TopicPartition, Place]:
-        """See Reads.taken_places."""
+        """See RunSession.taken_places."""
         return self.reader.committable()
 
     @call
     def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """See Reads.go_back."""
+        """See RunSession.go_back."""
         with self.guard.using("process"):
             self.assignment.complete_assign()
             self.reader.go_back({tp: (at.offset, at.leader_epoch) for tp, at in places.items()})
@@ -578,7 +578,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
                 self.commits.commit_async(offsets, None)
 
     def _late_run(self) -> ConsumerRun | None:
-        """The run if its listener, in another thread, still waits for handlers: the partitions end before it can commit."""
+        """The run if its listener, in another thread, still waits for handlers: the partitions end before the listener can commit."""
         return self.selection.run if self.guard.listening else None
 
 

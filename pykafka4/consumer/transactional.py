@@ -1,8 +1,8 @@
 """Puts a consumer's offsets into transactions. Invariant: returned records are committed with a transaction, or read again.
 
-Positions go into a transaction only with the membership under which they were read (KIP-447). From the beginning of a transaction on the
-consumer owes a rewind; only a known commit clears this debt. The next transaction carries the rewind out first. A transaction that could
-not begin leaves a rewind as well: the records that were read for it are in the application's hands, and are not processed.
+Positions go into a transaction only with the membership under which they were read (KIP-447). From the beginning of a transaction on, the
+consumer owes a rewind; only a known commit clears this debt. The next transaction first carries out the rewind. A transaction that could
+not begin leaves a rewind, too: the application has the records that were read for that transaction, and has not processed them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TransactionalReads:
         self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
         self._commits, self._waits = commits, waits
         self.guard = guard
-        self._reading: RecordsInTransaction | None = None  # the last transaction, until the consumer has settled it or gone back
+        self._reading: RecordsInTransaction | None = None  # the last transaction, until its commit is settled or the consumer has gone back
         self._refused = False  # a transaction could not begin: go back, even if the transaction before it is committed
         self._announced = False  # a block was made while records were in hand, and has not begun
         self._stored: dict[TopicPartition, tuple[object, int]] = {}  # the last stretch and offset that transactions have committed
@@ -92,7 +92,7 @@ class TransactionalReads:
 
     @call
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """See Consumer.group_metadata. The application asks for it to store offsets by hand: a rewind has to look them up."""
+        """See Consumer.group_metadata. The application may then store offsets itself, so a rewind has to look up the committed offsets."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             self._by_hand = {tp: self._reader.delivered.stretch(claim) for tp, claim in self._reader.claims.items()}
@@ -100,7 +100,7 @@ class TransactionalReads:
 
     @call
     def membership(self) -> ConsumerGroupMetadata:
-        """The membership for a block, which stores the offsets that `take` returned. Raises TransactionAborted if it has ended."""
+        """The membership with which a block stores the offsets from `take`. Raises TransactionAborted if the membership has ended."""
         self._attachment.check()
         with self.guard.using("group_metadata"):
             member = self._ask_for_member()
@@ -119,14 +119,14 @@ class TransactionalReads:
         return self._attachment.runtime.loop.ask(self._identity, LOOP_ANSWER_S, "the group's membership")
 
     def _membership_of_block(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
-        """See `membership`. The coordinator would refuse the offsets a moment later: the application gets the same exception for both."""
+        """See `membership`. A membership that ends a moment later makes the coordinator refuse the offsets: the exception is the same."""
         try:
             return self._membership(member)
         except GroupError as error:
             raise TransactionAborted(str(error)) from error
 
     def _identity(self, _: float) -> MemberIdentity | None:
-        """Called on the loop thread."""
+        """The identity of the member. Loop thread only."""
         return self._attachment.machine.membership.protocol.identity
 
     def _membership(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
@@ -141,13 +141,13 @@ class TransactionalReads:
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
     def announce(self) -> None:
-        """Note that a block is made for the records in hand. If it has not begun when the next one is made, it never will (Ctrl-C)."""
+        """Note that a block is made for the records in hand. A block that has not begun when the next one is made never begins (Ctrl-C)."""
         self._refused = self._refused or self._announced
         self._announced = not self._nothing_new()
 
     @call
     def begin(self, timeout: float | None) -> Any:
-        """Begin a transaction. Raises TransactionAborted after a rewind, as the application may have records in hand: it polls first."""
+        """Begin a transaction. Raises TransactionAborted after a rewind if the application has later records: poll returns them again."""
         self._attachment.check()
         return self._waits.drive(self._beginning(timeout))
 
@@ -159,7 +159,7 @@ class TransactionalReads:
                 yield from self._rewinding(timeout)
                 if not behind:
                     raise TransactionAborted(
-                        "an earlier transaction with this consumer was not committed, and records were read behind its records; "
+                        "an earlier transaction with this consumer was not committed, and records were read after its records; "
                         "the consumer has gone back now: poll reads them again"
                     )
             elif self._refused and self._reader.delivered.in_hand:
@@ -178,25 +178,26 @@ class TransactionalReads:
         self._announced = False
 
     def _nothing_new(self) -> bool:
-        """Whether the application has got no records that belong in a transaction that begins now."""
+        """Whether the application has received no records that belong in a transaction that begins now."""
         last = self._reading
         try:
             return not self._reader.delivered.in_hand or (last is not None and self._is_where(last))
-        except RuntimeError:  # another thread uses the consumer and changes the places just now
+        except RuntimeError:  # another thread uses the consumer, and is changing the places
             return False
 
     @call
     def take(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets after the records that the application has got, without stored offsets; the current record of a `for` loop counts.
+        """The offsets after the records that the application has received, except stored ones; the current record of a `for` loop counts.
 
-        Raises TransactionAborted if records of a partition were returned that this consumer does not hold any more.
+        Raises TransactionAborted if records of a partition were returned that this consumer does not hold any more, or whose topic may be
+        deleted, and if the consumer has been used in another transaction.
         """
         self._attachment.check()
         with self.guard.exclusive("transaction"):
             places = self._leave(reading)
             if self._reading is not reading:
                 raise TransactionAborted("the consumer has been used in another transaction since this one began")
-            # Refused and announced blocks were inside this transaction, which has all records that the application has got.
+            # Refused and announced blocks were inside this transaction, which has all records that the application has received.
             self._refused = self._announced = False
             if cut_off := self._reader.delivered.cut_off:
                 names = ", ".join(map(str, sorted(cut_off)))
@@ -207,11 +208,11 @@ class TransactionalReads:
             if doubtful := self._reader.delivered.in_doubt(self._reader.claims):
                 names = ", ".join(map(str, sorted(doubtful)))
                 raise TransactionAborted(
-                    f"{names}: revoked while brokers returned that the topic does not exist, so its offsets may not count any more"
+                    f"{names}: revoked while brokers reported that the topic does not exist, so its offsets may be invalid"
                 )
             stretch, claims = self._reader.delivered.stretch, self._reader.claims
             reading.offsets = {tp: (stretch(claims[tp]), offset) for tp, (offset, _) in places.items() if tp in claims}
-            # Without offsets of a deleted topic: in the new topic they would belong to other records, and nobody can read these again.
+            # Offsets of a deleted topic are left out: in the new topic they would belong to other records, and the old records are gone.
             changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at and not claims[tp].outdated]
             return {tp: OffsetAndMetadata(*places[tp]) for tp in changed}
 
@@ -221,7 +222,7 @@ class TransactionalReads:
         return reading.left_at
 
     def _is_where(self, reading: RecordsInTransaction) -> bool:
-        """Whether the application has got no records since the transaction ended."""
+        """Whether the application has received no records since the transaction ended."""
         return reading.left_after == self._reader.delivered.changes and reading.left_at == self._reader.handed_out()
 
     @call
@@ -242,7 +243,7 @@ class TransactionalReads:
 
     @call
     def fail(self, reading: RecordsInTransaction, timeout: float | None) -> Any:
-        """Read the records of a transaction that is not committed again."""
+        """Read again the records of a transaction that was not committed."""
         return self._waits.drive(self._failing(reading, timeout))
 
     def _failing(self, reading: RecordsInTransaction, timeout: float | None) -> Steps[None]:
@@ -253,9 +254,10 @@ class TransactionalReads:
                 yield from self._rewinding(FAIL_SECONDS if timeout is None else timeout)
 
     def _rewinding(self, timeout: float | None) -> Steps[None]:
-        """Read again from the committed offsets, and without one from the offset at which reading began.
+        """Read each partition again from its committed offset; without a committed offset, from the offset at which reading began.
 
-        A partition that the application has sought is read again from the sought offset, until a transaction has committed one of it.
+        After a seek of the application, a partition is read again from the sought offset, until a transaction, or perhaps the application
+        itself, has committed an offset after that seek.
         """
         with self.guard.using("transaction"):
             reader, places = self._reader, self._reader.delivered
@@ -272,7 +274,7 @@ class TransactionalReads:
             for tp in others:
                 at, start = committed[tp], starts[tp]
                 if at is not None:
-                    back[tp] = (at.offset, at.leader_epoch)  # with its epoch: the log may have lost its end before it, and grown since
+                    back[tp] = (at.offset, at.leader_epoch)  # with its epoch: the log may have been truncated, and have grown again
                 elif start is not None:
                     back[tp] = (start, -1)
             reader.rewind_each({tp: place for tp, place in back.items() if tp in reader.claims})

@@ -1,6 +1,6 @@
 """Ends a loop over a consumer at the ends of the logs. Invariant: every partition that is read has an end before the loop can end.
 
-The loop looks the ends up when it begins, and for partitions that a rebalance brings, when they come. The ends are in the claims
+The loop looks up the ends when it begins, and later the ends of partitions that a rebalance brings. The ends are in the claims
 (`Claim.until`), as for a bounded read. The first poll outside the loop lifts them.
 """
 
@@ -21,7 +21,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["LOOK_S", "UntilEnd"]
 
-LOOK_S: Final = 0.25  # seconds after which a waiting poll looks again whether the member has its partitions
+LOOK_S: Final = 0.25  # seconds between checks of a waiting poll whether the member has its partitions
 
 
 class LoopSession(Protocol):
@@ -33,7 +33,7 @@ class LoopSession(Protocol):
     machine: ConsumerMachine
 
     def finding_positions(self, tps: list[TopicPartition], timeout: float) -> Steps[None]:
-        """Wait until the positions of these partitions are known, or never will be."""
+        """See ConsumerSession.finding_positions."""
 
 
 class UntilEnd:
@@ -44,11 +44,11 @@ class UntilEnd:
         self.begun = False
 
     def due(self) -> bool:
-        """See Ends."""
+        """See `consumer.session.BoundedEnds`."""
         return self.lacks_some() or self.is_over()
 
     def lacks_some(self) -> bool:
-        """Whether partitions have come that have no end yet."""
+        """Whether a partition that is not paused has no end yet."""
         return any(True for _ in self._without_end())
 
     def _without_end(self) -> Iterator[TopicPartition]:
@@ -58,12 +58,12 @@ class UntilEnd:
     def is_over(self) -> bool:
         """Whether all partitions are read up to their ends, paused ones aside, and a member of a group has its partitions.
 
-        Never after another poll has lifted the ends: partitions have none then.
+        False after another poll has lifted the ends.
         """
         session = self._session
         reader, settled = session.reader, not session.selection.subscribed or session.machine.membership.state.meaning is None
-        # The state before `reader.ready`: the event of an assignment arrives before the member's state changes. In the other order the
-        # event could arrive between the two reads, and the loop would end without the new partitions.
+        # The state is read before `reader.ready`: the event of an assignment arrives before the member's state changes. In the other order
+        # the event could arrive between the two reads, and the loop would end without the new partitions.
         return settled and not reader.ready and all(self._is_done(reader, claim) for claim in reader.claims.values())
 
     def _is_done(self, reader: Reader, claim: Claim) -> bool:

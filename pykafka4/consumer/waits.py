@@ -1,4 +1,4 @@
-"""Defines how the steps of a consumer wait, and implements the waits of threads. Invariant: threads and tasks differ in nothing else."""
+"""Defines how steps of a consumer wait, and implements the waits of threads. Invariant: threads and tasks differ only in these waits."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Waits(Protocol):
         """Wait up to `timeout` seconds for the result of `promise`. Raises its error, or KafkaTimeoutError."""
 
     def until(self, predicate: Callable[[], bool], timeout: float | None) -> Steps[bool]:
-        """Wait up to `timeout` seconds until `predicate()` is true; the consumer's signal has it evaluated. Returns its last value."""
+        """Wait up to `timeout` seconds until `predicate()`, called at each change of the signal, is true. Returns its last value."""
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
-        """Call a method of the listener, note that in `event`, and wait for its end."""
+        """Note in `event` that the listener is called, call `method`, and wait for its end."""
 
     def rest(self) -> Steps[None]:
         """Wait for the end of a method of the listener that still runs. Raises the exceptions of the method."""
@@ -41,7 +41,7 @@ class Waits(Protocol):
         """Run a callback of the application on the callback executor, or on the event loop."""
 
     def awaited(self, result: Any) -> Steps[Any]:
-        """The outcome of a call: `result` itself, which tasks await if it can be awaited."""
+        """The outcome of a call that returned `result`: threads return `result` itself, tasks await it if it is awaitable."""
 
     def drive(self, steps: Steps[Any]) -> Any:
         """Run steps; returns their result, or an awaitable of it in tasks."""

@@ -23,7 +23,7 @@ class WatchedConsumer:
     kind: Kind = Kind.CONSUMER
 
     def figures(self) -> Figures:
-        """See Watched. Partitions have `position` and `lag` beside the figures of `status()`."""
+        """See Watched. Partitions have `position` and `lag` besides the figures of `status()`."""
         session = self._session
         member, standing = session.status(), session.reader.standing()
         rows = member.get("partitions", {})
@@ -42,7 +42,7 @@ class ShareConsumerCalls(Protocol):
         """The state of the member."""
 
     def stats(self) -> Mapping[str, int]:
-        """The counts of the share consumer."""
+        """See ShareConsumer.stats."""
 
 
 @attrs.frozen

@@ -1,10 +1,10 @@
-"""Allots partitions to streams. Invariant: a partition is on one stream at a time, and an unfinished record is in its queue or in hand.
+"""Allots partitions to streams. Invariant: a partition is on one stream at a time; an unfinished record is in its queue or in hand.
 
 Records wait in one queue per partition, so that a partition moves between streams together with its waiting records. It starts on the new
 stream when the old stream has finished the record in hand. A record is finished when the application takes the next one from its stream.
 
-Any thread may iterate a stream, also the main thread, where Ctrl-C can end every call. So waiting threads hold no lock, `with` cannot leave
-the lock locked, and the last store of each step is the one that makes the step count.
+Any thread may iterate a stream, also the main thread, where Ctrl-C can end every call. So waiting threads hold no lock, `with` takes the
+lock, and a step takes effect with its last store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOOK = 0.2  # seconds between checks of threads that hold a record: the end of a
 
 
 class StreamState:
-    """One stream: which partitions it has, and the record in hand. Changed under the allotment's lock."""
+    """One stream: its partitions, and the record in hand. Changed under the allotment's lock."""
 
     __slots__ = ("asked_at", "hand", "name", "owner", "queues", "ready", "signal", "topic", "warned")
 
@@ -41,14 +41,14 @@ class StreamState:
         self.owner: Thread | None = None  # the thread that iterates it
         self.signal = Signal()  # notified when a queue is ready, or the streams end
         self.asked_at = system.monotonic()  # when a thread last requested a record
-        self.warned = False  # whether the log has a line that nobody reads the stream
+        self.warned = False  # whether a log line has said that no thread reads the stream
 
     def __repr__(self) -> str:
         return self.name
 
 
 class PartitionQueue:
-    """The records of a partition that no stream has taken. An assignment begins a queue, and so does a log that has lost its end."""
+    """The records of a partition that no stream has taken. An assignment begins a queue, and so does the truncation of the log."""
 
     __slots__ = ("ended", "last", "listed", "records", "stream", "tp")
 
@@ -57,7 +57,7 @@ class PartitionQueue:
         self.records: deque[Record] = deque()
         self.last = -1  # the highest offset that was added
         self.listed: StreamState | None = None  # the stream whose `ready` has this queue
-        self.ended = False  # the partition has another owner, or is read from elsewhere: no stream takes a record from this queue
+        self.ended = False  # the partition is released, or another queue has replaced this one: no stream takes a record from it
 
 
 class Allotment:
@@ -75,7 +75,7 @@ class Allotment:
         self._changed = Signal()  # notified when a record is finished, or given back
         self._watched: dict[TopicPartition, int] = {}  # wake the dispatcher when no more records than this wait
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.held = 0  # waiting records; may be one off after Ctrl-C, which only changes how many records a poll returns
+        self.held = 0  # waiting records; after Ctrl-C perhaps off by one, which only changes how many records a poll returns
         self._ending: dict[TopicPartition, PartitionQueue] = {}  # queues that end: another member gets them after the records in hand
         self.stopping = False
         self.error: BaseException | None = None  # the error that ended the streams
@@ -84,7 +84,7 @@ class Allotment:
     # ---------------------------------------------------------------- threads that iterate
 
     def next_record(self, stream: StreamState) -> Record[Any, Any]:
-        """The next record; the one before is finished. Raises StopIteration at the end, and the error that ended the streams."""
+        """The next record; the previous one is finished. Raises StopIteration at the end, or the error that ended the streams."""
         me, begun = system.current_thread(), False
         try:
             with self._lock:
@@ -100,7 +100,7 @@ class Allotment:
                     self._end_of(stream)
                 stream.signal.wait(lambda: bool(stream.ready) or self.stopping or self.error is not None)
         except BaseException:
-            # Ctrl-C between `_take` and the return would lose the record, which is in hand: the next call would count it as finished.
+            # Without this, Ctrl-C between `_take` and the return would lose the record in hand: the next call would count it as finished.
             if begun:
                 with self._lock:
                     self._give_back(stream)
@@ -116,21 +116,21 @@ class Allotment:
         raise StopIteration
 
     def finish(self, stream: StreamState) -> None:
-        """The record in hand is finished; another thread may iterate the stream."""
+        """Count the record in hand as finished; another thread may then iterate the stream."""
         with self._lock:
             self._enter(stream, system.current_thread())
             self._finish(stream)
             stream.owner = None
 
     def leave(self, stream: StreamState) -> None:
-        """The record in hand is not finished, and will be handed out again; another thread may iterate the stream."""
+        """Put the unfinished record in hand back, to be handed out again; another thread may then iterate the stream."""
         with self._lock:
             self._enter(stream, system.current_thread())
             self._give_back(stream)
             stream.owner = None
 
     def _enter(self, stream: StreamState, me: Thread) -> None:
-        """Make `me` the thread that iterates this stream. Raises KafkaError while another living thread does."""
+        """Make `me` the thread that iterates this stream. Raises KafkaError while another living thread iterates it."""
         owner = stream.owner
         if owner is me:
             return
@@ -228,8 +228,8 @@ class Allotment:
         tp = TopicPartition(record.topic, record.partition)
         known = self.queues.get(tp)
         if known is None and (ending := self._ending.get(tp)) is not None:
-            # Another thread closes the consumer, and has ended the partition after the poll that returned this record. The record counts as
-            # unfinished in the ending queue; without an entry there, the last commit would pass it.
+            # Another thread closes the consumer, and has ended the partition after the poll that returned this record. In the ending queue
+            # the record counts as unfinished; without an entry there, the last commit would pass it.
             return ending
         if known is None:
             streams = self._streams_for(tp)
@@ -239,7 +239,7 @@ class Allotment:
         return self._go_back(known, record.offset)
 
     def _go_back(self, known: PartitionQueue, offset: int) -> PartitionQueue:
-        """Begin a new queue: the log lost its end, and reading went back. The log no longer has the old records from `offset` on, so no
+        """Begin a new queue: the log was truncated, and reading went back. The log no longer has the old records from `offset` on, so no
         stream takes them.
         """
         tp, stream = known.tp, self._busy.get(known.tp)
@@ -278,13 +278,13 @@ class Allotment:
         return queue
 
     def _balance(self) -> None:
-        """Streams of a topic differ by one partition at most; as few as possible move."""
+        """Move as few partitions as possible, until streams of a topic differ by at most one partition."""
         for streams in self._of_topic.values():
             while True:
                 most, least = (choose(streams, key=lambda one: len(one.queues)) for choose in (max, min))
                 if len(most.queues) - len(least.queues) <= 1:
                     break
-                # Rather a partition without a record in hand: another one would pause until the old stream has finished that record.
+                # Prefer a partition without a record in hand: any other would wait until the old stream has finished that record.
                 free = [tp for tp in most.queues if tp not in self._busy]
                 tp = (free or list(most.queues))[-1]
                 queue = least.queues[tp] = most.queues.pop(tp)
@@ -316,7 +316,7 @@ class Allotment:
                     queue.records.clear()
 
     def _meanwhile(self) -> Iterable[Thread | None]:
-        """Called repeatedly while this thread waits for records in hand; returns threads for whose records it does not wait."""
+        """Called repeatedly while this thread waits for records in hand; returns the threads for whose records it does not wait."""
         return ()
 
     def wait_for_hands(self, timeout: float) -> bool:
@@ -324,9 +324,10 @@ class Allotment:
         return self._wait_for(list(self.queues.values()), timeout)
 
     def _wait_for(self, queues: Collection[PartitionQueue], timeout: float) -> bool:
-        """Wait until no record of `queues` is in hand; returns whether that is so in time.
+        """Wait up to `timeout` seconds until no record of `queues` is in hand; returns whether none is.
 
-        Records of this thread, and of threads that have ended, are left out: nobody would finish them during the wait.
+        Records of this thread, of threads that have ended, and of threads that wait for this one are left out: nothing would finish them
+        during the wait.
         """
         me, deadline = system.current_thread(), system.monotonic() + timeout
 
@@ -348,7 +349,7 @@ class Allotment:
         return 0 if queue is None else len(queue.records)
 
     def watch(self, least: Mapping[TopicPartition, int]) -> None:
-        """Wake the dispatcher, once, when for one of these partitions no more records wait than `least` has for it."""
+        """Wake the dispatcher, once per partition, when the number of its waiting records is at most its number in `least`."""
         with self._lock:
             self._watched = dict(least)
         if any(self.size(tp) <= most for tp, most in least.items()):
@@ -365,7 +366,7 @@ class Allotment:
         return {tp: (record.offset, record.leader_epoch) for tp, record in first.items()}
 
     def unread(self, now: float, seconds: float) -> tuple[list[StreamState], list[StreamState]]:
-        """Streams whose thread has ended with a record in hand, and streams that nobody has read for `seconds`; each is returned once.
+        """Streams whose thread has ended with a record in hand, and streams that no thread has read for `seconds`; each is returned once.
 
         The record of an ended thread is given back: another thread may read the stream.
         """

@@ -1,7 +1,7 @@
-"""Computes committable offsets of a run. Invariant: none passes a polled record that is unfinished, nor the place where reading stands.
+"""Computes committable offsets of a run. Invariant: no such offset passes an unfinished record or the position of reading.
 
-As with a plain consumer, the place where reading stands is committed: the start offset, a place behind records that polls do not return
-(markers, aborted records), or the place to which a truncated log took reading back. Only an unfinished record in hand holds it back.
+As with a plain consumer, the position of reading is committed: the start offset, an offset after records that polls do not return (markers,
+aborted records), or the offset to which reading went back in a truncated log. Only an unfinished record in hand holds the offset back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _offset = itemgetter(0)
 
 
 class RunSession(Protocol):
-    """The consumer's session, as a run uses it."""
+    """The consumer's session: the part that a run uses."""
 
     selection: Selection
 
@@ -42,15 +42,15 @@ class RunSession(Protocol):
         """The thread that closes the consumer."""
 
     def begin_run(self, run: ConsumerRun) -> None:
-        """Begin `run` in this thread: records that polls have returned so far are finished. Raises KafkaError while another thread runs
-        `process`, or is in a loop.
+        """Begin `run` in this thread: records that polls have returned so far are finished. Raises ConfigError inside
+        another run, KafkaError while another thread has the consumer or is in a loop.
         """
 
     def end_run(self, run: ConsumerRun) -> None:
         """End `run`. May be called again."""
 
     def take_over(self) -> None:
-        """Count the records that polls have returned so far as finished. For a thread to which the consumer was lent before."""
+        """Count the records that polls have returned so far as finished. For a thread to which the consumer is lent."""
 
     def taken(self) -> None:
         """Count the records that the last poll returned as in the hands of the run."""
@@ -65,7 +65,7 @@ class RunSession(Protocol):
         """
 
     def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Read on from these places, where reading stands elsewhere; records after them in the hands of the run do not count any more."""
+        """Read on from these places in partitions whose position differs; records in hand after these places do not count any more."""
 
 
 class CommittableOffsets:
@@ -78,8 +78,8 @@ class CommittableOffsets:
 
     def places(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The committable offset of each partition. Any thread may call it."""
-        # `taken` before `first`: records that come into hand in between lie behind `taken`. In the other order, `first` would lack a record
-        # that comes into hand and is unfinished, `taken` would be the place after it, and the commit would pass it.
+        # `taken` is read before `first`: records that come into hand in between are after `taken`. In the other order, `first` could lack
+        # an unfinished record that comes into hand in between, `taken` would be the place after it, and the commit would pass it.
         taken = self._reads.taken_places()
         first = self._unfinished()
         least = {tp: min(place, first.get(tp, place), key=_offset) for tp, place in taken.items() if tp not in self._ended}
@@ -91,13 +91,13 @@ class CommittableOffsets:
         return {tp: at for tp, at in self.places().items() if (tps is None or tp in tps) and stored.get(tp) != at.offset}
 
     def begin(self, tps: Iterable[TopicPartition]) -> None:
-        """These partitions were assigned: their offsets may be committed."""
+        """Allow commits for these partitions, which were assigned."""
         self._ended.difference_update(tps)
 
     def keep(self, tps: Collection[TopicPartition]) -> None:
-        """Forget all partitions but these, which are assigned now."""
+        """Forget the exclusion of all partitions except these, which are assigned now."""
         self._ended.intersection_update(tps)
 
     def end(self, tps: Iterable[TopicPartition]) -> None:
-        """Another member has these partitions, or nobody reads them: their offsets must not be committed."""
+        """Exclude these partitions, which another member has, or no stream reads, from commits."""
         self._ended.update(tps)

@@ -1,6 +1,6 @@
-"""Divides polled records among streams. Invariant: its thread waits for threads that read streams only before partitions are released.
+"""Divides polled records among streams. Invariant: its thread waits for readers of streams only before a revocation and at the end.
 
-During such a wait it carries out the commits for which these threads may wait. An error of `poll` ends all streams.
+During such a wait the dispatcher makes the commits for which these readers may wait. An error of `poll` ends all streams.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Dispatcher"]
 
 log = get_log("pykafka4.processing")
 
-LEAST_SECONDS: Final = 1.0  # for the last commit, even of a `close` without time: without an answer, finished records are read again
+LEAST_SECONDS: Final = 1.0  # for the last commit, even if `close` has no time left: without it, finished records would be read again
 
 
 class Dispatcher(Allotment):
@@ -56,8 +56,8 @@ class Dispatcher(Allotment):
         done: Promise[None] = Promise(self.limits.where)
         self._wanted.append(done)
         self._look_again()
-        # Read after the append: `serve` sets `ended` before it refuses the commits that wait. If the thread ended between a check and the
-        # append, nobody would check this commit, and it would wait for its whole timeout.
+        # Read after the append: `serve` sets `ended` before it refuses the waiting commits. If `ended` were read before the append, the
+        # thread could end between the two, and this commit would wait for its complete time-out.
         if self.ended:
             self._refuse_commits()
         try:
@@ -66,7 +66,7 @@ class Dispatcher(Allotment):
             raise KafkaTimeoutError(f"commit of streams: no result within {timeout:g} s; its outcome is unknown") from None
 
     def close(self, deadline: float) -> None:
-        """End after the records in hand, at `deadline` (monotonic seconds) at the latest. Waits for nothing."""
+        """Have the streams end after the records in hand, at `deadline` (monotonic seconds) at the latest. Does not wait."""
         self._drain_until, self._closer = deadline, system.current_thread()
         self.stop()
         self._look_again()
@@ -77,7 +77,7 @@ class Dispatcher(Allotment):
         self._changed.notify()
 
     def in_own_thread(self) -> bool:
-        """Whether the caller is the listener, on the thread of `serve`: a wait for this thread would never end."""
+        """Whether the caller is on the thread of `serve`, in the listener: a wait for this thread would never end."""
         return system.current_thread() is self._thread
 
     def wait_for_end(self, timeout: float) -> bool:
@@ -100,7 +100,7 @@ class Dispatcher(Allotment):
             self._signal.notify()
 
     def _end_by(self, error: BaseException) -> None:
-        """End every loop; unless the consumer was closed, each raises `error`."""
+        """End every loop. Unless `error` is a ClosedError, each loop raises it."""
         if isinstance(error, ClosedError):
             self.stop()
         elif self.error is None:
@@ -109,7 +109,7 @@ class Dispatcher(Allotment):
     def give_back(self) -> None:
         """Release the consumer for other threads."""
         self.run.end()
-        if not self.run.closed:  # otherwise the thread that closes still commits by these queues
+        if not self.run.closed:  # otherwise the closing thread still needs these queues for its commit
             self.drop(list(self.queues))
         self._reads.guard.lent = None
         self.ended = True
@@ -126,7 +126,7 @@ class Dispatcher(Allotment):
         return not self.stopping
 
     def look(self, now: float) -> None:
-        """Log streams that nobody reads, and make the commits for which the application waits."""
+        """Log streams that no thread reads, and make the commits for which the application waits."""
         where, most = self.limits.where, self.limits.max_poll
         dead, idle = self.unread(now, most)
         for stream in dead:
@@ -142,7 +142,7 @@ class Dispatcher(Allotment):
         self._commit_wanted()
 
     def drain(self, error: BaseException | None) -> float:
-        """Wait for the current records, unless another thread closes the consumer: then the listener, there, waits for them."""
+        """Wait for the current records, unless another thread closes the consumer: then the listener waits for them on that thread."""
         if error is not None:
             self._end_by(error)
         began = system.monotonic()
@@ -192,7 +192,7 @@ class Dispatcher(Allotment):
 
     def _take_wanted(self) -> list[Promise[None]]:
         wanted = []
-        with contextlib.suppress(IndexError):  # more than one thread may be here: a check for emptiness could be outdated
+        with contextlib.suppress(IndexError):  # several threads may be here, so a check for emptiness could be outdated
             while True:
                 wanted.append(self._wanted.popleft())
         return wanted

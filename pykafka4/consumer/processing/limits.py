@@ -16,18 +16,18 @@ __all__ = ["Limits", "at_least_one", "seconds"]
 
 @attrs.frozen
 class Limits:
-    """How many records a run has in hand, and how long it waits; times are seconds."""
+    """The bounds of a run: how many records are in hand, and how long the run waits; times are seconds."""
 
     where: str  # the beginning of log lines
     most_in_hand: int  # records of all partitions together
-    most_polled: int
+    most_polled: int  # records of one poll
     drain: float  # the wait for records in hand, before partitions go to another member and at the end
-    max_poll: float  # how long a listener may take, and how long a stream may go unread before a log line
+    max_poll: float  # max_poll_interval_ms: bounds a listener, and the time without a request to a stream before a log line
     commits: bool  # whether there is a group to commit to
 
     @classmethod
     def of(cls, config: ConsumerConfig, max_in_hand: object, drain_timeout: object) -> Self:
-        """The limits for these arguments. Raises TypeError or ConfigError, which names the wrong argument."""
+        """The limits for these arguments. Raises TypeError or ConfigError with the name of the wrong argument."""
         most = at_least_one(max_in_hand, "max_in_hand", 2**31 - 1)
         drain, max_poll = seconds(drain_timeout, "drain_timeout"), config.max_poll_interval_ms / 1000
         return cls(config.log_name, most, min(most, config.max_poll_records), drain, max_poll, config.group_id is not None)

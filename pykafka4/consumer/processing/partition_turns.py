@@ -1,6 +1,6 @@
 """Chooses the next call for a free worker. Invariant: partitions with waiting calls take turns; calls of one partition keep their order.
 
-So the backlog of one partition delays a record of another partition by one call at most, not by the whole backlog.
+So the backlog of one partition delays the next record of another partition by at most one call, not by the complete backlog.
 """
 
 from __future__ import annotations

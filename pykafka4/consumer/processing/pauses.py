@@ -1,6 +1,6 @@
 """Pauses partitions with too many records in hand. Invariant: partitions that the application has paused stay paused.
 
-Without these pauses, one slow record, or a thread that does not read, would hold up all partitions, or its records would fill memory.
+Without these pauses, one slow record, or a stream that no thread reads, would hold up all partitions, or its records would fill memory.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Pauses:
         """`most_in_hand` is for all partitions together."""
         self._consumer, self._most = consumer, most_in_hand
         self._paused: set[TopicPartition] = set()
-        self._left_out: set[TopicPartition] = set()  # partitions that nobody reads: paused until the end of the run
+        self._left_out: set[TopicPartition] = set()  # partitions that no stream reads: paused until the end of the run
 
     def room(self, held: int, most: int) -> int:
-        """How many records to poll, at most `most`, while `held` are in hand: the free number, or if more, the share of a partition.
+        """How many records to poll while `held` are in hand: the room that is left, at least the share of a partition, at most `most`.
 
-        Partitions that are not paused have room in their share. They go on, even if another partition has more than its share in hand.
+        Partitions that are not paused have room in their share, and go on even if another partition has more than its share in hand.
         """
         return min(most, max(self._share(), self._most - held))
 
@@ -55,7 +55,7 @@ class Pauses:
         limit = self._share()
         full = {tp for tp in tps if size(tp) >= limit} - self._consumer.paused()
         if full:
-            # First `pause`, which takes this call for a pause of the application, too, and calls `forget`, which would undo the next line.
+            # `pause` comes first: it treats this call as a pause by the application, too, and its `forget` would undo the next line.
             self._consumer.pause(full)
             self._paused |= full
 
@@ -69,7 +69,7 @@ class Pauses:
         """Resume partitions with at most half of their share in hand; `watch` gets this bound for each partition that stays paused."""
         if not self._paused:
             return
-        half = self._share() // 2  # not the whole share: a partition at its limit would be paused and resumed with each record
+        half = self._share() // 2  # not the complete share: a partition at its limit would be paused and resumed with each record
         free = {tp for tp in self._paused if size(tp) <= half}
         self._paused -= free
         if mine := free & self._consumer.assignment():
@@ -77,7 +77,7 @@ class Pauses:
         watch(dict.fromkeys(self._paused, half))
 
     def release(self, tps: Collection[TopicPartition]) -> None:
-        """Resume these partitions, which the consumer releases next: it keeps the pauses of partitions that come straight back."""
+        """Resume these partitions, which the consumer releases next: otherwise the next assignment would pause them again."""
         if mine := (self._paused | self._left_out) & self._consumer.assignment() & set(tps):
             self._consumer.resume(mine)
         self.forget(tps)

@@ -38,7 +38,7 @@ class Stop(Protocol):
 
 @attrs.frozen
 class Retries:
-    """How often a record is handled again after its handler raised, and after how many seconds; the wait doubles each time."""
+    """How often a record is handled again after its handler raised, and after how many seconds; this wait doubles each time."""
 
     most: int
     backoff: float
@@ -76,13 +76,13 @@ def plan(
     stop: Stop | None,
     executor: Executor | None = None,
 ) -> Plan:
-    """The plan of a run. Raises TypeError or ConfigError, which names the wrong argument of `process`."""
+    """The plan of a run. Raises TypeError or ConfigError with the name of the wrong argument of `process`."""
     if dead_letter is None and producer is not None:
-        raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave it out; handlers use their own")
+        raise ConfigError("producer is for dead letters: pass dead_letter='a topic' as well, or leave out producer; handlers use their own")
     _check_handler(handle)
     _check_executor(executor)
     if stop is not None and not callable(getattr(stop, "is_set", None)):
-        raise TypeError(f"stop must have is_set(), as a threading.Event, not {shown(stop)}")
+        raise TypeError(f"stop must have is_set(), as a threading.Event has, not {shown(stop)}")
     return Plan(
         handle,
         _order(by),

@@ -1,6 +1,6 @@
 """Keeps the window of a partition. Invariant: the window begins with the first unfinished record in hand.
 
-The window has all records that were handed out from this one on: at most these a restart processes again.
+The window has all records that were handed out from that record on. A restart processes at most these records again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TaskInHand:
     progress: PartitionProgress
     attempts: int = 0
     finished: bool = False
-    void: bool = False  # reading has gone back to this offset or before it: the log no longer has this record
+    void: bool = False  # reading has gone back to this offset or an earlier one: the log no longer has this record
 
     @property
     def ended(self) -> bool:
@@ -55,7 +55,7 @@ class PartitionProgress:
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 
     def add(self, record: Record) -> TaskInHand:
-        """Put `record` into the window. If the log lost its end, so that reading went back, tasks from its offset on become void."""
+        """Put `record` into the window. If reading went back, as the log was truncated, tasks from the record's offset on become void."""
         window = self._window
         while window and next(reversed(window)) >= record.offset:
             window.popitem()[1].void = True

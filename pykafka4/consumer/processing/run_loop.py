@@ -1,11 +1,11 @@
 """Runs the loop of `Consumer.process`, `aio.Consumer.process` and `Consumer.streams`: polls, hands out, pauses, commits, ends.
 
-Invariant: a partition is released, and a run ends, after the commit of its finished records; no commit passes an unfinished record.
-The loop goes on polling while handlers or streams work, so that the member keeps its partitions. A partition is paused while its share of
-records is in hand: one slow record does not hold up the other partitions.
+Invariant: no commit passes an unfinished record; a revoked partition is released, and a run ends, only after an attempt to commit the
+finished records. The loop goes on polling while handlers or streams work, so that the member keeps its partitions. A partition is paused
+while its share of records is in hand: one slow record does not hold up the other partitions.
 
-The loop is written once, as steps (see `consumer.waits`). Threads and tasks differ in how calls wait: calls of a `Consumer` and of `Work`
-block, calls of an `aio.Consumer` and of `TaskWork` return awaitables.
+The loop is written once, as steps (see `consumer.waits`). Threads and tasks differ in how calls wait: calls of a `Consumer` and of
+`HandlerWork` block, calls of an `aio.Consumer` and of `TaskWork` return awaitables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["COMMIT_SECONDS", "RunConsumer", "OnCommitted", "RecordsInHand", "Run
 log = get_log("pykafka4.processing")
 
 LOOK: Final = 0.2  # seconds between checks of `stop`, retries and failures
-COMMIT_EVERY: Final = 5.0  # seconds between commits, as the default of `auto_commit_interval_ms`: a crash repeats this much work
+COMMIT_EVERY: Final = 5.0  # seconds between commits, equal to the default of `auto_commit_interval_ms`: a crash repeats this much work
 COMMIT_SECONDS: Final = 10.0  # for a commit before partitions are released, and at the end
 
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
@@ -52,14 +52,14 @@ class RunConsumer(Pausing, Protocol):
 
 
 class RecordsInHand(Protocol):
-    """The records of a run between poll and commit: `Work`, `TaskWork` (handlers) or `Dispatcher` (streams)."""
+    """The records of a run between poll and commit: `HandlerWork`, `TaskWork` (handlers) or `Dispatcher` (streams)."""
 
     limits: Limits
     held: int  # records that count against `Limits.most_in_hand`
 
     @property
     def abandoned(self) -> bool:
-        """Whether the run never goes on, because its event loop was closed."""
+        """Whether the run can never go on, because its event loop was closed."""
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
@@ -72,10 +72,10 @@ class RecordsInHand(Protocol):
         """Start the attempts and commits that are due; called after each poll."""
 
     def assign(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """Take up these partitions; returns the partitions among them that nobody reads."""
+        """Adopt these partitions; returns the partitions among them that no stream reads."""
 
     def add(self, records: Collection[Record], taken: Callable[[], object]) -> None:
-        """Take these records into hand; call `taken()` before anybody handles one."""
+        """Take these records into hand; call `taken()` before a handler or stream gets one of them."""
 
     def size(self, tp: TopicPartition) -> int:
         """The number of records of this partition that count against its share."""
@@ -100,7 +100,7 @@ class RecordsInHand(Protocol):
 
 
 class RunLoop:
-    """One run. The thread or task that polls uses it; the listener runs there, or where the consumer is closed."""
+    """One run. The thread or task that polls uses it; its listener methods run there, or on the thread that closes the consumer."""
 
     def __init__(self, consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> None:
         self._consumer, self._in_hand, self._reads, self._waits = consumer, in_hand, reads, reads.waits
@@ -113,7 +113,7 @@ class RunLoop:
     # ---------------------------------------------------------------- rounds
 
     def run(self) -> Steps[None]:
-        """Poll until the records in hand say that the run ends, or an error does."""
+        """Poll until `goes_on` of the records in hand returns False, or an error ends the run."""
         try:
             while self._in_hand.goes_on():
                 most = self._pauses.room(self._in_hand.held, self._limits.most_polled)
@@ -139,7 +139,7 @@ class RunLoop:
             self.commit_soon(self._uncommitted(), self.committed)
 
     def _drop_gone(self) -> None:
-        """Drop partitions that `assign` has taken away: the listener gets no call for them, and a commit with one of them fails for all."""
+        """Drop partitions that `assign` has taken away: the listener gets no call for them, and they would make the commit of all fail."""
         mine = self._consumer.assignment()
         self._safe.keep(mine)
         if gone := [tp for tp in tuple(self._in_hand.partitions) if tp not in mine]:  # a closing thread takes partitions out
@@ -176,8 +176,8 @@ class RunLoop:
     def _commit_now(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float) -> Steps[None]:
         """Commit before partitions are released, or at the end; if no time is left, without waiting for the outcome.
 
-        A failure is only logged, because the rest of the end has to be done. ClosedError is raised: the thread or task that closes the
-        consumer commits instead.
+        A failure is only logged, because later steps have to be done all the same. ClosedError is raised: the thread or task that closes
+        the consumer commits instead.
         """
         left = min(timeout, self._reads.left())
         if left <= 0 or not offsets:
@@ -212,7 +212,7 @@ class RunLoop:
         return self._tell(partitions, "on_partitions_lost", "on_partitions_revoked")
 
     def _release(self, partitions: list[TopicPartition]) -> Steps[None]:
-        # At most half of max_poll_interval_ms: the other half is left to the commit and the application's listener.
+        # At most half of max_poll_interval_ms: the commit and the application's listener get the other half.
         limit = min(self._limits.drain, self._limits.max_poll / 2, self._reads.left())
         yield from self._waits.awaited(self._in_hand.end(partitions, limit))
         # Offsets first, because `_gone` forgets them; but `_gone` before the commit, so that no other commit of the run has these
@@ -223,7 +223,7 @@ class RunLoop:
         yield from self._waits.awaited(self._tell(partitions, "on_partitions_revoked"))
 
     def _gone(self, tps: Collection[TopicPartition]) -> None:
-        """Another member has these partitions, or gets them: drop their records and pauses."""
+        """Drop the records and pauses of these partitions, which another member has or gets."""
         self._safe.end(tps)
         self._in_hand.drop(tps)
         self._pauses.release(tps)
@@ -241,9 +241,9 @@ class RunLoop:
     def _finish(self, error: BaseException | None) -> Steps[None]:
         """Wait for the records in hand, commit, and go back to the first unfinished record of each partition.
 
-        Ctrl-C or a cancellation ends the wait, not the rest: otherwise the next run, or `poll`, would skip unfinished records.
+        Ctrl-C or a cancellation ends the wait, but not the later steps: otherwise the next run, or `poll`, would skip unfinished records.
         """
-        if self.abandoned:  # this generator is collected: the next call on another event loop has the run end
+        if self.abandoned:  # this generator is being garbage-collected: the next call on another event loop ends the run
             return
         seconds = 0.0
         try:
@@ -277,11 +277,11 @@ class RunLoop:
 
     @property
     def abandoned(self) -> bool:
-        """Whether the run never goes on, because its event loop was closed."""
+        """Whether the run can never go on, because its event loop was closed."""
         return self._in_hand.abandoned
 
     def abandon(self) -> None:
-        """End an abandoned run: the consumer is used on another event loop."""
+        """End an abandoned run, before the consumer is used on another event loop."""
         self._in_hand.cancel_handlers()
         self._go_back()
         offsets = self._uncommitted()
@@ -295,5 +295,5 @@ def run(consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> Non
     try:
         reads.begin_run(loop)
         at_once(loop.run())
-    finally:  # also if Ctrl-C has ended the end: `commit` of the application would commit the offsets of a run that stays
+    finally:  # even if Ctrl-C interrupted the end: otherwise `commit` would go on to commit the offsets of this run
         loop.end()

@@ -1,6 +1,6 @@
 """Implements the handles that `Consumer.streams` returns. Invariant: when the streams end, every loop ends, and `close` returns in time.
 
-`processing.allotment` knows the partitions and unfinished records of each stream; `processing.dispatcher` polls and commits.
+`processing.allotment` has the partitions and unfinished records of each stream; `processing.dispatcher` polls and commits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Stream(Generic[KeyT, ValueT]):
     """An iterator over the records of some partitions, for one thread: `for record in stream`. `Consumer.streams` makes it.
 
     A record is finished when the thread requests the next one. So the current record of a loop that was left, by `break` or an exception,
-    is not finished, until `finish`. The loop ends when the streams are stopped or closed, and raises an error that `Consumer.poll` raised.
+    stays unfinished until `finish` or the next request. The loop ends when the streams are stopped or closed, and raises an error that
+    `Consumer.poll` raised.
     """
 
     __slots__ = ("__weakref__", "_allotment", "_loop", "_state", "_streams")
@@ -56,11 +57,11 @@ class Stream(Generic[KeyT, ValueT]):
         return set(self._state.queues)
 
     def __iter__(self) -> Iterator[Record[KeyT, ValueT]]:
-        """The same stream: a second loop goes on where the first was left, and the record that was current there is finished."""
+        """The same stream: a second loop goes on where the first was left, and finishes the record that was current there."""
         return self
 
     def __next__(self) -> Record[KeyT, ValueT]:
-        """Wait for the next record and return it. The record before is finished.
+        """Wait for the next record and return it. The previous record is finished.
 
         Raises StopIteration when the streams have ended, KafkaError if another thread reads this stream, and the error that ended the
         streams.
@@ -120,7 +121,7 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         return [stream for stream in self._streams if stream.topic == topic]
 
     def commit(self, timeout: float | None = None) -> None:
-        """Commit the records that every stream has finished now, not within 5 s, before partitions move, or at the end.
+        """Commit the records that the streams have finished, without waiting for the next regular commit (every 5 s).
 
         Raises KafkaTimeoutError after `timeout` seconds (default 60), GroupError if partitions were lost, ClosedError after the end.
         """
@@ -136,7 +137,8 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
         """End all loops, wait for the current records, commit finished ones. The consumer stays open, and its partitions assigned.
 
         Waits up to `timeout` seconds (default: drain_timeout, and 10 s for the commit). Records that are unfinished by then are not
-        committed, and the consumer stands at the first of them. Current records of the calling thread stay unfinished, without a wait.
+        committed, and reading goes back to the first of them. `close` does not wait for current records of the calling thread; they stay
+        unfinished.
         In a listener `close` does not wait: the streams end when the listener has returned.
         Raises the error that ended the streams, if no loop has raised it.
         """
@@ -176,7 +178,7 @@ class Streams(Sequence[Stream[KeyT, ValueT]]):
 
 
 def _forgotten(dispatcher: Dispatcher) -> None:
-    """Warn and close: the handle was garbage-collected while open, so nobody reads a stream."""
+    """Warn and close: the handle was garbage-collected while open, so no thread reads a stream."""
     if not dispatcher.ended:
         warn_unclosed("Streams")
         dispatcher.close(0.0)

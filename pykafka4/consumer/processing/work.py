@@ -1,10 +1,10 @@
 """Runs the handlers of `Consumer.process` on threads. Invariant: of ordered records, only the first is handled, until it is finished.
 
-Ordered records have the same key, or are of the same partition (`OrderedRecords`). A record is finished when its handler has returned and
-the records that it sent are acknowledged, or when its dead letter is acknowledged. After an error that nothing handles, no further handler
-starts. An error of a handler, an executor or a producer that has no remedy ends the work.
-A thread holds the lock for a few lines, and never calls a handler, an executor or a producer with it. `with` cannot leave the lock locked,
-because Ctrl-C can end every call of the thread that polls.
+Ordered records have equal keys (`OrderedRecords`). A record is finished when its handler has returned and the deliveries that the handler
+returned are acknowledged, or when its dead letter is acknowledged. An error that nothing handles, of a handler, an executor or a producer,
+ends the work: no further handler starts.
+A thread holds the lock for a few lines, and calls no handler, executor or producer with it. `with` takes the lock, because Ctrl-C can end
+every call of the thread that polls, and `with` does not leave the lock locked.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class OrderedRecords:
 class HandlerWork:
     """The records in hand of `Consumer.process` (see `RecordsInHand`), with handlers on threads.
 
-    The run loop calls the public methods, workers and callbacks call the others.
+    The run loop calls the public methods; workers and callbacks call the private ones.
     """
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
-        """`wake()` has the thread that polls check `error` and watched partitions. Workers call it."""
+        """`wake()` has the thread that polls check `error` and watched partitions. Any thread calls it."""
         self._plan, self._wake = plan, wake
         self.limits = plan.limits
         self._threads = Workers("pykafka4-process", plan.workers, plan.limits.where)  # daemons: a stuck handler does not keep Python alive
@@ -72,7 +72,7 @@ class HandlerWork:
         self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap by the time of the next attempt at the first record
         self._numbers = itertools.count()  # break ties in the heap, as OrderedRecords cannot be compared
         self._running = 0  # running handlers, and records that wait for acknowledgements
-        self._runs: dict[int, PartitionProgress] = {}  # the partition whose record a thread handles, by thread
+        self._runs: dict[int, PartitionProgress] = {}  # by thread: the partition whose record this thread handles
         self._stopping = False
         self._watched: dict[TopicPartition, int] = {}  # wake the thread that polls when the window is no larger than this
         self.partitions: dict[TopicPartition, PartitionProgress] = {}
@@ -136,7 +136,7 @@ class HandlerWork:
 
     def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
         """See RecordsInHand.end."""
-        # `mine`: if a handler closes the consumer, the wait leaves its own record out, which cannot finish before the close returns.
+        # `mine`: if a handler closes the consumer, the wait leaves out the record of this handler, which cannot finish before the close.
         ending, mine = self._begin_end(tps), self._handled_here()
         return self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
@@ -211,7 +211,7 @@ class HandlerWork:
     # ---------------------------------------------------------------- on workers and callbacks
 
     def _submit(self, what: Callable[..., object], ordered: OrderedRecords, *arguments: Any) -> None:
-        """Queue a call for the first record of `ordered`; a worker takes it when it is the turn of the record's partition."""
+        """Queue a call for the first record of `ordered`; a worker takes the call at the turn of the record's partition."""
         with self._lock:
             self._turns.add(ordered.tasks[0].progress.tp, (what, (ordered, *arguments)))
         self._start_worker()
@@ -242,14 +242,14 @@ class HandlerWork:
             )
 
     def _whole(self, what: Callable[..., object], *arguments: Any) -> None:
-        """Run a call to its end; any exception ends the work. An executor would keep it in a Future that nobody looks at."""
+        """Run a call to its end; any exception ends the work. An executor would keep the exception in a Future that no code reads."""
         try:
             what(*arguments)
         except BaseException as error:
             self._fail(error)
 
     def _begin(self, ordered: OrderedRecords) -> TaskInHand | None:
-        """Count another attempt at the first record, and return it; None if this run does not handle it any more."""
+        """Count another attempt at the first record, and return the record; None if this run does not handle it any more."""
         with self._lock:
             task = ordered.tasks[0]
             if self._stopping:
@@ -282,7 +282,7 @@ class HandlerWork:
             self._runs.pop(thread, None)
 
     def _abandon(self, task: TaskInHand, error: BaseException) -> None:
-        """This attempt ends the work."""
+        """End the work by the `error` of an attempt at `task`."""
         with self._lock:
             self._count(task, -1)
         self._fail(error, task)
@@ -291,15 +291,15 @@ class HandlerWork:
         """Finish the record when all deliveries that its handler returned are acknowledged."""
         try:
             sent = deliveries(returned)
-        except TypeError as error:  # the handler does this for every record: neither another attempt nor a dead letter would help
+        except TypeError as error:  # the handler would return this for every record: neither another attempt nor a dead letter helps
             self._abandon(task, error)
             return
         self._await(sent, lambda error: self._finished(ordered, task) if error is None else self._failed(ordered, task, error))
 
     def _await(self, sent: list[Delivery], then: Callable[[BaseException | None], object]) -> None:
         """Call `then` with the first error, or None, when all of `sent` have their outcomes."""
-        # One more than `sent`, for the call at the end. A delivery that is done already calls back at once: without the extra one, `then`
-        # could run while the others still lack their callbacks.
+        # One more than `sent`, for the call of `settled` at the end. A delivery that is done already may call back at once: without the
+        # extra one, `then` could run while other deliveries still lack their callbacks.
         left, errors = [len(sent) + 1], list[BaseException]()
 
         def settled(delivery: Delivery | None) -> None:
@@ -322,7 +322,7 @@ class HandlerWork:
             progress = task.progress
             window = progress.window
             progress.finish(task)
-            if self.partitions.get(progress.tp) is progress:  # otherwise the partition was dropped, with all that its window held
+            if self.partitions.get(progress.tp) is progress:  # otherwise the partition was dropped, with its window
                 self.held -= window - progress.window
             free = progress.window <= self._watched.get(progress.tp, -1)
             if free:
@@ -378,7 +378,7 @@ class HandlerWork:
         """End the work: the dead letter was not written, so the record stays unfinished."""
         with self._lock:
             self._count(task, -1)
-        if not isinstance(refused, Exception):  # SystemExit, for example, ends the work as it is
+        if not isinstance(refused, Exception):  # SystemExit, for example, ends the work unchanged
             self._fail(refused)
             return
         lost = KafkaError(f"{_place(task)}: its handler failed ({_text(error, repr)}), and so did its dead letter: {_text(refused, str)}")
@@ -392,7 +392,7 @@ class HandlerWork:
             self._ends.notify()
 
     def _fail(self, error: BaseException, task: TaskInHand | None = None) -> None:
-        """End the work by an error that nothing handles."""
+        """End the work by an error that nothing handles; the first such error counts."""
         if task is not None:
             with contextlib.suppress(Exception):  # an exception of the application may refuse notes
                 error.add_note(f"raised by the handler of {_place(task)}, attempt {task.attempts}; that record is not finished")
@@ -422,7 +422,7 @@ def checked_delivery(sent: Delivery) -> Delivery:
 
 
 def deliveries(returned: object) -> list[Delivery]:
-    """The deliveries, returned by a handler, that a record waits for. Raises TypeError for generators and awaitables, even in a list."""
+    """The deliveries that a handler returned; its record waits for them. Raises TypeError for generators and awaitables, even in a list."""
     several: Collection[object] = returned if isinstance(returned, (list, tuple)) else (returned,)
     sent = [item for item in several if isinstance(item, Delivery)]
     if len(sent) < len(several):

@@ -1,6 +1,6 @@
 """Passes chunks, markers and errors from the loop to the thread that polls. Invariant: that thread takes the items in the order of `put`.
 
-The loop thread calls `put`, `tell_denied`, `tell_refused` and `news`.
+The loop thread calls `put`, `tell_denied`, `tell_refused` and `news`; any thread may call `interrupt`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Arrivals(Cursors):
     """The loop's side of a reader."""
 
     def __init__(self, clock: Callable[[], float], notify: Callable[[], None]) -> None:
-        """`clock` is monotonic; `notify` wakes the polling thread."""
+        """`clock` is monotonic; `notify` wakes the thread that polls."""
         super().__init__(clock)
         self._notify = notify
         # written by the loop
@@ -31,7 +31,7 @@ class Arrivals(Cursors):
         self.resume_at: float = INFINITY
         self.loop_wanted = False  # the next poll has to wake the loop
         self._urgent = False  # an event waits: a `for` loop has to poll, which handles the event, before its next record
-        # used by the application's thread
+        # written by the application's thread
         self.notices = Notices(clock)
 
     def put(self, item: object) -> None:
@@ -43,7 +43,7 @@ class Arrivals(Cursors):
 
     def tell_denied(self, error: KafkaError) -> None:
         """Have `poll` raise the error of a missing right, unless an error about the same right waits to be raised."""
-        # `tuple` copies the deque in one C call: the polling thread deletes items meanwhile, so a loop over the deque could fail.
+        # `tuple` copies the deque in one C call: the thread that polls deletes items meanwhile, so a loop over the deque could fail.
         waiting = {subject_of(item.error) for item in tuple(self.arrivals) if item.__class__ is PollError and item.claim is None}
         if subject_of(error) not in waiting | self.notices.subjects():
             self.put(PollError(None, error, Lasting.ONCE))
@@ -56,9 +56,9 @@ class Arrivals(Cursors):
 
     def interrupt(self) -> None:
         """Have a `for` loop request its next list before its next record. May be called on any thread."""
-        # `_urgent` before `taken`; `Reader._taken`, the other way round, stores the new list, then reads `_urgent`. With both in the
-        # same order an event could be missed: this thread finds the old iterator, the poll stores the new one and finds `_urgent` not set,
-        # then this thread sets `_urgent`. The loop would process its whole new list before it handles a revocation.
+        # This thread sets `_urgent`, then reads `taken`; `Reader._taken` stores the new list in `taken`, then reads `_urgent`. If this
+        # thread read first, an event could be missed: this thread finds the old iterator, the poll stores the new one and finds `_urgent`
+        # not set, then this thread sets `_urgent`. The loop would process its complete new list before it handles a revocation.
         self._urgent = True
         if (iterator := self.taken.iterator) is not None:
             iterator.stopped = True

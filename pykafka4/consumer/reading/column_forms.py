@@ -15,8 +15,8 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["ColumnForms", "ColumnsForm"]
 
-MOST_FORMS: Final = 64  # forms that are kept, one for each choice of columns; beyond that, forms without columns in use are dropped
-USUAL_BYTES: Final = 8 << 20  # of columns without max_rows: larger columns do not fit into caches, and take twice the CPU per record
+MOST_FORMS: Final = 64  # forms that are kept, one for each choice of columns; above this number, forms without columns in use are dropped
+USUAL_BYTES: Final = 8 << 20  # bytes of columns without max_rows: larger ones do not fit into caches, and take twice the CPU per record
 
 
 class ColumnsForm(Form[RecordColumns]):
@@ -31,7 +31,7 @@ class ColumnsForm(Form[RecordColumns]):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all columns of this form that the application has not freed. On any thread."""
+        """The bytes of all columns of this form that the application has not freed. Any thread."""
         return self._builder.held_bytes
 
     def limit(self, most: int | None) -> int:
@@ -61,7 +61,7 @@ class ColumnsForm(Form[RecordColumns]):
         return None
 
     def nothing(self) -> RecordColumns:
-        self._builder.finish()  # drops the positions behind a gap without records
+        self._builder.finish()  # drops the positions after a gap without records
         return self._builder.finish()  # so these columns have no rows
 
 
@@ -77,12 +77,12 @@ class ColumnForms:
         form = self._forms.get(names)
         if form is None:
             if len(self._forms) >= MOST_FORMS:
-                # A form with columns in use stays: its builder is the only place that counts their bytes against `prefetch_bytes`.
+                # A form with columns in use stays: only its builder counts their bytes against `prefetch_bytes`.
                 self._forms = {kept: each for kept, each in self._forms.items() if each.held_bytes}
             form = self._forms[names] = ColumnsForm(names)
         return form
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all columns that the application has not freed. On any thread."""
+        """The bytes of all columns that the application has not freed. Any thread."""
         return sum(form.held_bytes for form in self._forms.copy().values())

@@ -1,7 +1,7 @@
-"""Keeps the places behind returned and behind finished records. Invariant: only explicit commits move a finished place past a returned one.
+"""Keeps the places after returned and after finished records. Invariant: only explicit commits move a finished place past a returned one.
 
-Positions, commits, seeks and the recovery after Ctrl-C follow from `Cursors.handed`. One attribute store replaces this object as a whole,
-so other threads, and the next call after Ctrl-C, see the whole list of a poll or nothing of it.
+Positions, commits, seeks and the recovery after Ctrl-C follow from `Cursors.handed`. One attribute store replaces this object, so other
+threads, and the next call after Ctrl-C, see the complete list of a poll or nothing of it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ IN_LOOP: Final = 1  # `HandedOut.held` in a `for` loop: each step finishes the r
 class HandedOut:
     """The list that the last poll returned. With an iterator, only the records before `iterator.given` were returned."""
 
-    places: Mapping[Claim, Place] = attrs.Factory(dict)  # the place behind the list, for each claim that the list has moved
-    iterator: RecordIterator | None = None  # over the list, if a `for` loop got the list
+    places: Mapping[Claim, Place] = attrs.Factory(dict)  # the place after the list, for each claim whose position the list moves
+    iterator: RecordIterator | None = None  # over the list, for a `for` loop or the rest of its list
     held: int = IN_LIST  # how many returned records the application has in hand: IN_LIST or IN_LOOP
 
     @property
@@ -42,7 +42,7 @@ class HandedOut:
         return [] if self.iterator is None else self.iterator.records[self.iterator.given :]
 
     def place(self, claim: Claim) -> Place | None:
-        """The place of the next record of `claim`; None if this place is not known."""
+        """The place of the next record of `claim`; None if the place is unknown."""
         behind = self.places.get(claim)
         if behind is None:
             return None if claim.position is None else (claim.position, claim.epoch)
@@ -57,22 +57,22 @@ class HandedOut:
         return places | (_first_of(self.rest, list(listed), listed) if listed else {})
 
     def within(self, held: int) -> dict[Claim, Place]:
-        """The finished place of each claim that the list has moved, if the last `held` returned records are unfinished. On any thread."""
+        """The finished place of each claim that the list moves, if the last `held` returned records are unfinished. Any thread."""
         places = dict(self.places)
         if (iterator := self.iterator) is None:
             return places
-        # `given` is read before the list: the application's thread may shorten the list in between (`Reader._shorten`). Then this counts
-        # too few records as finished, never too many: at worst a commit is a few records behind.
+        # `given` is read before the list: the application's thread may shorten the list in between (`Reader._shorten`). Then this method
+        # counts too few records as finished, never too many: at worst a commit lags by a few records.
         given = iterator.given
         return _first_of(iterator.records[max(0, given - held) :], places, places)
 
     def left(self, claims: Collection[Claim]) -> list[Claim]:
-        """The claims among these that have records in the list which were not returned."""
+        """The claims among these with records in the list that were not returned."""
         listed = [claim for claim in claims if claim in self.places] if self.has_rest else []
         return list(_first_of(self.rest, listed, {})) if listed else []
 
     def without(self, claims: Collection[Claim]) -> HandedOut:
-        """A copy for the list without the records of these claims that were not returned."""
+        """A copy for the list without those records of these claims that were not returned."""
         return HandedOut(_first_of(self.rest, claims, dict(self.places)), self.iterator, self.held)
 
     def renamed(self, successors: Mapping[Claim, Claim]) -> HandedOut:
@@ -81,7 +81,10 @@ class HandedOut:
 
 
 class Cursors:
-    """The places of all claims of a consumer. Any thread may call `idle_since`, `mark`, `progress` and `committable`."""
+    """The places of all claims of a consumer.
+
+    The loop calls `idle_since`, `mark` and `progress`; any thread may call `committable`, `lags` and `standing`.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` is monotonic."""
@@ -107,19 +110,19 @@ class Cursors:
                 self.finished[claim.tp] = places[claim]
         if handed.has_rest:
             # A loop was left early. The rest of its list was never returned, so the next poll begins with that rest; only claims that have
-            # records in the rest keep a place behind the list.
+            # records in the rest keep a place after the list.
             behind = {claim: place for claim, place in handed.places.items() if places[claim] != place}
             self.handed = self.taken = HandedOut(behind, handed.iterator)
         else:
             self.handed = self.taken = HandedOut()
 
     def reached(self) -> dict[TopicPartition, Place]:
-        """The places that `commit()` commits: behind all returned records; in a `for` loop, behind the record before the current one."""
+        """The places that `commit()` commits: after all returned records; in a `for` loop, after the record before the current one."""
         outdated = self._outdated()
         return _without(self._places(self.handed.held), outdated)
 
     def handed_out(self) -> dict[TopicPartition, Place]:
-        """The known place after the records that the application has got, of each partition; the current record of a loop counts."""
+        """The known place of each partition after the records that the application has received; a loop's current record counts."""
         return self._places(IN_LIST)
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -132,7 +135,7 @@ class Cursors:
         return places
 
     def lags(self) -> dict[TopicPartition, int]:
-        """The number of offsets from the position to the end of the log, of each partition where both are known. On any thread."""
+        """The number of offsets from the position to the end of the log, of each partition where both are known. Any thread."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         ends = {tp: (claim.end, claim.position if (place := listed.get(claim)) is None else place[0]) for tp, claim in claims.items()}
         return {tp: max(0, end - position) for tp, (end, position) in ends.items() if position is not None and end >= 0}
@@ -149,12 +152,12 @@ class Cursors:
         return self.committable()
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of `tp`; None if the offset is not known."""
+        """The offset of the next record of `tp`; None if the offset is unknown."""
         place = self.handed.place(self.claims[tp])
         return None if place is None else place[0]
 
     def standing(self) -> dict[TopicPartition, tuple[int, int]]:
-        """The position of each partition that has one, and the end of its log (-1 if the end is not known). On any thread."""
+        """The position of each partition that has one, and the end of its log (-1 if the end is unknown). Any thread."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         places = {tp: (claim.position if (place := listed.get(claim)) is None else place[0], claim.end) for tp, claim in claims.items()}
         return {tp: (position, end) for tp, (position, end) in places.items() if position is not None}
@@ -164,7 +167,7 @@ class Cursors:
         return all(self.has_reached_end(claim) for claim in self.claims.values())
 
     def has_reached_end(self, claim: Claim) -> bool:
-        """Whether `claim` has an end, and reading stands at the end, or past it at an offset that the log has."""
+        """Whether `claim` has an end, and reading is at the end, or past it at an offset that the log has."""
         if claim.until == UNBOUNDED:
             return False
         place = self.handed.place(claim)

@@ -1,4 +1,4 @@
-"""Notes records that were returned and are in no committed transaction. A note stays until a commit with its offsets is known.
+"""Notes returned records that no transaction has committed. Invariant: a note of readable records stays until their commit, or a rewind.
 
 Transactions need these notes: the application may process records of a partition that has ended, in a transaction that can no longer
 contain their offsets. Such a transaction must abort, because the next owner of the partition reads the records again.
@@ -34,15 +34,15 @@ class DeliveredOffsets:
         return bool(self._open or self.cut_off)
 
     def add(self, tp: TopicPartition, first: int, last: int) -> None:
-        """A poll returns records with these offsets, from `first` to `last`."""
+        """Note that a poll returns records with offsets from `first` to `last`."""
         self.changes += 1
         known = self._open.get(tp)
-        self._open[tp] = (first if known is None else min(known[0], first), last)  # less: the log was truncated, and is read again
+        self._open[tp] = (first if known is None else min(known[0], first), last)  # `min`: after a truncation of the log, reading goes back
 
     def end(self, claim: Claim, position: int | None) -> None:
-        """Reading of the partition ends; `position` is the offset of its next record."""
+        """Note that reading of the partition ends; `position` is the offset of its next record."""
         end = self._end_of(claim, position)
-        # Nobody can read records of a deleted topic again, so they hold no transaction up. While brokers only do not find the topic, it
+        # No consumer can read records of a deleted topic again, so they hold up no transaction. A topic that brokers merely do not find
         # may still exist: then the next owner reads the records again.
         if end is not None and (claim.missing or not claim.outdated):
             self.cut_off[claim.tp] = (self.stretch(claim), end)
@@ -50,7 +50,7 @@ class DeliveredOffsets:
         self._seeks.pop(claim.tp, None)
 
     def sought(self, claim: Claim, position: int | None) -> None:
-        """The application continues elsewhere than at `position`; it may still process the records that it got before."""
+        """Note that the application leaves `position`; it may still process the records that it has received."""
         self.changes += 1
         end = self._end_of(claim, position)
         if end is None:
@@ -76,13 +76,13 @@ class DeliveredOffsets:
         return self._seeks.get(claim.tp, claim.origin)
 
     def start(self, claim: Claim, position: int | None) -> int | None:
-        """The offset at which the stretch began, or the least to which reading has gone back since, in a truncated or recreated log."""
+        """The offset at which the stretch began, or the lowest to which reading has gone back since, in a truncated or recreated log."""
         first = self._open.get(claim.tp, (BEFORE_A_SEEK, -1))[0]
         known = [at for at in (claim.start, position, None if first == BEFORE_A_SEEK else first) if at is not None]
         return None if claim.start is None else min(known)
 
     def first(self, claim: Claim, position: int | None) -> int | None:
-        """The offset of the first noted record of the partition; without any, the offset of the next record."""
+        """The offset of the first noted record of the partition; without such a record, the offset of the next one."""
         first = self._open.get(claim.tp, (position, -1))[0]
         return self.start(claim, position) if first == BEFORE_A_SEEK else first
 
@@ -91,7 +91,7 @@ class DeliveredOffsets:
         return tp in self._seeks
 
     def committed(self, stretches: Mapping[TopicPartition, tuple[object, int]], claims: Mapping[TopicPartition, Claim]) -> None:
-        """A transaction has committed these offsets, each of a stretch."""
+        """Drop the notes of records before these offsets, each of a stretch, which a transaction has committed."""
         for tp, (stretch, offset) in stretches.items():
             ended = self.cut_off.get(tp)
             if ended is not None and ended[0] is stretch and ended[1] <= offset:
@@ -103,7 +103,7 @@ class DeliveredOffsets:
                     del self._open[tp]
 
     def forget(self) -> None:
-        """The application drops all records that it has got: drop all notes."""
+        """Drop all notes: the application drops all records that it has received."""
         self.changes += 1
         self._open.clear()
         self.cut_off.clear()

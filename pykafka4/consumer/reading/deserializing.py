@@ -21,7 +21,7 @@ __all__ = ["Added", "AwaitedLetters", "Deserializing", "Halt", "Halted", "OnPois
 
 log = get_log("pykafka4.consumer")
 
-MOST_TOPICS: Final = 10_000  # topics whose deserializers are kept; then all are dropped, and found again for each topic
+MOST_TOPICS: Final = 10_000  # topics whose deserializers are kept; at this number all are dropped, and found again for each topic
 WARN_S: Final = 10.0  # between two warnings of skipped records: a topic full of them must not fill the log
 
 
@@ -31,7 +31,7 @@ Added = tuple[int, int, int]  # records of one partition: their first offset, la
 class OnPoison(ABC):
     """The reaction to a record that a deserializer refuses."""
 
-    passed: int  # records that were left out
+    passed: int  # refused records that reading has passed
 
     def open(self) -> None:  # noqa: B027  # most reactions have no parts
         """Start the parts that `close` has to end. Called as the last step of a consumer's construction."""
@@ -104,8 +104,8 @@ class AwaitedLetters:
         """Call `done` when all have their outcomes, on any thread; perhaps twice."""
 
         def settled(_: Delivery) -> None:
-            # Twice: two threads settle the last two, both remove one, then both find the list empty. The reader takes the second call for
-            # a marker of a claim that has moved on, and drops it. So no lock is needed here.
+            # Twice: two threads settle the last two, each removes one, then both find the list empty. The reader drops the second marker,
+            # as its claim has moved on. So no lock is needed here.
             self.left.pop()
             if not self.left:
                 done(self)
@@ -124,9 +124,9 @@ class Deserializing:
         self.on_poison = on_poison
 
     def convert(self, out: list[Record], start: int) -> Halt | None:
-        """Deserialize the records of one partition from out[start] on, in place. Removes the records from the returned halt on.
+        """Deserialize the records of one partition from out[start] on, in place. Removes skipped records and those from the halt on.
 
-        Behind the first record that waits for its dead letter, the dead letters of further refused records are sent at once, so that the
+        After the first record that waits for its dead letter, the dead letters of more refused records are sent at once, so that the
         partition waits for all of them together, not for one after another.
         """
         if start == len(out):

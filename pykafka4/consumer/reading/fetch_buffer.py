@@ -23,7 +23,7 @@ class FetchBuffer:
     def __init__(self) -> None:
         self.consumed = 0  # bytes read or dropped since the beginning
         self._queue: OrderedDict[Claim, None] = OrderedDict()
-        # Claims without items are absent. Mostly a claim has one item, and a list is the smallest container of one item.
+        # Claims without items are absent. Usually a claim has one item, and a list is the smallest container of one item.
         self._items: dict[Claim, list[Any]] = {}
 
     @property
@@ -47,7 +47,7 @@ class FetchBuffer:
             self._queue[claim] = None
 
     def pop(self, claim: Claim) -> None:
-        """Remove the oldest item of `claim`, which was read, and move the claim behind the others: backlogs are read in turn."""
+        """Remove the oldest item of `claim`, which was read, and move the claim to the end of the queue: backlogs are read in turn."""
         items = self._items[claim]
         self.let_go(claim, items.pop(0))
         if not items:
@@ -60,8 +60,8 @@ class FetchBuffer:
         """Stop reading `claim`: replace its items by `item`, the reason, and move the claim to the end of the queue."""
         claim.stuck = True
         items = self._items[claim]
-        # One store, without a state between the items and the reason: `recover` keeps the items of a claim that has not begun, does not
-        # fetch it again, and an error that is lost here would never be raised.
+        # One store, so that Ctrl-C finds the old items or the reason: `recover` keeps the items of a claim that has not begun, and does not
+        # fetch them again, so an error that is lost here would never be raised.
         self._items[claim] = [item]
         for old in items:
             self.let_go(claim, old)
@@ -82,7 +82,7 @@ class FetchBuffer:
             self.consumed += item.size
 
     def keep(self, claims: Iterable[Claim], arrived: int, arriving: Any) -> FetchBuffer:
-        """A new buffer with the items of these claims alone, all set aside. The rest of `arrived` bytes counts as read or dropped.
+        """A new buffer with only the items of these claims, all set aside. The other bytes of `arrived` count as read or dropped.
 
         `arriving` is left out, because it arrives once more: `drain` may have been interrupted after it added the item to the buffer, and
         before it removed the item from `arrivals` and added its bytes to `arrived`.
@@ -122,6 +122,6 @@ class FetchBuffer:
 
 
 def _own(item: Any) -> None:
-    """Give a chunk that is set aside a copy of its bytes: it may stay for long, and a view would keep the whole response, uncounted."""
+    """Give a chunk that is set aside a copy of its bytes: it may stay for long, and a view would keep the complete response, uncounted."""
     if item.__class__ is Chunk:
         item.own()

@@ -32,10 +32,10 @@ class Form(Protocol[T_co]):
 
     @property
     def call(self) -> str:
-        """The name of the consumer's method that returns this form, for messages."""
+        """The name of the consumer's method that uses this form, for messages."""
 
     def limit(self, most: int | None) -> int:
-        """The limit of records of a poll to which the application passed `most`. Raises ConfigError for anything but a number or None."""
+        """The limit of items of a poll to which the application passed `most`. Raises ConfigError unless `most` is None or an int > 0."""
 
     def begin(self, limit: int) -> None:
         """Drop all records, and collect up to `limit`."""
@@ -55,15 +55,15 @@ class Form(Protocol[T_co]):
     def add(self, chunk: Chunk, room: int) -> Added | None:
         """Collect the next records of `chunk` until these take `room` bytes (`chunk.decoded`). Returns None if `chunk` has no record.
 
-        Raises an error of the chunk (CorruptRecord, RecordTooLarge, ConfigError) only if it has collected nothing in this call: an error
-        behind records is raised by the next call. Raises Halted before a record that a deserializer refuses.
+        Raises an error of the chunk (CorruptRecord, RecordTooLarge, ConfigError) only if this call has collected nothing: an error after
+        records is raised by the next call. Raises Halted before a record that reading cannot pass now.
         """
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[T_co, HandedOut]:
         """The result of the poll, and its `HandedOut` for `Cursors`. `places` are the places after the records."""
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
-        """The result of a poll from the rest of a `for` loop's list. None if this form cannot use the rest, which is fetched again then."""
+        """The result of a poll from the rest of a `for` loop's list. None if this form cannot use the rest, which is then fetched again."""
 
     def nothing(self) -> T_co:
         """The result of a poll without records."""
@@ -110,7 +110,7 @@ class _Records(Form[T_co]):
 
     def _taken(self) -> list[Record[Any, Any]]:
         """The collected records, after the hooks have seen them; the form drops its reference."""
-        if self._hooks is not None:  # first: if a hook is interrupted, no poll has returned the records yet, and they are fetched again
+        if self._hooks is not None:  # first: if a hook is interrupted, no poll has returned the records, so they are fetched again
             self._hooks.call_hooks(self._records)
         records, self._records = self._records, []
         return records
@@ -132,7 +132,7 @@ class ListForm(_Records[list[Record[Any, Any]]]):
 
 
 class LoopForm(_Records[Iterator[Record[Any, Any]]]):
-    """The iterator over a list, for a `for` loop, which has one current record. The next poll returns the records that a loop has left."""
+    """The iterator over a list, for a `for` loop, which has one current record. The next poll returns records that a loop left over."""
 
     def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordIterator, HandedOut]:
         iterator = RecordIterator(self._taken())
@@ -202,8 +202,8 @@ class RawForm(Form[list[RawBatch]]):
 def _rest_of(handed: HandedOut) -> RecordIterator:
     """An iterator over the rest of a loop's list. The loop's own iterator is stopped: a loop that goes on polls before its next record."""
     assert handed.iterator is not None
-    # Otherwise the loop and the poll would both return the rest.
+    # Otherwise the loop and the poll would both return the remaining records.
     handed.iterator.stopped = True
-    iterator = RecordIterator(handed.rest)  # without the finished record before: a loop would count it as the one in hand
+    iterator = RecordIterator(handed.rest)  # without the finished records: a loop would count the last of them as the one in hand
     iterator.stopped = True
     return iterator

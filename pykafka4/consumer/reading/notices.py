@@ -1,6 +1,6 @@
 """Keeps errors of the whole consumer for `poll`. Invariant: `poll` raises each once, and the same missing right at most once a second.
 
-Used by the thread that polls; the loop thread calls `subjects` as well.
+Used by the thread that polls; the loop thread calls `subjects`, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Notices:
         """`clock` is monotonic."""
         self._clock = clock
         self.waiting: deque[KafkaError] = deque()
-        self._denied: dict[object, float] = {}  # missing rights, and when `poll` may raise each again
+        self._denied: dict[object, float] = {}  # for each missing right: when `poll` may raise its error again
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -49,7 +49,7 @@ class Notices:
             self.waiting.popleft()
 
     def raised_lately(self, error: KafkaError) -> bool:
-        """Whether `poll` has just raised an error of the same missing right. If not, `error` counts as raised now."""
+        """Whether `poll` has just raised an error about the same missing right. If not, `error` counts as raised now."""
         if not isinstance(error, AuthorizationError):
             return False
         now = self._clock()

@@ -1,14 +1,15 @@
 """Returns fetched records to `poll`. Invariant: no record is lost, and `poll` returns none that a seek, pause or revocation has removed.
 
-The reader is the application's side of a consumer, and never waits. The loop thread calls `put`, `news` and `interrupt`, the thread that
-polls calls everything else. Only one side writes each piece of shared state: plain attributes, and the deque `arrivals` (the loop appends,
-the polling thread deletes).
+The reader is the application's side of a consumer, and never waits. The thread that polls calls its methods, except those that the base
+classes name (`arrivals`, `cursors`). Only one side writes each piece of shared state: plain attributes, and the deque `arrivals` (the loop
+appends, the thread that polls deletes). Exceptions: both sides write the flags `_urgent` and `loop_wanted`, and any thread appends the
+markers of dead letters.
 
 Crash-only: an exception of a signal handler (Ctrl-C) can leave a step anywhere. Then `changing` stays set, and the next call of the
 consumer begins with `recover`, which drops the buffer and all decoded records that no poll has returned, and has the loop fetch these
 records again from the places in `handed`. So no step has to be repeatable. CPython runs signal handlers only after calls, at backward jumps
-and when a function begins. Plain stores between two calls are therefore done all or not at all; comments mark the code that relies on this
-rule. The guard refuses a signal handler that calls the consumer during a step: it sees `changing`.
+and when a function begins. Therefore either all plain stores between two calls are done or none; comments mark the code that relies on this
+rule. If a signal handler calls the consumer during a step, the guard sees `changing`, and refuses the call.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ NO_ENDS: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class Reader(Arrivals):
-    """Takes chunks from the loop, returns their records to polls, and knows which records are finished."""
+    """Takes chunks from the loop, returns their records to polls, and keeps the places of finished records."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Reader(Arrivals):
         client_id: str = "",
         max_bytes: int = 64 << 20,
     ) -> None:
-        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` has the loop fetch from other offsets.
+        """`clock` is monotonic; `notify` wakes the thread that polls; `reseek(moves)` has the loop fetch from other offsets.
 
         A poll ends when its records take `max_bytes` of memory.
         """
@@ -68,7 +69,7 @@ class Reader(Arrivals):
         self.columns = ColumnForms()
         self._buffer = FetchBuffer()
         self._arrived = 0  # bytes that were taken from `arrivals`
-        self._room = max_bytes  # bytes left for further records of the running poll
+        self._room = max_bytes  # bytes left for more records of the running poll
         self.returned: dict[TopicPartition, int] = {}  # how many records polls have returned; counts all of a `for` loop's list
         self._counts: dict[TopicPartition, int] = {}  # how many records the running poll has collected
 
@@ -87,23 +88,23 @@ class Reader(Arrivals):
     # ---------------------------------------------------------------- polling
 
     def enter(self) -> None:
-        """A poll begins: the records that earlier polls returned are finished."""
+        """Begin a poll: count the records that earlier polls returned as finished."""
         self._polls += 1
         self.idle = None
         self.finish()
 
     def leave(self) -> None:
-        """The poll returns: the lease of the member begins anew."""
+        """End a poll: the lease of the member begins anew."""
         self.idle = self._clock()
 
     def recover(self) -> None:
-        """A step was left in the middle: fetch all records again that no poll has returned. An interrupted recovery begins again.
+        """After a step that was left in the middle, fetch all records again that no poll returned. An interrupted recovery begins again.
 
         A claim without a known place keeps its items: none of them was decoded, and a second look-up may find another offset.
         """
         self.taken, claims = self.handed, self.claims
         for claim in claims.values():
-            claim.live = True  # `_move` may have ended it without putting its successor in its place
+            claim.live = True  # `_move` may have ended the claim, and not yet stored its successor
         # A seek whose start offset has arrived: without this step the loop would look the offset up again, and the log may have grown.
         self._reach_start([claim for claim in claims.values() if claim.target is not None])
         known = self.handed.places_of(claims.values())
@@ -121,14 +122,14 @@ class Reader(Arrivals):
 
     @property
     def filled(self) -> bool:
-        """Whether a poll may find an item: one that arrived, one that another call has drained, or one that `resume` has brought back."""
+        """Whether a poll may find an item: it has just arrived, another call has drained it, or `resume` has brought it back."""
         return bool(self.arrivals) or self._buffer.first is not None
 
     @step
     def drain(self) -> None:
         """Move arrived data to the buffer and events to `events`; drop data of ended claims."""
         # First. If this store came after the loop, it would clear the mark of an event that arrives between the two, and a `for` loop would
-        # process its whole list before that event is handled.
+        # process its complete list before that event is handled.
         self._urgent = False
         arrivals = self.arrivals
         while arrivals:
@@ -141,7 +142,7 @@ class Reader(Arrivals):
             self._arrived += size
 
     def take(self, form: Form[T], limit: int) -> T | None:
-        """Up to `limit` records in this form; None if there are none. Raises an error after the records before it were returned.
+        """Up to `limit` records in this form; None if there are none. Raises an error once the records before the error were returned.
 
         The records are handed out only when the poll stores `taken` in `handed` and sets `changing` to False, immediately before it
         returns. The list of a `for` loop ends early when an event arrives.
@@ -174,7 +175,7 @@ class Reader(Arrivals):
         return None
 
     def _taken(self, out: T, taken: HandedOut) -> T:
-        # `taken` before `_urgent`; `interrupt`, on the loop thread, goes the other way round, so one of the threads sees the other's store.
+        # `taken` is stored before `_urgent` is read; `interrupt` sets `_urgent` before it reads `taken`: one thread sees the other's store.
         self.taken = taken
         if taken.held == IN_LOOP:
             assert taken.iterator is not None
@@ -184,7 +185,7 @@ class Reader(Arrivals):
         return out
 
     def _return_nothing(self, places: dict[Claim, Place]) -> None:
-        """Store positions that moved over a gap. As no records were returned, they count as finished at once."""
+        """Store positions that moved over a gap. As no records were returned, these positions count as finished at once."""
         self.handed = self.taken = HandedOut(places)
         self.finish()
         self.changing = False
@@ -201,7 +202,7 @@ class Reader(Arrivals):
             places[claim] = (chunk.position, epoch)
             if len(form):
                 return False
-            if isinstance(error, ConfigError):  # a codec is missing: fetched again, the batch can be read once the codec is installed
+            if isinstance(error, ConfigError):  # a codec is missing: the batch is fetched again, and readable once the codec is installed
                 self._fetch_again([claim])
             else:
                 self._buffer.block(claim, PollError(claim, error.again()))
@@ -242,12 +243,12 @@ class Reader(Arrivals):
         return self._room > 0 and not form.full
 
     def _settle(self, letters: AwaitedLetters) -> None:
-        """The dead letters have their outcomes: pass their marker to the polling thread. Called on any thread."""
+        """Pass the marker of dead letters that have their outcomes to the thread that polls. Called on any thread."""
         self.put(letters)
         self._notify()
 
     def next_offset(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of `tp`; None while it is not known. Raises the error because of which it is not found."""
+        """The offset of the next record of `tp`; None while it is unknown. Raises the error that prevents it from being found."""
         known = self.position(tp)
         if known is not None:
             return known
@@ -260,7 +261,7 @@ class Reader(Arrivals):
 
     @step
     def adopt(self, claims: Iterable[Claim]) -> None:
-        """Read these claims from now on, instead of claims of earlier assignments. Seeks made before a repetition of this call remain."""
+        """Read these claims from now on, instead of claims of earlier assignments. If the call is repeated, seeks in between remain."""
         for claim in claims:
             before = self.claims.get(claim.tp)
             if before is not None and before.origin is claim.origin:  # a repeated call, after Ctrl-C: a seek may have replaced the claim
@@ -292,7 +293,7 @@ class Reader(Arrivals):
 
     @step
     def refuse(self, claims: Collection[Claim]) -> None:
-        """These claims ended before they were adopted: drop their data, and data of them that arrives later."""
+        """Drop the data of these claims, which ended before they were adopted, now and when more arrives."""
         self.purge(claims)
         for claim in claims:
             claim.live = False
@@ -314,7 +315,7 @@ class Reader(Arrivals):
         self._reach_start([self.claims[tp] for tp in tps if tp in self.claims])
 
     def _reach_start(self, claims: Collection[Claim]) -> None:
-        """Count the start offset of claims that end, or go back, as reached, although no poll has taken its marker: so it is committed.
+        """Count the start offset of claims that end or go back as reached, although no poll has taken its marker: so it can be committed.
 
         Otherwise the next owner would find no committed offset, begin at the end of the log with auto_offset_reset=latest, and skip the
         records that were written in between.
@@ -336,8 +337,8 @@ class Reader(Arrivals):
             iterator, rest, tps = self.handed.iterator, self.handed.rest, {claim.tp for claim in listed}
             assert iterator is not None
             given, left, handed = iterator.given, [r for r in rest if (r.topic, r.partition) not in tps], self.handed.without(listed)
-            # Places first. In the other order `progress`, on the loop thread, could see the shorter list with the old places: it would take
-            # the removed records for finished, and auto-commit would skip them. No call between the two stores, so Ctrl-C cannot part them.
+            # Places first. In the other order `progress`, on the loop thread, could see the shorter list with the old places: it would
+            # count the removed records as finished, and auto-commit would skip them. No call separates the stores, so Ctrl-C cannot either.
             self.handed = self.taken = handed
             iterator.records[given:] = left
 
@@ -355,7 +356,7 @@ class Reader(Arrivals):
 
     @step
     def read_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Continue in each partition at the first offset of its span; reading ends at the second."""
+        """Continue in each partition at the first offset of its span; reading ends at the second offset."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(start), start) for tp, (start, _) in spans.items()]
         for _, claim, _ in moves:
             claim.followed, claim.until = claim.recreated, spans[claim.tp][1]
@@ -378,7 +379,7 @@ class Reader(Arrivals):
 
     @step
     def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
-        """Read again from these places, where reading stands elsewhere: returned records after them are not finished."""
+        """Read again from these places in partitions whose position differs: returned records after the places are not finished."""
         positions = self._positions([self.claims[tp] for tp in places if tp in self.claims])
         back = {claim: places[claim.tp] for claim, position in positions.items() if position not in (None, places[claim.tp][0])}
         self._seek([(claim, claim.successor(*place), place[0]) for claim, place in back.items()], {c: positions[c] for c in back})
@@ -409,11 +410,11 @@ class Reader(Arrivals):
         fresh = {new.tp: new for _, new, _ in moves}
         handed = self.handed.renamed(returned)
         # From here to the next call no signal handler runs: all three stores are done, or none. With `claims` alone replaced, the recovery
-        # after Ctrl-C would look for the places of the new claims in a list that knows the old ones.
+        # after Ctrl-C would look for the places of the new claims in a list that has only the old ones.
         self.claims |= fresh
         self.finished |= finished
         self.handed = self.taken = handed
-        self._buffer.drop(gone)  # not earlier: if the move is not made, a claim that has not begun needs its items
+        self._buffer.drop(gone)  # not earlier: if Ctrl-C prevents the move, a claim that has not begun needs its items
         self._reseek(moves)
 
     def _fetch_again(self, claims: Collection[Claim], ends: Mapping[TopicPartition, int] = NO_ENDS) -> None:
@@ -432,7 +433,7 @@ class Reader(Arrivals):
 
     @step
     def pause(self, *tps: TopicPartition) -> None:
-        """Return no records of these partitions until `resume`. Records in the list of a loop are fetched again then."""
+        """Return no records of these partitions until `resume`. Their records in the rest of a loop's list are fetched again."""
         self.paused.update(tps)
         self._set_aside(tps)
 
@@ -466,7 +467,7 @@ class Reader(Arrivals):
         """If data of paused partitions fills all the room, drop it, so that reading of the other partitions continues."""
         if self.resume_at == INFINITY:
             return
-        # Claims whose assignment was not taken up yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
+        # Claims whose assignment was not adopted yet keep their data: a seek cannot fetch it again, because the reader lacks the claim.
         idle = [claim for claim in self._buffer.only_aside() if self.claims.get(claim.tp) is claim]
         self._reach_start(idle)
         self._fetch_again(idle)
@@ -476,15 +477,15 @@ class Reader(Arrivals):
     def _arrive(self, item: Any) -> None:
         claim: Claim = item.serial if item.__class__ is Chunk else item.claim
         if claim.live:
-            # Data of a new assignment can arrive before a poll takes the assignment up, because a revocation before it waits for its last
-            # commit. Its records wait, too: the listener has to be called first.
+            # Data of a new assignment can arrive before a poll adopts the assignment, because an earlier revocation waits for its last
+            # commit. The new records wait, too: the listener has to be called first.
             waits = self.claims.get(claim.tp) is not claim
             self._buffer.append(claim, item, aside=waits or not self._may_read(claim))
         else:
             self._buffer.let_go(claim, item)
 
     def _arrive_letters(self, letters: AwaitedLetters) -> None:
-        """Fetch the records of these dead letters again: they are judged anew, now with outcomes."""
+        """Fetch the records of these dead letters again: they are judged anew, now that the letters have outcomes."""
         claim = letters.claim
         if self.claims.get(claim.tp) is claim and self._buffer.first_of(claim) is letters:
             self._fetch_again((claim,))
@@ -510,7 +511,7 @@ class Reader(Arrivals):
         """Take a start offset. Records of the same claim before the marker are returned first, in a list of their own: see `_reach`."""
         if len(form) and located.claim in places:
             return False
-        places.pop(located.claim, None)  # the place behind a gap, which the start offset replaces
+        places.pop(located.claim, None)  # the place after a gap, which the start offset replaces
         self._reach(located)
         return True
 
@@ -527,13 +528,13 @@ class Reader(Arrivals):
             claim.start = located.offset
         self.finished[claim.tp] = (located.offset, located.epoch)
         claim.position, claim.epoch = located.offset, located.epoch
-        # Last: until here its places may belong to the former topic. Otherwise a commit of the loop between these stores would find the
-        # claim up to date, and commit an offset of the deleted topic in the new one.
+        # Last: until here the claim's places may belong to the former topic. In another order, a commit of the loop between these stores
+        # could find the claim up to date, and commit an offset of the deleted topic in the new one.
         claim.followed = located.recreated
         self._buffer.pop(claim)
 
     def _take_letters(self, letters: AwaitedLetters, form: Form[Any], places: dict[Claim, Place]) -> bool:
-        """Set the claim aside again: it still waits for its dead letters, and `resume` has put it back into the queue."""
+        """Set the claim aside again: it still waits for its dead letters, but `resume` has put it back into the queue."""
         self._buffer.set_aside((letters.claim,))
         return True
 
