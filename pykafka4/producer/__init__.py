@@ -1,4 +1,4 @@
-"""Defines `Producer`, the handle for threads. Invariant: a record that `send` accepts gets exactly one outcome; each wait has a deadline.
+"""Defines `Producer`, the handle for threads. Invariant: a record that `send` accepts gets exactly one outcome; each call has a deadline.
 
 `Producer` is a handle. `producer.session` runs its calls on application threads, `core.producer.sender` sends batches on the loop. Both
 sides share the accumulator (`wire.records`).
@@ -7,14 +7,14 @@ Modules; each line imports only from lines below it:
     handle             the methods of `Producer` and `aio.Producer` without waits
     watched            the figures of a producer for its status page
     columns            `send_arrow`: the rows of Arrow data
-    forgotten          the deliveries and the close of a producer whose handle was garbage-collected
+    forgotten          the last deliveries and the close of a producer whose handle was garbage-collected
     session            the session: waits of `send`, flush, purge, status and close; it outlives the handle
     serializing        `send` and `send_many` with serializers or hooks
     transaction_block  the `with` block of a transaction
     transactions       begin, commit and abort of transactions; calls whose outcome is not known yet
+    raw                whole record batches: `send_raw` and its handles
     topics             the policy of each topic, from the options
     rates              rate limits of topics
-    raw                whole record batches: `send_raw` and its handles
     hooks              calls of hooks, and their errors
     overflow           callbacks of dropped records
     attempts           `send` without a wait: for tasks, and in destructors
@@ -51,7 +51,7 @@ __all__ = ["Producer"]
 
 
 class Producer(ProducerHandle):
-    """Sends records to Kafka: at least once, in order per partition, without duplicates from its own retries.
+    """Sends records to Kafka: by default at least once, in order per partition, without duplicates from its own retries.
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
     The options are the fields of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
@@ -117,13 +117,13 @@ class Producer(ProducerHandle):
         """Queue a record, and return its `Delivery`.
 
         Blocks for at most `max_block_ms`, and only while `buffer_memory` (or `max_partition_bytes`) is used up (`on_full` changes that),
-        while an unknown `partition` is looked up, while a callable partitioner needs the partitions of an unknown topic, and over a rate
-        limit with `on_rate_limit="delay"`.
+        while an unknown `partition` is looked up, while a callable partitioner needs the partitions of an unknown topic, and while a rate
+        limit with `on_rate_limit="delay"` is reached.
 
         `value` and `key` are arguments of their serializers; without serializers they are bytes-like or str (sent as UTF-8). None is a null
-        (a null value is a tombstone). `headers` are (name, value) pairs or a mapping. Without `partition`, the hash of the key chooses the
-        partition (murmur2, as in Java), or without a key, the batch that is being filled. `timestamp_ms` is milliseconds since the epoch,
-        default now. `on_delivery(delivery)` runs on the callback executor.
+        (a null value is a tombstone). `headers` are (name, value) pairs or a mapping. Without `partition`, `partitioner` decides:
+        by default the hash of the key (murmur2, as in Java), or without a key, the batch that is being filled. `timestamp_ms` is
+        milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
 
         Raises BufferFull, RecordTooLarge, TypeError or ValueError with the name of the argument, ClosedError, ForkedClientError, and the
         exceptions of the serializers; ValueError after the partition was unknown to brokers for two seconds (inside a callback: at once).
@@ -152,7 +152,7 @@ class Producer(ProducerHandle):
         Returns a `Delivery` for each record. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
         hold for all records. The call blocks for each record as `send` does. The exception for a refused record has a note with the number
         of the record, and the attribute `accepted`: the list of Deliveries of the records before it, which are sent. So the application can
-        go on with `values[len(error.accepted):]`, which begins with the refused record. This holds for Ctrl-C, too.
+        go on with `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt has the attribute, too.
         A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends the undelivered records again.
         Raises the exceptions of `send`, TypeError or ValueError for `values` and `keys` that do not go together.
         """
@@ -184,7 +184,7 @@ class Producer(ProducerHandle):
         integer column (milliseconds), partitions an integer column. Another type is refused with TypeError before the first row is sent.
         A null has the meaning of None in `send`. Keys and values are copied before the call returns.
         The call blocks for each row as `send` does. A refused row ends the call: the exception has a note with the number of the row, and
-        the attribute `accepted`, the handle of the rows before it, which are sent. This holds for Ctrl-C, too.
+        the attribute `accepted`, the handle of the rows before it, which are sent. A KeyboardInterrupt has the attribute, too.
         Raises the exceptions of `send`, ConfigError for a column that does not exist, ValueError for a row that cannot be sent.
         """
         columns = {"key": key, "value": value, "headers": headers, "timestamp": timestamp, "partition": partition}
@@ -194,7 +194,7 @@ class Producer(ProducerHandle):
         """Queue a whole record batch, of `Consumer.poll_raw` or `RawBatch.from_bytes`, without decompression; returns its `RawDelivery`.
 
         The batch keeps keys, values, headers, timestamps, their order and the compression; the broker assigns new offsets. The batch comes
-        behind all earlier records of its partition, by default the partition from which the batch was read. Retries, idempotence,
+        after all earlier records of its partition, by default the partition from which the batch was read. Retries, idempotence,
         transactions, `buffer_memory`, rate limits and `stats` are as for records; serializers and the hooks `on_send` and `on_enqueue` are
         not called. A batch with compaction gaps or broker timestamps (LOG_APPEND_TIME) is decompressed and rebuilt; a broker timestamp
         becomes the timestamp of each record. If brokers refuse a batch as too large, or some of its records, it is decompressed and split.
@@ -207,17 +207,19 @@ class Producer(ProducerHandle):
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
 
-        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left. On a
-        thread of a ThreadPoolExecutor passed as `callback_executor`, `flush` does not wait for callbacks: they may need this very thread.
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left,
+        KafkaError inside a callback. On a thread of a ThreadPoolExecutor passed as `callback_executor`, `flush` does not wait for
+        callbacks: they may need this very thread.
         """
         self._session.flush(check_timeout(timeout))
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver the queued records, fail the rest, and return the undelivered records, in order within each partition.
+        """Deliver the queued records, fail the others, and return the undelivered records, in order within each partition.
 
-        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). Each returned record
-        says whether it may be in the log (`written`). `close` may be called twice; after a Ctrl-C the next call finishes the first one. In
-        a callback it does not wait, and does nothing while another thread closes. In a forked child it does nothing.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries. Each
+        returned record says whether it may be in the log (`written`). `close` may be called twice; after a Ctrl-C the next call finishes
+        the first one. In a callback `close` does not wait, and does nothing while another thread closes. In a forked child it does nothing.
+        Raises KafkaTimeoutError if the client's thread is stuck.
         """
         undelivered = self._session.close(check_timeout(timeout))
         if self._session.undelivered is not None:
@@ -225,7 +227,7 @@ class Producer(ProducerHandle):
         return undelivered
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Prepare for transactions: get the producer id of `transactional_id`, fence older producers with it, and end their transaction.
+        """Prepare for transactions: get the producer id of `transactional_id`, fence its older producers, and end their transaction.
 
         Call this once, before the first transaction. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it
         again), AuthorizationError (call it again when the right is granted), ConfigError without a `transactional_id` or if
@@ -234,17 +236,17 @@ class Producer(ProducerHandle):
         self._session.transactions.init(check_timeout(timeout))
 
     def begin_transaction(self) -> None:
-        """Open a transaction: from here on `send` accepts records, of any thread. Sends nothing.
+        """Open a transaction: from now on `send` accepts records, from any thread. Sends no request.
 
         Raises TransactionError if the call does not fit (no `init_transactions`, a transaction is open), ProducerFencedError.
         """
         self._session.transactions.begin()
 
     def transaction(self, consumer: ReadingConsumer | None = None, timeout: float | None = None) -> TransactionBlock:
-        """A `with` block that is one transaction; it returns the producer. Leaving it normally commits, by an exception aborts.
+        """A `with` block that is one transaction; its value is the producer. Leaving it normally commits; an exception aborts.
 
-        If the abort fails as well, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the offsets of all records
-        that polls and loops have handed out, the current record included, become part of the transaction; after an abort the consumer reads
+        If the abort fails, too, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the offsets of all records
+        that polls and loops have returned, the current record included, become part of the transaction; after an abort the consumer reads
         these records again. `timeout` (seconds, default `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`,
         `send_offsets_to_transaction`, `commit_transaction` and `abort_transaction`. Source: KIP-447.
         """
@@ -253,7 +255,7 @@ class Producer(ProducerHandle):
     def send_offsets_to_transaction(
         self, offsets: Mapping[Any, int | OffsetAndMetadata], group_metadata: ConsumerGroupMetadata, timeout: float | None = None
     ) -> None:
-        """Make offsets of a group part of the transaction, which commits them. Returns when the coordinators have the offsets.
+        """Make offsets of a group part of the transaction, whose commit stores them. Returns when the coordinators have the offsets.
 
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata), `group_metadata` is
         `consumer.group_metadata()`. `timeout` in seconds, default `max_block_ms`. Raises TransactionAborted if the member is no longer
@@ -282,7 +284,7 @@ class Producer(ProducerHandle):
         self._session.transactions.abort(check_timeout(timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The partitions of `topic`. Asks the cluster for unknown ones, and lets the cluster create a missing topic, as `send` does.
+        """The partitions of `topic`. Asks the cluster if they are unknown, and lets the cluster create a missing topic, as `send` does.
 
         `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError with the reason, BrokerError (AuthorizationError, …).
         """
@@ -299,8 +301,8 @@ class Producer(ProducerHandle):
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
         """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
 
-        This includes records that other threads sent through the same producer meanwhile. An exception raised inside the block takes
-        precedence. `timeout` (seconds) is the time-out of the flush.
+        This includes records that other threads sent through the same producer meanwhile. An exception raised inside the block ends it
+        without a flush. `timeout` (seconds) is the time-out of the flush.
         """
         limit, mark = check_timeout(timeout), self._session.machine.ledger.failures_seen
         yield self

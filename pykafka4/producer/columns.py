@@ -1,7 +1,7 @@
 """Sends the rows of Arrow data. Invariant: `send_arrow` accepts and refuses each row as a loop of `send` over the rows would.
 
-Without serializers and hooks of `send`, the compiled core reads the rows without an object for each row. With them, each row becomes the
-arguments of a `send`.
+Without serializers and hooks of `send`, the core reads the rows without an object for each row. With these, each row becomes the arguments
+of a `send`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _send_each(sent: SentRows, rows: ArrowRows, sending: Serializing) -> SentRow
             sent.took(rows, accepted[-1])
             accepted.clear()
     except BaseException as error:
-        if accepted:  # Ctrl-C came after the acceptance and before `clear`: without this the row would be sent, and not counted
+        if accepted:  # Ctrl-C came between the acceptance and `clear`: without this the row would be sent, but not counted
             sent.took(rows, accepted[-1])
         rows_ended(error, rows.topic, rows.position, sent)
         raise

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FORKED", "Deliveries"]
 
 AWAIT_S: Final = 0.005  # between checks of a delivery whose callback may need the thread that awaits it
-AWAIT_CALLBACK_S: Final = 0.1  # between looks at any other delivery, as its callback may be delayed; doubles with each look
+AWAIT_CALLBACK_S: Final = 0.1  # between checks of any other delivery, as its callback may be delayed; doubles with each check
 AWAIT_LONGEST_S: Final = 1.0  # the maximum of the doubled interval
 FORKED: Final = "this producer was created in the parent process; create a Producer in this one"
 
@@ -49,11 +49,11 @@ class Deliveries(Signal):
     def looked_at(self) -> list[int]:
         """For each failure that the application has seen: the number of records that had failed before the batch of the failed record."""
         while True:
-            with contextlib.suppress(RuntimeError):  # another thread appends while `list` iterates: look again
+            with contextlib.suppress(RuntimeError):  # another thread appended while `list` iterated: read again
                 return list(self._seen)
 
     def failure_seen(self, before: int) -> None:
-        """Note that the application sees the failure of a record; `before` other records had failed before the batch of that record."""
+        """Note that the application has seen a record's failure; `before` records had failed before the batch of that record."""
         self._seen.append(before)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -189,13 +189,14 @@ class TaskWaker:
                 self._woken.clear()  # RuntimeError: the asyncio loop is closed, so no task waits any more
 
     def _look(self) -> None:
-        # Before the loop below. Otherwise: the queue is empty, a thread appends and makes no call, `_asleep` becomes True, nobody looks.
+        # Before the loop below. Otherwise: the queue is empty, a thread appends and makes no call, `_asleep` becomes True, and the entry
+        # stays in the queue.
         self._asleep = True
         try:
             while self._woken:
                 self._woken.popleft()()
         finally:
-            if self._woken:  # a look raised: the other looks get another turn of the loop
+            if self._woken:  # a look raised: the remaining looks get another turn of the asyncio loop
                 self._call()
 
 

@@ -22,7 +22,7 @@ def deliver_forgotten(session: ProducerSession) -> None:
     """Warn that an open producer's handle was garbage-collected, and deliver the accepted records in the background."""
     if session.undelivered is None and not session.runtime.loop.forked:
         session.runtime.loop.call(lambda _: session.runtime.engine.add(Forgotten(session)))
-        if session.pending is None:  # otherwise a `close` has begun and was cancelled, which its exception says
+        if session.pending is None:  # otherwise a `close` has begun, and was cancelled or interrupted
             warn_unclosed("Producer")
 
 
@@ -30,7 +30,7 @@ class Forgotten:
     """The machine that closes a producer without a handle, once every accepted record has its outcome, and logs the number of lost ones.
 
     The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send`
-    begins. A `send` of another thread may wait at that time, for room or for the window of a rate limit; the producer stays open for that
+    begins. If a `send` of another thread waits at that time, for room or for the window of a rate limit, the producer stays open for that
     call, too.
     """
 

@@ -52,8 +52,8 @@ class ProducerHandle(ServesStatus):
         """Raise DeliveryFailed for a failure that the application has not seen. Skips the first `since` ones (an earlier `stats().lost`).
 
         The application has seen a failure after `result()` or `exception()` of its Delivery, and after `delivery_scope` or this method has
-        raised or counted the failure in the same thread (in asyncio: the same task). This raises the first unseen failure (with more than
-        100 failed batches perhaps another early one); a note gives the number of unseen failures.
+        raised or counted the failure in the same thread (in asyncio: the same task). The raised failure is the first unseen one (after more
+        than 100 failed batches perhaps another early one); a note gives the number of unseen failures.
         """
         self._session.raise_failures(check_count(since, "since"))
 

@@ -1,7 +1,7 @@
 """Calls the hooks of a producer. Invariant: an `Exception` in a hook is logged once per hook and method, and has no other effect.
 
-`on_send`, `on_enqueue` and `on_refuse` run in `send`; the hooks of batches and requests run on the callback executor. The loop runs no
-hook.
+`on_send`, `on_enqueue` and `on_refuse` run in `send`, `on_close` runs in `close` or on the callback executor, and the hooks of batches and
+requests run on the callback executor. The loop runs no hook.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["HookCalls"]
 
 log = get_log("pykafka4.producer")
 
-MOST_WAITING: Final = 10_000  # events that wait for slow hooks: further events are left out, or they would fill memory
+MOST_WAITING: Final = 10_000  # events that wait for slow hooks: without this limit they would fill memory, so further events are left out
 # These run on threads of the application, so Ctrl-C and sys.exit() in them must reach the application.
 ON_CALLER: Final = ("on_send", "on_enqueue", "on_refuse", "on_close")
 
@@ -60,7 +60,7 @@ class HookCalls:
     def on_send(
         self, topic: str, value: Any, key: Any, more: tuple[HeadersLike | None, int | None, int | None]
     ) -> tuple[str, Any, Any, tuple[HeadersLike | None, int | None, int | None]]:
-        """The arguments of `send` after the changes of the hooks. A record that a hook must not return is ignored, and logged."""
+        """The arguments of `send` after the changes of the hooks. An object that a hook must not return is ignored, and logged."""
         record = OutgoingRecord(topic, value, key, *more)
         for hook, method in self._methods["on_send"]:
             changed = self._call("on_send", hook, method, record)
@@ -79,7 +79,7 @@ class HookCalls:
         self._tell("on_refuse", error)
 
     def on_close(self) -> None:
-        """Call the hooks after the close of the producer: each one once, however many threads close it."""
+        """Call the hooks after the close of the producer: each hook once, however many threads close it."""
         hooks = self._methods["on_close"]
         while hooks:
             try:
@@ -110,7 +110,7 @@ class HookCalls:
         if self._methods["on_ack"]:
             try:
                 batch.handle().add_done_callback(lambda _: self._tell("on_ack", _outcome(batch)))
-            except Exception:  # the caller sets the outcome next, in any case
+            except Exception:  # the caller sets the outcome next, whatever happens here
                 log.exception("%s: the hooks could not receive the outcome of %r", self._client_id, batch)
 
     def _post(self, name: str, event: object) -> None:
@@ -118,8 +118,8 @@ class HookCalls:
             self._left_out += 1
             return
         self._waiting.append((name, event))
-        # Read after the append: `_run` clears the flag before it looks. The other way round: the flag is set, `_run` clears it and finds
-        # nothing, the event is appended, and no job takes it.
+        # Read after the append: `_run` clears the flag before it reads the queue. The other way round: the flag is set, `_run` clears it
+        # and finds no event, the event is appended, and no job takes it.
         if not self._scheduled:
             self._scheduled = True
             self._submit(self._run)
@@ -130,7 +130,7 @@ class HookCalls:
         while self._waiting:
             try:
                 name, event = self._waiting.popleft()
-            except IndexError:  # an executor of several threads runs this twice at a time
+            except IndexError:  # an executor of several threads may run this twice at a time
                 break
             self._tell(name, event)
         left_out, self._left_out = self._left_out, 0

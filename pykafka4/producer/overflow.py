@@ -1,6 +1,6 @@
-"""Calls the callbacks of dropped records, on the callback executor. Invariant: each runs at most once, and a bounded number of them wait.
+"""Calls the callbacks of dropped records, on the callback executor. Invariant: each runs at most once, and at most `MOST_WAITING` wait.
 
-Records are dropped by `on_full` and `on_rate_limit`. They have no batch, which would call back.
+The options `on_full` and `on_rate_limit` drop records. A dropped record has no batch that would call back.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["DroppedCalls", "FlushMark"]
 
 log = get_log("pykafka4.producer")
 
-MOST_WAITING: Final = 10_000  # waiting callbacks of dropped records: their records are in no buffer_memory that would bound them
+MOST_WAITING: Final = 10_000  # waiting callbacks of dropped records, whose number buffer_memory does not bound
 
 
 @attrs.define(eq=False)
 class CallbackTurn:
-    """A turn of a job: a callback or mark that is taken from the queue, and called."""
+    """A turn of a job: the job takes a callback or mark from the queue, and calls it."""
 
     over: bool = False
     awaited: bool = False  # a mark waits for the end of this turn
 
 
 class FlushMark:
-    """A flush's place in the queue: stands for all callbacks that waited or ran when it was made.
+    """The mark of a flush in the queue, after all callbacks that waited or ran when the mark was made.
 
     A flush waits for marks as for batches, so a mark has the attributes of a batch that a flush reads.
     """
@@ -39,7 +39,7 @@ class FlushMark:
     count, done = 0, True
 
     def __init__(self) -> None:
-        self._ahead: list[CallbackTurn] | None = None  # the turns on other threads when a job reached this mark; None before that
+        self._ahead: list[CallbackTurn] | None = None  # the turns on other threads when a job reached this mark; None before
 
     @property
     def settled(self) -> bool:
@@ -87,7 +87,7 @@ class DroppedCalls:
             )
 
     def mark(self) -> list[FlushMark]:
-        """A list with a mark behind the callbacks that wait or run now; an empty list without such callbacks."""
+        """A list with a mark after the callbacks that wait or run now; an empty list without such callbacks."""
         if not self._waiting and not self._running:
             return []
         mark = FlushMark()
@@ -96,7 +96,7 @@ class DroppedCalls:
 
     def _append(self, entry: tuple[Callable[[Delivery], object], Delivery] | FlushMark) -> None:
         self._waiting.append(entry)
-        if not self._scheduled:  # read after the append: `_run` clears the flag before it looks, so one of both sees the other
+        if not self._scheduled:  # read after the append; `_run` clears it before it reads the queue: one thread sees the other's change
             try:
                 self._scheduled = True
                 self._submit(self._run)
@@ -108,7 +108,7 @@ class DroppedCalls:
         self._scheduled = False
         while self._waiting:
             call = CallbackTurn()
-            # Before the callback is taken: a thread that takes the mark behind it has to find this turn, or the flush ends too early.
+            # Before the callback is taken: a thread that takes the mark after it has to find this turn, or the flush ends too early.
             self._running[call] = None
             try:
                 self._take(call)
@@ -127,7 +127,7 @@ class DroppedCalls:
         except IndexError:  # another thread was faster
             return
         if isinstance(entry, FlushMark):
-            call.awaited = True  # by the mark itself: `_run` has the waiters look again after this turn
+            call.awaited = True  # by the mark itself: `_run` has the waiters check again after this turn
             entry.reached([other for other in list(self._running) if other is not call])
             return
         callback, delivery = entry

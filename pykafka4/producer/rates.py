@@ -1,7 +1,7 @@
-"""Limits the number of records that each topic takes in a window of time. Invariant: a window gives at most `most` places.
+"""Limits the number of records that are sent to each topic in a window of time. Invariant: a window has at most `most` places.
 
-Windows have a fixed length: the first record after the end of a window begins the next one. A record that waits has its place, in a later
-window, before it waits. Time is an argument or a clock that is passed in.
+Windows have a fixed length: the first record after the end of a window begins the next one. A record that waits gets its place, in a later
+window, before its wait. Time is an argument or a clock that is passed in.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MANY: Final = 1_000  # windows, beyond which ended and unused ones are dropped
 
 @attrs.define(eq=False)
 class Window:
-    """The window of one topic in which the next place is free. It may lie in the future: then waiting records have all earlier places.
+    """The window of one topic in which the next place is free. It may begin in the future: then waiting records have all earlier places.
 
     A signal handler, or a destructor, may take a place while its own thread is in `take`, where no lock helps. So `_state` is replaced in
-    one step: no Python code runs between the comparison with the state that was read and the assignment. If both were apart, the handler's
-    place would be overwritten, and the window would give one place too many.
+    one step: no other Python code runs between the comparison with the state that was read and the assignment. Otherwise the handler's
+    place could be overwritten, and the window would give one place too many.
     """
 
     most: int
@@ -47,8 +47,8 @@ class Window:
     def take(self, now: float, patience: float) -> tuple[float, float] | None:
         """Take the next place; returns (seconds until the place may be used, the time when its window begins).
 
-        Returns None, and takes no place, if the record would have to wait for more than `patience` seconds. Places are given in the order
-        of the calls, so waiting records are served first come, first served.
+        Returns None, and takes no place, if the record would have to wait for more than `patience` seconds, or for ever (`most` is 0).
+        Places are given in the order of the calls, so waiting records are served first come, first served.
         """
         if self.most == 0:
             return None
@@ -96,8 +96,8 @@ class RateLimits:
     ) -> None:
         """`patience()` returns the seconds for which a `send` on this thread may wait; `pause(seconds)` waits, or raises.
 
-        `lock` guards the windows. It has to be reentrant, since a destructor may call `send` anywhere, even while its thread holds the
-        lock.
+        `lock` guards the windows. The lock has to be reentrant, because a destructor may call `send` anywhere, even while its thread holds
+        the lock.
         """
         self._find = Matcher({limit.pattern: limit for limit in limits})
         self._patience, self._clock, self._lock, self.pause = patience, clock, lock, pause
@@ -132,7 +132,10 @@ class RateLimits:
         return self.windows.setdefault(topic, Window(most, interval))
 
     def take(self, window: Window, over: str, deadline: float, *, drop: bool) -> tuple[float, float] | BufferFull:
-        """Take a place of `window`, and wait for it; returns (the time when its window begins, the record's deadline for waits)."""
+        """Take a place of `window`, and wait for it; returns (the time when the place's window begins, the record's deadline for waits).
+
+        With `drop`, returns a BufferFull instead of waiting. Raises BufferFull if the wait would be too long.
+        """
         now = self._clock()
         patience = 0.0 if drop else max(0.0, min(self._patience(), deadline - now))
         with self._lock:
@@ -142,7 +145,7 @@ class RateLimits:
         if taken is None and window.most == 0:
             raise BufferFull(f"{over}, which allows no record")
         if taken is None:
-            raise BufferFull(f"{over}; the next place is free later than in {patience:.3g} s, so `send` does not wait for it")
+            raise BufferFull(f"{over}; no place is free within {patience:.3g} s, so `send` does not wait")
         wait, begins = taken
         if wait <= 0:
             return begins, deadline
@@ -160,7 +163,7 @@ class RateLimits:
 
 
 class TopicRateLimit:
-    """The rate limit of one topic, as a callable: gives each record its place."""
+    """The rate limit of one topic: a callable that gives each record its place."""
 
     __slots__ = ("__weakref__", "_drop", "_limits", "_over", "_place", "_window")
 

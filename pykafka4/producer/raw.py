@@ -67,8 +67,8 @@ class RawDelivery:
     def result(self, timeout: float | None = None) -> RawMetadata:
         """Wait until all records of the batch are acknowledged; returns the place of the batch in the log.
 
-        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over. If records failed, raises the
-        DeliveryFailed of the first one, with a note that has the number of failed records.
+        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError after that time. If records failed, raises the DeliveryFailed
+        of the first one, with a note that has the number of failed records.
         """
         failure = self.exception(timeout)
         if failure is not None:
@@ -98,7 +98,7 @@ class RawDelivery:
         _WhenDone(self, fn).wait()
 
     def open_delivery(self) -> Delivery | None:
-        """The handle of a record without an outcome; None if there is none."""
+        """The handle of a record without an outcome; None if all records have outcomes."""
         part = next((part for part in self._batch.leaves() if part.state < ACKED), None)
         return None if part is None else part.handle()
 
@@ -121,7 +121,7 @@ class RawDelivery:
 
 
 class _WhenDone:
-    """Calls `fn` when all parts of a batch are done. A batch may be split meanwhile, so each callback looks for an open part."""
+    """Calls `fn` when all parts of a batch are done. The batch may be split meanwhile, so each callback looks for an open part."""
 
     __slots__ = ("_delivery", "_fn")
 
@@ -147,7 +147,7 @@ class RawSending:
         self._acc, self._policies, self._signal = acc, policies, signal
 
     def prepare(self, topic: str, batch: RawBatch, partition: int | None) -> tuple[str, int, RawBatch]:
-        """The arguments of `accept`, with the batch in a form that brokers take.
+        """The arguments of `accept`, with the batch in a form that brokers accept.
 
         A producer that takes no records refuses first: the batch may have to be decompressed and rebuilt.
         """
@@ -162,7 +162,7 @@ class RawSending:
         return topic, where, as_sendable(batch)
 
     def accept(self, topic: str, partition: int, batch: RawBatch) -> RawDelivery:
-        """Queue `batch`, once the rate limit of its topic has places for all of its records."""
+        """Queue `batch`, once the rate limit of its topic has places for all of its records, or drop it."""
         places = self._places(topic, batch.count)
         if not isinstance(places, list):
             return self._handle(self._acc.drop_batch(topic, partition, batch.data, "RATE_LIMITED", places), batch)
@@ -178,7 +178,7 @@ class RawSending:
     def _places(self, topic: str, count: int) -> list[Place] | Exception:
         """A place of the rate limit for each record, perhaps after a wait; or the error for which the batch is dropped.
 
-        Whenever the batch is not sent, the places that it has taken go back: other records of the topic may use them.
+        If the batch is not sent, its places are given back, so that other records of the topic can use them.
         """
         admit, places, deadline = self._policies(topic).admit, list[Place](), INFINITY
         if admit is None:

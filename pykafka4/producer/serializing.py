@@ -1,7 +1,7 @@
 """Calls serializers and hooks for each record before the accumulator takes it.
 
-Invariant: the exception of a serializer fails the one `send` that called it, with a note that names the topic and the option. Only a
-producer with serializers, or with hooks that run in `send`, has a `Serializing`: for all others `send` is the accumulator's own.
+Invariant: the exception of a serializer fails only the `send` that called it, with a note that names the topic and the option. Only a
+producer with serializers, or with hooks that run in `send`, has a `Serializing`: the `send` of other producers is the accumulator's own.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Serializing:
         return topic, value, key, more
 
     def refused(self, error: BaseException) -> None:
-        """Tell the hooks that `send` raises, after `prepare` has told them of the record."""
+        """Call `on_refuse` of the hooks: `send` raises, after `prepare` has called `on_send` for the record."""
         if self._hooks is not None and self._hooks.sends:
             self._hooks.on_refuse(error)
 
@@ -136,7 +136,7 @@ def accept(acc: Accumulator, out: list[Delivery], topic: str, value: Any, key: A
         acc.send, topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
     )
     out.extend(map(call, (send,)))  # one call into C: no Ctrl-C comes between the acceptance and the append, and loses the Delivery
-    if len(out) == before:  # `extend` takes StopIteration for the end of the map
+    if len(out) == before:  # `extend` treats StopIteration as the end of the map
         raise RuntimeError(f"{topic}: an argument of send raised StopIteration")
 
 
@@ -193,7 +193,7 @@ def serialized(topic: str, option: str, serializer: Serializer, value: Any) -> b
 
 
 def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
-    """`records`, one by one. Raises TypeError at once if they are not iterable, and in its turn for an item that is no ProducerRecord."""
+    """`records`, one by one. Raises TypeError now if they are not iterable, and later at each item that is not a ProducerRecord."""
     if not hasattr(records, "__iter__"):
         raise TypeError(f"send_many takes a topic and values, or an iterable of ProducerRecord, not {type(records).__name__}")
 
@@ -207,7 +207,7 @@ def each_record(records: Iterable[ProducerRecord]) -> Iterator[ProducerRecord]:
 
 
 def send_records(acc: Accumulator, hooks: HookCalls | None, records: Iterable[ProducerRecord]) -> list[Delivery]:
-    """Send each of `records` without serializers and `on_send`, as its bytes have passed both; see `Producer.send_many`."""
+    """Send each of `records` without serializers and `on_send`, which its bytes have passed before; see `Producer.send_many`."""
     out: list[Delivery] = []
     items = each_record(records)
     try:

@@ -1,6 +1,7 @@
 """Runs a producer's calls on the threads of the application: `send` with its waits, flush, purge, status and close.
 
-Invariant: `close` returns only when every accepted record has its outcome. Ctrl-C may end a `close`; the next call continues there.
+Invariant: `close` returns only when every accepted record has its outcome, except in a forked child, and in a callback while another thread
+closes. If Ctrl-C ends a `close`, the next call continues there.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ __all__ = ["ProducerSession"]
 
 log = get_log("pykafka4.producer")
 
-EXIT_S: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the last delivery time-out
+EXIT_S: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the delivery time-out of a flush
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 LOOK_PAUSE_S: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
-DENIAL_S: Final = 20.0  # for this long after a refresh did not find a partition, `send` refuses it without another wait
-MOST_UNKNOWN: Final = 4_096  # topics that wait to be looked up, with on_full=raise: neither buffer_memory nor a wait of `send` bounds them
+DENIAL_S: Final = 20.0  # for this long after brokers first reported a partition as missing, `send` does not begin another wait for it
+MOST_UNKNOWN: Final = 4_096  # topics that wait to be looked up with on_full=raise: neither buffer_memory nor a wait of `send` bounds them
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class ProducerSession(Attachment[Sender]):
         self._busy: dict[int, float] = {}  # by thread: the latest end of its `send`'s wait, or the end of its last wait
         self._serial = next(_serials)
         self.attempts = Attempts()
-        self._final: KafkaError | None = None  # the reason for which this producer accepts no record any more
+        self._final: KafkaError | None = None  # the reason why this producer accepts no more records
         self._final_at = 0.0
         self._unannounced: list[Batch | Delivery | FlushMark] | None = None  # items whose callbacks run before `on_close` of the hooks
         self.transactions = TransactionCalls(self, self.config, self.check)
@@ -127,7 +128,7 @@ class ProducerSession(Attachment[Sender]):
         """Clean up after an interrupt in `open`, or in the rest of the handle's constructor."""
         self.undelivered = []
         runtime = getattr(self, "runtime", None)
-        if runtime is None or self._given is None:  # a private client ends with its last reference, or here
+        if runtime is None or self._given is None:  # a private client is closed here, if there is one yet
             if runtime is not None:
                 runtime.close(0)
             return
@@ -154,7 +155,7 @@ class ProducerSession(Attachment[Sender]):
     # ---- called by the accumulator, on application threads
 
     def _new_topic(self, topic: str) -> None:
-        """Look up the partitions of `topic`, for its first record. buffer_memory has the record, and not the state of the topic."""
+        """Look up the partitions of `topic`, for its first record. `buffer_memory` counts the record, but not the state of the topic."""
         check_topic(topic)
         if self.config.on_full == "raise" and self.machine.unknown_topics >= MOST_UNKNOWN:
             raise BufferFull(f"{topic}: {MOST_UNKNOWN:,} topics wait for their partitions to be looked up; on_full=raise")
@@ -167,7 +168,7 @@ class ProducerSession(Attachment[Sender]):
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
         """Wait for an unknown partition: until it exists, brokers have reported it as unknown for DENIED_S, or `deadline` has passed.
 
-        The partition may just have been added, and brokers learn of it at different times. The wait refreshes the metadata at most once per
+        The partition may be new, and brokers learn of it at different times. The wait refreshes the metadata at most once per
         `retry_backoff_ms`. Later calls with a missing partition do not wait again (DENIAL_S). Returns the deadline for further waits.
         """
         if self.attempts.is_attempt and not self.attempts.has_waited_for(Obstacle.PARTITION):
@@ -207,7 +208,7 @@ class ProducerSession(Attachment[Sender]):
         if self._inside():
             raise BufferFull(
                 f"the partitions of {topic!r} are not known yet, and a callback must not wait until the partitioner can be called; "
-                "call partitions_for before, or send the record from another thread"
+                "call partitions_for first, or send the record from another thread"
             )
         until = self._until(deadline)
         with self._waiting(until), self.runtime.callbacks.waiting():
@@ -272,7 +273,7 @@ class ProducerSession(Attachment[Sender]):
         try:
             yield
         finally:
-            # Not removed: `send` accepts its record a moment later, and `Forgotten` would close the producer before, as nobody waits.
+            # Not removed: `send` accepts its record a moment later, and without the entry `Forgotten` would close the producer before that.
             self._busy[thread] = system.monotonic()
 
     def busy_until(self) -> float:
@@ -285,7 +286,7 @@ class ProducerSession(Attachment[Sender]):
     def _starving(self) -> None:
         """Wake the loop for a `send` that waits for buffer_memory, as open batches are due now.
 
-        A sender whose connections are full cannot send, and looks again soon by itself.
+        A sender whose connections are full cannot send, and soon checks again by itself.
         """
         if self.acc.can_send:
             self.runtime.loop.wake()
@@ -319,10 +320,10 @@ class ProducerSession(Attachment[Sender]):
         self.progress()
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """Let `send` accept records again, or raise `refusal`. A final refusal stays, whichever thread sets it meanwhile."""
+        """Let `send` accept records again, or raise `refusal`. A final refusal stays, even if another thread sets it meanwhile."""
         if self._final is None:
             self.acc.refusal = refusal
-        # Looked at again: a `refuse` on another thread between the first look and the assignment has just been overwritten.
+        # Read again: a `refuse` on another thread, between the first check and the assignment, would be overwritten.
         if self._final is not None:
             self.acc.refusal = self._final
         self.progress()
@@ -330,7 +331,7 @@ class ProducerSession(Attachment[Sender]):
     # ---- operations
 
     def check(self) -> None:
-        """Raise the error that ended this producer, if any. A TransactionError does not end a producer, and refuses only `send`."""
+        """Raise the error that ended this producer, if any. A TransactionError does not end the producer: only `send` raises it."""
         if not isinstance(self.acc.refusal, TransactionError):
             self._raise_refusal()
 
@@ -355,7 +356,7 @@ class ProducerSession(Attachment[Sender]):
         loop = self.runtime.loop
         try:
             return loop.ask(lambda _: look(), LOOP_ANSWER_S, "the producer's stats")
-        except (ForkedClientError, KafkaTimeoutError):  # the counts belong to the parent; or the loop is stuck, and may go on
+        except (ForkedClientError, KafkaTimeoutError):  # the counts belong to the parent; or the loop is stuck, and may still change them
             raise
         except KafkaError:  # the loop was closed or has crashed
             deadline = system.monotonic() + LOOP_ANSWER_S
@@ -434,7 +435,7 @@ class ProducerSession(Attachment[Sender]):
         waiting, on_executor = list(pending), self.runtime.callbacks.on_executor
 
         def over(item: Batch | Delivery | FlushMark) -> bool:
-            # A call for each look, not one before: an executor may list a thread only after that thread has started to work.
+            # Called at each check, not once before: an executor may list a thread only after that thread has started to work.
             return item.settled or (_done(item) and on_executor())
 
         def done() -> bool:
@@ -475,7 +476,7 @@ class ProducerSession(Attachment[Sender]):
         """Note that this thread or task has seen the failures from `start` to `end`."""
         if start >= end:  # no record failed, as in most aborts
             return
-        # Ranges of producers that are gone are dropped here, so that a thread which uses many producers keeps few ranges.
+        # Ranges of producers that are gone are dropped here, so that a thread that uses many producers keeps few ranges.
         alive = {session._serial for session in list(_sessions)}
         others = {serial: ranges for serial, ranges in _reported.get().items() if serial in alive}
         known = others.get(self._serial, ())  # disjoint, and in order
@@ -493,7 +494,7 @@ class ProducerSession(Attachment[Sender]):
         return self.runtime.loop.ask(lambda now: self.machine.purge(now, reason, in_flight), LOOP_ANSWER_S, "purging records", self.machine)
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Flush, fail the rest, disconnect. After a Ctrl-C in this call, the next call continues there."""
+        """Flush, fail the remaining records, disconnect. If Ctrl-C ends this call, the next call continues there."""
         if self.undelivered is not None:
             return self.undelivered
         if self.runtime.loop.forked:  # the records and the locks belong to the parent
@@ -523,8 +524,9 @@ class ProducerSession(Attachment[Sender]):
     def _announce_close(self) -> None:
         """Call `on_close` of the hooks, once the callbacks of all records that were open have run, `on_ack` among them.
 
-        `close` does not wait for that beyond its time-out, so `progress` tries again after each change. On a thread of the application the
-        calls happen here. The loop must not run code of the application, so from there and from callbacks the executor makes the calls.
+        `close` does not wait for these callbacks beyond its time-out, so `progress` tries again after each change. On a thread of the
+        application the calls happen here. The loop must not run code of the application, so the executor makes the calls for the loop and
+        for callbacks.
         """
         pending, hooks = self._unannounced, self.hooks
         if pending is None or hooks is None:
@@ -543,13 +545,13 @@ class ProducerSession(Attachment[Sender]):
             self.runtime.callbacks.post(hooks.on_close)
 
     def begin_close(self) -> list[Batch | Delivery | FlushMark]:
-        """Refuse records from here on, and send the others without linger, except in a transaction. Returns the items to wait for."""
-        self.refuse(ClosedError("this producer is closed; create a new one"))  # first: no record may be accepted behind the list below
+        """Refuse records from now on, and send the others without linger, except with a transactional_id. Returns the items to wait for."""
+        self.refuse(ClosedError("this producer is closed; create a new one"))  # first: no record may be accepted after the list below
         if self.pending is None:
             unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]
             self.undecided = [item for item in unfinished if not _done(item)]
             self.pending = unfinished  # last: a call after Ctrl-C makes both lists again, unless both are complete
-        if self.config.transactional_id is None:  # else `leave` aborts the transaction, and its unsent records must not be sent before
+        if self.config.transactional_id is None:  # else `leave` aborts the transaction, and its unsent records must not be sent
             self._expedite()
         return self.pending
 
@@ -563,7 +565,7 @@ class ProducerSession(Attachment[Sender]):
             )
 
     def drain(self, timeout: float) -> None:
-        """Deliver the remaining records within `timeout` seconds, as the interpreter exits, and log the number of lost ones."""
+        """Deliver the remaining records within `timeout` seconds, as the interpreter exits, and log the number of undelivered ones."""
         if self.undelivered is None and self.close(timeout):
             log.warning(
                 "%s: %d records were not delivered when the interpreter exited; close the producer before it exits",
@@ -573,16 +575,16 @@ class ProducerSession(Attachment[Sender]):
 
 
 def _age(item: Batch | Delivery | FlushMark) -> tuple[float, float, int]:
-    """A key to sort the batches of a partition by age, parked records last: their topic has no batches, or was forgotten since.
+    """A key to sort the batches of a partition by age, parked records last: their topic has no batches, or has been forgotten.
 
-    Batches that parked records have filled at one time differ in `sent_at`, parts of a split batch only in their sequence numbers.
+    Batches that were filled from parked records at one time differ in `sent_at`, parts of a split batch only in their sequence numbers.
     """
     return (item.sent_at, item.created, item.base_sequence) if isinstance(item, Batch) else (INFINITY, 0.0, 0)
 
 
 _sessions: Living[ProducerSession] = Living()
 _serials = itertools.count()
-# By a producer's serial number: the ranges of failures that `raise_failures` or an abort has told this thread or task of.
+# By a producer's serial number: the ranges of failures that this thread or task has seen, in `raise_failures` or an abort.
 _reported: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_reported", default={})  # noqa: B039  # never changed in place
 
 

@@ -37,7 +37,7 @@ class TopicPolicies:
 
 
 def _policy(config: ProducerConfig, own: dict[str, Any]) -> Policy:
-    """The policy from the producer's options and a pattern's `own` settings. A level belongs to its codec; others do not inherit it."""
+    """The policy from the producer's options and a pattern's `own` settings. A level is inherited only with its codec."""
     codec = own.get("compression_type", config.compression_type)
     level = own.get("compression_level", config.compression_level if codec == config.compression_type else None)
 

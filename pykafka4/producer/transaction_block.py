@@ -24,7 +24,7 @@ class ConsumerSide(Protocol):
         """The consumer's membership in its group, for the commit of its offsets."""
 
     def announce(self) -> None:
-        """Note that a block was made, for the records that have been read. Its `begin` may never come."""
+        """Note that a block was made for the records that have been read. Its `begin` may never be called."""
 
     def begin(self, timeout: float | None) -> Any:
         """A `Reading` for a transaction that begins. Rewinds first if the last transaction was not committed, or could not begin."""
@@ -33,13 +33,13 @@ class ConsumerSide(Protocol):
         """Note that a transaction could not begin: the records that were read for it are not part of the next one."""
 
     def take(self, reading: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets after the records that the application has got and no transaction has committed."""
+        """The offsets after the records that the application has received and no transaction has committed."""
 
     def settle(self, reading: Any) -> None:
         """Note that the transaction was committed."""
 
     def fail(self, reading: Any, timeout: float | None) -> Any:
-        """Read the records of a transaction that is not committed again, from the committed offsets."""
+        """Rewind the consumer to read the records of a transaction that was not committed again."""
 
 
 class ReadingConsumer(Protocol):

@@ -1,7 +1,8 @@
 """Has the loop begin, commit and abort transactions, and waits for the outcomes, on threads of the application.
 
-Invariant: a call that timed out or was interrupted is resumed by the next call of the same name; other calls are refused until then. One
-thread at a time is in a call. `core.producer.transactions.machine` does the work on the loop thread.
+Invariant: a call that timed out or was interrupted is resumed by the next call of the same name; other calls are refused until then. Only
+`send_offsets_to_transaction` is not resumed, because the commit waits for its offsets. One thread at a time is in a call.
+`core.producer.transactions.machine` does the work on the loop thread.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class ProducerSide(Protocol):
         """See `Attachment.promise`."""
 
     def mark_failures_seen(self, start: int, end: int) -> None:
-        """Note that this thread or task knows of the failures from `start` to `end`, counted as in `Ledger.failures_seen`."""
+        """Note that this thread or task has seen the failures from `start` to `end`, counted as in `Ledger.failures_seen`."""
 
 
 @attrs.define(eq=False)
@@ -101,7 +102,7 @@ class TransactionCalls:
         self._unseen: UnseenCall | None = None  # the operation whose outcome no call has returned or raised yet
         self.number = 0  # the number of the last transaction that has begun
         self.reading: Reading | None = None  # the consumer's records in the open transaction, if its block has a consumer
-        self._given_up: list[tuple[int, int]] = []  # ranges of failures of the last abort, until its caller knows of them
+        self._given_up: list[tuple[int, int]] = []  # ranges of failures of the last abort, until its caller has seen them
 
     # ---------------------------------------------------------------- calls
 
@@ -169,7 +170,7 @@ class TransactionCalls:
         """Raise TransactionError if another transaction has begun since the one with this number."""
         if number != self.number:
             raise TransactionError(
-                "the transaction of this block was ended inside of the block, and another one has begun: the block does not end that one; "
+                "the transaction of this block was ended inside the block, and another one has begun, which the block does not end; "
                 "leave a block before the next begin_transaction"
             )
 
@@ -179,7 +180,7 @@ class TransactionCalls:
             self._unseen = None
 
     def leave(self, timeout: float) -> None:
-        """Abort the open transaction, as the producer closes, or wait for the end of a transaction that ends already.
+        """Abort the open transaction, as the producer closes, or wait for the end of a transaction that is already ending.
 
         Waits at most `timeout` seconds.
         """
@@ -189,7 +190,7 @@ class TransactionCalls:
             return
 
     def begin_leaving(self) -> Promise[None]:
-        """Start to abort the open transaction. The promise gets its result when none is open any more."""
+        """Start to abort the open transaction. The promise gets its result when no transaction is open any more."""
         why = ClosedError("the producer was closed before the transaction was committed")
         promise = self._owner.promise()
 
@@ -254,7 +255,7 @@ class TransactionCalls:
                 self._caller["caller"] = outer
 
     def _saw(self, operation: UnseenCall) -> None:
-        """Note that the application sees the outcome of `operation`."""
+        """Note that the application has seen the outcome of `operation`."""
         if self._unseen is operation:
             self._unseen = None
 
@@ -282,14 +283,14 @@ class TransactionCalls:
         return unseen
 
     def _block_seconds(self, limit: float) -> float:
-        """The seconds for which a call with this limit blocks the thread. `aio.transactions` overrides it: a task must not block."""
+        """The seconds for which a call with this limit blocks the thread. `aio.transactions` overrides this: a task must not block."""
         return limit
 
     def _wait(self, operation: UnseenCall, start: Start, limit: float) -> None:
         transactions = self._owner.machine.transactions
         assert transactions is not None
-        dying = not operation.posted and self._owner.runtime.loop.on_loop()  # a destructor on the loop's own thread, which must not wait
-        operation.posted = True  # before the post: otherwise Ctrl-C between the two would let another call begin beside this operation
+        dying = not operation.posted and self._owner.runtime.loop.on_loop()  # in a destructor on the loop's own thread, which must not wait
+        operation.posted = True  # before the post: otherwise Ctrl-C between the two would let another call begin besides this operation
         self._owner.post(lambda now: operation.run(start, transactions, now))
         try:
             operation.promise.result(0.0 if self._owner.runtime.loop.on_loop() else self._block_seconds(limit))
@@ -298,7 +299,7 @@ class TransactionCalls:
                 operation.promise.result(0.0)
                 return
             if dying:
-                self.forget(operation.what)  # nobody will call again, and an operation without its outcome seen refuses other calls
+                self.forget(operation.what)  # no call will resume the operation, and its unseen outcome would refuse other calls
             trouble = transactions.trouble
             why = f" (last error: {trouble})" if trouble is not None else "; status() says why"
             again = f"; the outcome is not known: call {operation.what} again" if operation is self._unseen else ""
