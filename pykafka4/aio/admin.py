@@ -1,7 +1,7 @@
 """Defines the admin client for asyncio. Invariant: a cancelled call sends no further request.
 
 A call is a sequence of requests, each of which depends on the responses before, and administration is rare. So each call runs on a thread
-of its own, which sleeps while brokers work, and no call is written a second time for tasks.
+of its own, which sleeps while brokers work: no call needs a second implementation for tasks.
 """
 
 from __future__ import annotations

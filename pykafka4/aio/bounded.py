@@ -71,7 +71,7 @@ class Read:
         self._begin()
 
     def _begin(self) -> None:
-        """Have a new generator make the next record: an exception ends a generator, and must not look like the end of the read."""
+        """Have a new generator return the next record: an exception ends a generator, and must not look like the end of the read."""
         self._records: Any = _records(self, self._iteration)
 
     async def open(self) -> None:

@@ -1,6 +1,6 @@
 """Sends the rows of Arrow data from a task. Invariant: other tasks run after each `SLICE` rows, and while a batch is read.
 
-The exporter of a stream may compute each batch only when it is read, or wait for it. So a thread of its own reads each batch.
+The exporter of a stream may compute each batch only when it is read, or wait for data. So a separate thread reads each batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SLICE: Final = 4096  # rows that are sent before other tasks run
 
 
 class RowsTask:
-    """The sending of the rows of one `send_arrow` call."""
+    """Sends the rows of one `send_arrow` call."""
 
     def __init__(self, binding: EventLoopBinding, session: ProducerSession, rows: ArrowRows) -> None:
         self._binding, self._session, self._rows = binding, session, rows
@@ -56,7 +56,7 @@ class RowsTask:
         return self._sent
 
     def _attempt(self) -> None:
-        """Send some rows. Raises WouldBlock if not even the next row can be sent."""
+        """Send up to `SLICE` rows. Raises WouldBlock if not even the next row can be sent."""
         before = self._rows.position
         try:
             self._session.acc.send_rows(self._rows, self._sent, min(SLICE, self._rows.left))

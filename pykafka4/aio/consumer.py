@@ -1,6 +1,6 @@
 """Defines the consumer for asyncio. Invariant: an awaited call does not block the event loop, and a cancelled call loses no record.
 
-`Consumer` is a handle. `aio.session` has the calls that wait; `consumer.session` has the steps that they share with the threaded consumer.
+`Consumer` is a handle. `aio.session` has the calls that wait; `consumer.session` has the steps of these calls, which threads share.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     """Reads records from Kafka in asyncio: `async for record in consumer`, or `await consumer.poll()`. Methods that wait are awaited.
 
     `pykafka4.Consumer` has the same options; `client` may be shared with other producers and consumers. A consumer belongs to the event
-    loop of its first use. One task at a time polls; other tasks may call the other methods meanwhile. Methods of a rebalance listener may
-    be coroutines or plain functions; they run inside `poll` and iteration. Cancelling the poll does not cancel such a coroutine: it runs in
-    a task of its own, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are
-    seconds.
+    loop of its first use. One task at a time polls or unsubscribes; other tasks may call the other methods meanwhile. The methods of a
+    rebalance listener may be coroutines or plain functions; they run inside `poll` and iteration. Cancelling the poll does not cancel such
+    a coroutine: it runs in a task of its own, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition)
+    pairs, timeouts are seconds.
     """
 
     _name = "aio.Consumer"
@@ -122,7 +122,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     # -- topics and partitions
 
     async def unsubscribe(self) -> None:
-        """Leave the group and release all partitions, even assigned by `assign`. With enable_auto_commit, finished records are committed.
+        """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, commit finished records first.
 
         A cancellation does not stop the release of the partitions; the outcome of the last commit is not known then.
         """
@@ -201,8 +201,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> None:
         """Commit offsets for the group; returns when the coordinator has stored them. See pykafka4.Consumer.commit.
 
-        After a cancellation the outcome of the commit is not known; the CancelledError has a note that says so, where it is caught in the
-        same task.
+        After a cancellation the outcome of the commit is not known. Where the CancelledError is caught in the same task, it has a note that
+        says this.
         """
         if unknown:
             refuse_keywords("aio.Consumer.commit", unknown)
@@ -234,7 +234,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return await self._session.await_committed(partitions, limit)
 
     async def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Have the whole running group continue at other offsets; returns the offsets when the group's assignment has them.
+        """Have the whole running group continue at other offsets; returns the offsets when each is known to be committed.
 
         Another task must poll meanwhile: the group rebalances, and this member takes part. Raises the errors that the future of
         `pykafka4.Consumer.rewind_group` has.
@@ -263,7 +263,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         not block; an awaitable result is awaited), `producer` an aio.Producer, `stop` an asyncio.Event. If a handler returns a `Delivery`,
         or a list of them, its record is finished when these are acknowledged. At the end, handlers that still run after `drain_timeout` are
         cancelled. A cancellation of `process` cancels the running handlers, whose records are not finished. The offsets of finished records
-        are committed, and the consumer stands at the first unfinished record.
+        are committed, and reading goes back to the first unfinished record of each partition.
         """
         session = self._visit()
         session.check()
@@ -284,7 +284,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Commit finished records (with enable_auto_commit), call the listener, leave the group, release everything.
 
         Takes at most `timeout` seconds (default: `close_timeout_ms`) plus the time of the listener. pykafka4.Consumer.close says which
-        records are finished then; another task counts like another thread there. `close` may be called twice, in a listener, and from
+        records are finished then; another task counts as another thread does. `close` may be called twice, in a listener, and from
         another task; a running `poll` then raises ClosedError. After a cancellation the close continues in the background, and the next
         call waits for its end.
         """
@@ -318,9 +318,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
 
 class Records:
-    """The iterator of `async for record in consumer`. A generator makes the records, as it is fast; after an exception a new one goes on.
+    """The iterator of `async for record in consumer`. A generator returns the records, as it is fast; after an exception a new one goes on.
 
-    An exception ends a generator, and without a new one the loop would look like the end of the records.
+    An exception ends a generator, and without a new one the next step would look like the end of the records.
     """
 
     def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any]) -> None:
@@ -331,7 +331,7 @@ class Records:
         self.begin()
 
     def begin(self) -> None:
-        """Have a new generator make the next record."""
+        """Have a new generator return the next record."""
         self._records: Any = self._generator()
         self._next, self.goes_on = self._records.__anext__, False
 
@@ -368,7 +368,7 @@ class RecordsUntilEnd(Records):
 async def _records(
     next_list: Callable[[], Awaitable[Iterator[Record[Any, Any]] | None]], iteration: Iteration
 ) -> AsyncGenerator[Record[Any, Any], None]:
-    of: Any = iteration.iterator  # a weak reference to the Records: a strong one would keep them alive after the loop is left
+    of: Any = iteration.iterator  # a weak reference to the Records: a strong one would keep it alive after the loop is left
     if (records := of()) is not None:
         records.goes_on = True
     del records
@@ -393,7 +393,7 @@ class Batches:
         self._iteration: Iteration | None = None
 
     def __aiter__(self) -> Batches:
-        """An iterator for this loop, which goes with the loop, even if the application keeps the object that `batches` has returned."""
+        """An iterator for this loop, freed with the loop even if the application keeps the object that `batches` has returned."""
         if self._iteration is not None:  # this object is the iterator of a loop already
             return self
         lists = Batches(self._session, self._consumer, self._timeout, self._max_records)

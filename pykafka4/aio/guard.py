@@ -1,8 +1,8 @@
-"""Guards an asyncio consumer. Invariant: one task at a time polls, unsubscribes or closes. Any task may call the methods that do not wait.
+"""Guards an asyncio consumer. Invariant: one task at a time polls, unsubscribes or closes. Any task may call the other methods meanwhile.
 
-Tasks take turns only where they await. So between two awaits only a signal handler or a destructor can call, and `check_whole` refuses such
-a call in the middle of a step. A listener may use the consumer. A scope in the context marks the listener and the tasks that it starts,
-because a coroutine of the listener runs in a task of its own.
+Tasks take turns only where they await. So between two awaits only a signal handler or a destructor can make a call, and `check_whole`
+refuses such a call in the middle of a step. A listener may use the consumer. A scope in the context marks the listener and the tasks that
+it starts, because a coroutine of the listener runs in a task of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TaskUse:
 
     @property
     def over(self) -> bool:
-        """Whether the call never goes on."""
+        """Whether the call can never go on."""
         return _ended(self.task)
 
     @property
@@ -47,7 +47,7 @@ class TaskUse:
 
 
 class TaskGuard(Guard):
-    """Knows the task that uses a consumer, and the task that closes it."""
+    """Keeps the task that has a consumer for itself, and the scope of the task that closes the consumer."""
 
     def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
         super().__init__(reader, signal, check)
@@ -133,7 +133,7 @@ class TaskGuard(Guard):
 
     @contextlib.contextmanager
     def use_last(self, timeout: float) -> Iterator[None]:
-        """See Guard.use_last. For a thread that closes the consumer without its event loop: does not wait for a task that this holds up."""
+        """See Guard.use_last. For a thread that closes the consumer without its event loop: waits for no task that this thread holds up."""
         self._signal.wait(lambda: self.unused() or self._holder is None or self._holder.stuck, timeout)
         yield
 
@@ -143,5 +143,5 @@ class TaskGuard(Guard):
 
 
 def _ended(task: asyncio.Task[Any]) -> bool:
-    """Whether the task never goes on: it has ended, or its event loop is closed."""
+    """Whether the task can never go on: it has ended, or its event loop is closed."""
     return task.done() or task.get_loop().is_closed()

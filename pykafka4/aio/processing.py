@@ -47,7 +47,7 @@ def check_producer(producer: object) -> None:
 
 
 class TaskWork(HandlerWork):
-    """Work whose handlers are awaited. Callbacks of producers come on another thread; everything else runs on the event loop."""
+    """Work whose handlers are awaited. Callbacks of producers run on another thread; everything else runs on the event loop."""
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
         """See HandlerWork; called on the event loop."""
@@ -56,7 +56,7 @@ class TaskWork(HandlerWork):
         # The context of the call of `process`: a handler may start in a callback, or at the end of another handler, in another context.
         self._context = contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()  # the workers
-        self._none_runs = asyncio.Event()  # set when no record of some partition is in a handler: `_until` looks again
+        self._none_runs = asyncio.Event()  # set when no record of some partition is in a handler: `_until` checks again
 
     # ---------------------------------------------------------------- workers
 

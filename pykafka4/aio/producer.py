@@ -1,9 +1,9 @@
 """Defines the producer for asyncio. Invariant: a cancelled `send` has not accepted its record; no cancellation takes back an accepted one.
 
 The handle uses the session of the threaded producer (`producer.session`). A `send` first makes an attempt that never waits: usually there
-is room. Where the attempt would have to wait, it raises WouldBlock, and the task waits, for room in the same queue as threads. In its turn
-the task makes another attempt. The task awaits nothing between the successful attempt and the return: a cancellation there would lose the
-Delivery.
+is room. Where the attempt would have to wait, it raises WouldBlock, and the task waits; for room, it waits in the same queue as threads.
+Then the task makes another attempt. The task awaits nothing between the successful attempt and the return: a cancellation there would lose
+the Delivery.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class Producer(ProducerHandle):
     ) -> list[Delivery]:
         """Send a record for each of `values` to `topic`, in order, as `send` would; or send each `ProducerRecord` of an iterable.
 
-        See pykafka4.Producer.send_many, and there the attribute `accepted` of the exception if a record is refused. After a cancellation,
-        too, the earlier records are sent; the CancelledError has the same attribute where it is caught in the same task.
+        See pykafka4.Producer.send_many, also for the attribute `accepted` of the exception if a record is refused. The earlier records are
+        sent after a cancellation, too; the CancelledError has the same attribute where it is caught in the same task.
         """
         self._binding.enter()
         out: list[Delivery] = []
@@ -215,7 +215,7 @@ class Producer(ProducerHandle):
         return delivery
 
     async def _send_later(self, awaits: WouldBlock, attempt: Callable[[], T]) -> T:
-        """Wait for the thing that the last attempt lacked, and make another attempt, until one succeeds or `max_block_ms` is over."""
+        """Wait for the obstacle of the last attempt, and make another attempt, until one succeeds or `max_block_ms` has passed."""
         deadline = system.monotonic() + self._session.config.max_block_ms / 1000
         while True:
             try:
@@ -239,7 +239,7 @@ class Producer(ProducerHandle):
                     accepted.append(attempt())
             except WouldBlock as obstacle:
                 if obstacle.awaits is not Obstacle.ROOM:
-                    raise  # `_send_later` waits for the other thing, and this task leaves the queue for room
+                    raise  # `_send_later` waits for the other obstacle, and this task leaves the queue for room
             return bool(accepted)
 
         def hindered() -> bool:
@@ -252,7 +252,7 @@ class Producer(ProducerHandle):
         return accepted[0]
 
     async def _look_up_partition(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Refresh the metadata until the partition exists, brokers have reported it as unknown for DENIED_S, or the time is over."""
+        """Refresh the metadata until the partition exists, brokers have reported it as unknown for DENIED_S, or `deadline` has passed."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
         until = min(deadline, system.monotonic() + DENIED_S)
         while True:  # later calls with a missing partition do not wait again: see `ProducerSession.denied_until`
@@ -281,7 +281,7 @@ class Producer(ProducerHandle):
             await asyncio.sleep(min(session.config.retry_backoff_ms / 1000, max(0.0, until - system.monotonic())))
 
     async def _look_up_topic(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Wait for the partitions of the topic, which the partitioner needs. Raises KafkaTimeoutError with the reason; BrokerError."""
+        """Wait for the partitions of the topic, which the partitioner needs. Raises KafkaTimeoutError with the reason, or BrokerError."""
         session, topic = self._session, awaits.topic
         late = f"{awaits}; not done within max_block_ms={session.config.max_block_ms:g}"
         await self._find_topic(topic, deadline, late)
@@ -295,7 +295,7 @@ class Producer(ProducerHandle):
             return attempt()
 
     async def _find_topic(self, topic: str, deadline: float, late: str) -> list[int]:
-        """The partitions of `topic`; none if the producer ends first. Raises KafkaTimeoutError (`late` and the reason); BrokerError."""
+        """The partitions of `topic`; none if the producer ends first. Raises KafkaTimeoutError (`late` and the reason), or BrokerError."""
         session, latch = self._session, TaskLatch(self._binding)
         found, ask, stop = session.runtime.lookup(topic, create=True)
         found.add_done_callback(lambda _: latch.release())
@@ -306,7 +306,7 @@ class Producer(ProducerHandle):
                     raise session.runtime.not_found(topic, KafkaTimeoutError(late))
             return found.result(0) if found.done() else []
         finally:
-            session.runtime.loop.call(stop)  # also after a cancellation: otherwise the listeners of the look-up stay
+            session.runtime.loop.call(stop)  # also after a cancellation: otherwise the listeners of the look-up would stay
 
     # ---------------------------------------------------------------- the end
 
@@ -326,10 +326,10 @@ class Producer(ProducerHandle):
             return await self._binding.until(latch, self._session.settled(pending), system.monotonic() + limit)
 
     async def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver the queued records, fail the rest, and return the undelivered records.
+        """Deliver the queued records, fail the others, and return the undelivered records, in order within each partition.
 
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). `close` may be called
-        twice. After a cancellation the producer accepts no record and still delivers the queued ones, and the next call goes on; a note of
+        twice. After a cancellation the producer accepts no record and still delivers the queued ones, and the next call goes on; a note on
         the CancelledError has the number of records without an outcome.
         """
         limit, session = check_timeout(timeout), self._session
@@ -349,7 +349,7 @@ class Producer(ProducerHandle):
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
-        """Fail the rest, and wait for the end of the client's thread: on another thread, as that wait blocks."""
+        """Fail the remaining records, and wait for the end of the client's thread: on another thread, as that wait blocks."""
         session = self._session
         if session.runtime.loop.forked:
             return session.close(0)
@@ -412,9 +412,9 @@ class Producer(ProducerHandle):
         await self._transactions.send_offsets(offsets, group_metadata, check_timeout(timeout))
 
     def transaction(self, consumer: ReadingTaskConsumer | None = None, timeout: float | None = None) -> Transaction:
-        """An `async with` block that is one transaction. Leaving it normally commits, by an exception (or a cancellation) aborts.
+        """An `async with` block that is one transaction. Leaving it normally commits; an exception (or a cancellation) aborts.
 
-        With a `consumer`, an aio.Consumer, the offsets of the records that it has handed out become part of the transaction, and after an
+        With a `consumer`, an aio.Consumer, the offsets of the records that it has returned become part of the transaction, and after an
         abort the consumer reads these records again, as in pykafka4.Producer.transaction. `timeout` (seconds, default `max_block_ms`)
         limits each step.
         """

@@ -1,8 +1,8 @@
 """Runs the waiting calls of an asyncio consumer in tasks. Invariant: a cancelled call loses no record, and returns none twice.
 
-`consumer.session` has the steps of these calls. A poll decodes for about a millisecond, and returns the records that it has decoded; it
-lets other tasks run first if none could for that long. Nothing is awaited between the decoding and the return: a cancellation there would
-lose the records.
+`consumer.session` has the steps of these calls. A poll decodes for about a millisecond, and returns the records that it has decoded; if no
+other task could run for that long, the poll first lets other tasks run. Nothing is awaited between the decoding and the return: a
+cancellation there would lose the records.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 SLICE_S: Final = 0.001  # a poll may decode for this long, and tasks that only poll may delay others for this long
 FIRST_SLICE: Final = 256  # records of the first poll, before the time that records take is known
-LEAST_SLICE: Final = 32  # records; without a minimum, a thread that does not get the processor would make any number look slow
+LEAST_SLICE: Final = 32  # records; without a minimum, a thread that the system does not schedule would make any number look slow
 MOST_TURNS: Final = 10  # turns of the event loop in which asyncio may close the generator of a loop that another task has left
 
 
 class TaskConsumerSession(ConsumerSession):
-    """The implementation behind the handle `aio.Consumer`, which it outlives."""
+    """The implementation behind the handle `aio.Consumer`. The session outlives its handle."""
 
     handle = "aio.Consumer"
     guard: TaskGuard
@@ -99,8 +99,8 @@ class TaskConsumerSession(ConsumerSession):
                 records = await self._await_records(INFINITY if timeout is None else self._now() + timeout, limit, form)
                 self._woken = False
                 reader.leave()
-            # As in ConsumerSession.poll: no call from here to the return. Behind the block: Ctrl-C in its end would lose the records if
-            # they counted as handed out already.
+            # As in ConsumerSession.poll: no call from here to the return. After the `with` block: Ctrl-C at its end would lose the records
+            # if they already counted as handed out.
             reader.handed, reader.changing = reader.taken, False
             return records
         except BaseException:
@@ -111,7 +111,7 @@ class TaskConsumerSession(ConsumerSession):
     async def _let_others_run(self, iteration: Iteration | None) -> None:
         """Yield to the event loop if no other task could run for SLICE_S, or while another task's loop seems to have the consumer.
 
-        asyncio closes the generator of a loop that was left only some turns later, and until then the guard would refuse this call.
+        asyncio closes the generator of an abandoned loop only some turns later, and until then the guard would refuse this call.
         """
         if self._now() - self._turned > SLICE_S:
             await asyncio.sleep(0)
@@ -141,9 +141,10 @@ class TaskConsumerSession(ConsumerSession):
             self.check()
 
     def _take_slice(self, limit: int, form: Form[T]) -> T | None:
-        """Take up to `limit` records, and no more than about SLICE_S decodes.
+        """Take up to `limit` records, but only about as many as can be decoded in SLICE_S.
 
-        The number follows the measured time: reduced in proportion after a slow slice, doubled after a full slice in half of the time.
+        The number follows the measured time: it is reduced in proportion after a slow slice, and doubled after a full slice that took less
+        than half of SLICE_S.
         """
         usual = self._slices.get(type(form), FIRST_SLICE)
         most, began = min(limit, usual), self._now()
@@ -262,7 +263,7 @@ class TaskConsumerSession(ConsumerSession):
             seconds = self.config.close_timeout_ms / 1000 if timeout is None else timeout
             self._ending = ending = asyncio.ensure_future(self._end(seconds, in_hand=in_hand))
         elif not self.guard.shut():
-            return  # a listener that runs because of the close calls this: to wait for the close would be to wait for itself
+            return  # a listener that the close has called: to wait for the close would be to wait for itself
         await asyncio.wait([ending])
         ending.result()
 
@@ -279,7 +280,7 @@ class TaskConsumerSession(ConsumerSession):
                 await run(self.waits.until(self.guard.unused, timeout))
 
     async def _release_all(self, *, in_hand: bool) -> None:
-        if self.runtime.loop.alive:  # after a crash of the loop nobody would leave the group or commit
+        if self.runtime.loop.alive:  # after a crash, the loop can neither commit nor leave the group
             until = self.runtime.loop.now() + self.left()
             await run(self.assignment.release_all(until, CLOSING, in_hand=in_hand))
 
@@ -290,7 +291,7 @@ class TaskConsumerSession(ConsumerSession):
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
         """Close the consumer without its event loop: for `Client.close`, the exit of the interpreter, and garbage-collected handles.
 
-        No listener is called, as coroutines could not run. The records of the last list do not count as finished.
+        No listener is called, because its coroutines could not run. The records of the last list do not count as finished.
         """
         self.guard.detached = self.waits.detached = True
         self._detached_run, self.selection.listener, self.selection.run = self.selection.run, None, None

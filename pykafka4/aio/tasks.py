@@ -1,5 +1,4 @@
-"""Has asyncio tasks sleep until another thread wakes them. Invariant: a task sleeps on a future of its own loop; no wake-up blocks a
-thread.
+"""Has asyncio tasks sleep until another thread wakes them. Invariant: a task sleeps on a future of its own loop, and loses no wake-up.
 
 `TaskLatch` has the methods of the latches of `net.handoff`, on which threads sleep.
 """
@@ -119,20 +118,20 @@ class EventLoopBinding:
         return ended.result(0)
 
     async def until(self, latch: TaskLatch, predicate: Callable[[], bool], deadline: float | None) -> bool:
-        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; returns its last value."""
+        """Sleep on `latch` until `predicate()` is true, at most until `deadline`; returns the last value of `predicate()`."""
         while not predicate():
             if not await latch.sleep(deadline):
                 return predicate()
         return True
 
     async def done(self, promise: Promise[Any], deadline: float | None) -> bool:
-        """Wait until `promise` has its result, at most until `deadline`."""
+        """Wait until `promise` is done, at most until `deadline`; returns whether it is."""
         latch = TaskLatch(self)
         promise.add_done_callback(lambda _: latch.release())
         return await self.until(latch, promise.done, deadline)
 
     def call_back(self, fn: Callable[..., object], name: str = "on_delivery") -> Callable[..., None]:
-        """A form of `fn`, the argument `name`, that any thread may call: `fn` runs on the event loop, in the present context.
+        """A form of `fn`, the argument `name`, that any thread may call: `fn` runs on the event loop, in the context of this call.
 
         Raises TypeError for a coroutine function, whose coroutine nobody would await.
         """

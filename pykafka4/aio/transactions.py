@@ -29,7 +29,7 @@ class RunningCall:
 
 
 class TransactionTasks(TransactionCalls):
-    """The calls of one producer's tasks. Each returns a coroutine."""
+    """The transaction calls of one producer in tasks. Each call returns a coroutine."""
 
     def __init__(self, binding: EventLoopBinding, session: ProducerSession) -> None:
         super().__init__(session, session.config, session.check)
@@ -47,8 +47,8 @@ class TransactionTasks(TransactionCalls):
     async def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> None:
         """Begin the operation, or resume an operation that an earlier call has begun; wait for the outcome.
 
-        The first `_run` of the base class begins the operation, and times out at once unless there is an outcome. The second one takes the
-        outcome. `send_offsets` does not resume an earlier call: the commit waits for those offsets.
+        The first `_run` of the base class begins the operation, and times out at once unless there is an outcome. The second `_run` returns
+        the outcome. `send_offsets` does not resume an earlier call: the commit waits for the offsets of that call.
         """
         mine = self._occupy(what)
         limit = self._config.max_block_ms / 1000 if timeout is None else timeout

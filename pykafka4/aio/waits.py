@@ -37,7 +37,8 @@ class TaskWaits(ThreadWaits):
     """Waits that suspend the task; waits of a thread, once the consumer is `detached` from its event loop."""
 
     def __init__(self, binding: EventLoopBinding, signal: Signal, guard: TaskGuard) -> None:
-        super().__init__(signal, lambda fn: fn())  # `EventLoopBinding.call_back` has made `fn`, which itself moves to the event loop
+        # No executor: `fn` calls a function from `EventLoopBinding.call_back`, which runs the application's callback on the event loop.
+        super().__init__(signal, lambda fn: fn())
         self._binding, self._guard = binding, guard
         self._running: asyncio.Future[Any] | None = None  # the running method of the listener, if it is a coroutine
         self.method = ""  # the name of the method
@@ -71,7 +72,7 @@ class TaskWaits(ThreadWaits):
 
     def listen(self, method: Listen, tps: list[TopicPartition], event: Assigned | Ended) -> Steps[None]:
         """See Waits.listen."""
-        if self._guard.in_listener():  # a method that unsubscribes or closes: its task is its own, and must not wait for itself
+        if self._guard.in_listener():  # a method has called `unsubscribe` or `close` in its own task, which must not wait for itself
             event.reported = True
             if isawaitable(result := method(tps)):
                 yield from result.__await__()
@@ -83,7 +84,7 @@ class TaskWaits(ThreadWaits):
             event.reported = True
             result = method(tps)
             if isawaitable(result):
-                self._running = asyncio.ensure_future(result)  # takes this context with its scope, as do the tasks that it starts
+                self._running = asyncio.ensure_future(result)  # inherits this context with its scope, as do the tasks that it starts
         finally:
             SCOPES.reset(before)
             if self._running is None:

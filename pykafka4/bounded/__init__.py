@@ -1,7 +1,7 @@
 """Reads the records between two offsets of each partition. Invariant: both offsets are fixed when a read begins; it ends at the second one.
 
 `read`, `read_arrow` and `aio.read` share one `BoundedRead`, which has the offset ranges, the end, the treatment of lost records, and the
-progress. It polls an ordinary consumer session without a group; the claims have the ends (`core.subscription.Claim.until`).
+progress. `BoundedRead` polls an ordinary consumer session without a group; the claims have the ends (`core.subscription.Claim.until`).
 
 Modules; each line imports only from lines below it:
     read_arrow  `read_arrow`: a stream of Arrow columns

@@ -1,6 +1,6 @@
 """Checks the extent of a bounded read: topics and both ends, or a split.
 
-Invariant: a split has its own topics, partitions and ends, so none of these arguments is accepted beside a split.
+Invariant: a split has its own topics, partitions and ends, so none of these arguments is accepted together with a split.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykafka4.splits import Split
 
 __all__ = ["Extent", "as_extent"]
 
-START, UNTIL = "earliest", "now"  # the defaults of the arguments: another value beside a split was given by the caller
+START, UNTIL = "earliest", "now"  # the defaults of the arguments: any other value was given by the caller
 
 
 @attrs.frozen
@@ -34,10 +34,10 @@ class Extent:
 
 
 def as_extent(call: str, topics: object, start: object, until: object, partitions: object, split: object) -> Extent:
-    """The extent of a `call`: read, read_arrow. Raises ConfigError or TypeError with the name of the wrong argument."""
+    """The extent of a `call` (read or read_arrow). Raises ConfigError or TypeError with the name of the wrong argument."""
     if split is None:
         if topics is None:
-            raise TypeError(f"{call} needs topics, or split=, one of Client.splits")
+            raise TypeError(f"{call} needs topics, or split= with one of the splits of Client.splits")
         chosen = as_selection(topics, partitions)
         return Extent(chosen, as_bounds(start, until, chosen, now_ms()))
     if not isinstance(split, Split):

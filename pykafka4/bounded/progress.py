@@ -1,6 +1,6 @@
-"""Shows the progress of a bounded read on stderr. Invariant: a text or bar is drawn only after a change, and at most once per interval.
+"""Shows the progress of a bounded read on stderr. Invariant: until the end, a text or bar is drawn only after a change, once per interval.
 
-A terminal gets a bar of rich, if it is installed, or one line that is drawn again. A file or pipe gets a new line every few seconds.
+A terminal gets a bar of rich, if rich is installed, or one line that is drawn again. A file or pipe gets a new line every few seconds.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def progress_for(wanted: object) -> Progress:
 
 
 def rate(records: int, seconds: float) -> str:
-    """`12,300 records/s`, with three significant digits."""
+    """`12,300 records/s`, rounded down to three significant digits."""
     if seconds <= 0:
         return "0 records/s"
     number = records / seconds

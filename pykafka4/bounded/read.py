@@ -61,12 +61,12 @@ def read(
     LogTruncated with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn" a warning and `lost` of the
     result name the lost offsets, and the read goes on. Compacted records are not lost.
 
-    `timeout`: seconds without progress until iteration raises KafkaTimeoutError, for example because a partition has no leader; None: no
-    limit. The look-up of the ends has the same limit, with None 60 s. `progress`: a bar on stderr (of rich, if it is installed). The other
-    options are options of `Consumer`, except those for groups; `client` shares a client.
+    After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None: no
+    limit. The look-up of the ends has the same limit; with None, its limit is 60 s. `progress` shows a bar on stderr (of rich, if rich is
+    installed). The other options are options of `Consumer`, except those for groups; `client` shares a client.
 
-    Raises ConfigError for a wrong argument and for an offset beyond the end of the log, BrokerError for a topic or partition that does not
-    exist, AuthorizationError, KafkaTimeoutError.
+    Raises TypeError or ConfigError for a wrong argument, ConfigError for an offset beyond the end of the log, BrokerError for a topic or
+    partition that does not exist, AuthorizationError, KafkaTimeoutError; PartialFailure if the look-up failed for several partitions.
     """
     extent = as_extent("read", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read"))
@@ -106,11 +106,11 @@ class Read:
         return record
 
     def _lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
-        reading = self._reading  # `self` in this generator keeps the handle alive: a loop may have the only reference to it
+        reading = self._reading  # `self` in this generator keeps the handle alive: the loop may have the only reference to it
         records: Iterator[Record[Any, Any]] = iter(())
         while True:
             try:
-                while True:  # inside of the block: Ctrl-C can come at the jump back
+                while True:  # inside the `try`: Ctrl-C can come at the jump back
                     yield records
                     if reading.done:
                         self.close()

@@ -1,6 +1,6 @@
 """Reads topics from one place of their logs to another, as Arrow columns. Invariant: each record is in a batch, or is reported as lost.
 
-`ReadArrow` is the handle. The stream that it exports refers to `ArrowBatches` alone, is read on any thread, and outlives the handle:
+`ReadArrow` is the handle. The exported stream refers to `ArrowBatches` alone, can be read on any thread, and can outlive the handle:
 `RecordBatchReader.from_stream(read_arrow(…))` keeps only the stream. So the connections live as long as `ArrowBatches`, not as the handle.
 """
 
@@ -50,12 +50,12 @@ def read_arrow(
     """All records of `topics` between two places of their logs, as a stream of Arrow columns that ends.
 
     `polars.DataFrame(read_arrow("orders", **KAFKA))`; likewise for pyarrow, pandas, DuckDB and each library that reads Arrow streams.
-    Arguments and errors are as in `read`; `columns` as in `Consumer.poll_arrow`. A batch of the stream has up to `max_rows` rows, by
+    Arguments and errors are as in `read`, `columns` is as in `Consumer.poll_arrow`. A batch of the stream has up to `max_rows` rows, or by
     default up to 8 MiB.
 
     The call looks up both ends; records become columns when the stream is read. The stream can be read once. An error ends an Arrow stream,
-    and the library that reads it raises an exception of its own, with the text of our error; iteration raises our error. Keys and values
-    are bytes, so deserializers are a ConfigError.
+    and the library that reads the stream raises an exception of its own with the text of the error; iteration raises the error itself. Keys
+    and values are bytes, so deserializers are a ConfigError.
     """
     extent = as_extent("read_arrow", topics, start, until, partitions, split)
     session = ConsumerSession(client, None, read_options(options, "read_arrow", REFUSED_BY_COLUMNS))

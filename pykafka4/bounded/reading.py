@@ -1,7 +1,7 @@
 """Reads offset ranges without a group. Invariant: each record between `start` and `until` is returned once, or named as lost.
 
-A read has ended when the position of each partition is at its `until`. Deleted and truncated records are an error that names the offsets,
-or with on_lost="warn" a warning, after which the read goes on.
+A read has ended when the position of each partition is at or past its `until`. For deleted and truncated records, a read raises an error
+that names the offsets, or with on_lost="warn" logs a warning and goes on.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["REFUSED_BY_COLUMNS", "BoundedRead", "LostRange", "read_options"]
 log = get_log("pykafka4.consumer")
 
 T = TypeVar("T")
-GO_ON: Final = 'on_lost="warn" logs that, and goes on'
-LOOKS: Final = 10  # looks at the positions within `timeout`: the error comes at most a tenth of that time late
+GO_ON: Final = 'on_lost="warn" logs the loss, and goes on'
+LOOKS: Final = 10  # checks of the positions within `timeout`: the error comes at most a tenth of that time late
 WITHOUT_GROUP: Final = "a bounded read has no group, and commits nothing"
 REFUSED: Final = {
     **dict.fromkeys(
@@ -57,7 +57,7 @@ ARGUMENTS: Final = ("topics", "start", "until", "partitions", "split", "columns"
 
 
 def read_options(options: Mapping[str, Any], call: str, refused: Mapping[str, str] = REFUSED) -> dict[str, Any]:
-    """The options for the consumer of a bounded read. read_committed is the default: an aborted record is no part of a snapshot.
+    """The options for the consumer of a bounded read. read_committed is the default: aborted records do not belong in a snapshot.
 
     Raises ConfigError for an option of `refused`, and for a misspelt argument of the call.
     """
@@ -128,7 +128,7 @@ class BoundedRead:
             self.session.read_spans({tp: (starts[tp], spans[tp].until) for tp in self._open})
 
     def _first_left(self, tp: TopicPartition, span: Span) -> int:
-        """Return the first offset to read. Records that were deleted before the read began are lost; the read begins after them."""
+        """The first offset to read. Records that were deleted before the read began are lost; the read begins after them."""
         if span.start >= span.earliest:
             return span.start
         self._lose(
@@ -145,7 +145,7 @@ class BoundedRead:
     @property
     def done(self) -> bool:
         """Whether all records were returned."""
-        reader, left = self.session.reader, self._open  # a partition at its end is dropped, so most calls check one partition
+        reader, left = self.session.reader, self._open  # partitions at their ends are dropped, so most calls check one partition
         while left and (claim := reader.claims.get(left[-1])) is not None and reader.has_reached_end(claim):
             left.pop()
         return not left
@@ -173,7 +173,7 @@ class BoundedRead:
         return ClosedError("this read was closed before its end; begin another one") if self._over else error
 
     def is_answer(self, out: Any) -> bool:
-        """Whether `out`, the result of a poll, has records, or the read is at its end. Otherwise the poll has timed out, or was woken."""
+        """Whether `out`, the result of a poll, has records, or the read is at its end. If not, the poll has timed out, or was woken."""
         count = length_hint(out)
         if not count and not self.done:
             self._check_patience()
@@ -187,7 +187,7 @@ class BoundedRead:
     def _check_patience(self) -> None:
         """Raise KafkaTimeoutError after `patience` seconds without progress.
 
-        Positions that move without records, over aborted transactions for example, are progress, too.
+        Positions that move without records, for example past aborted transactions, are progress, too.
         """
         stands = self.session.reader.positions()
         self._still = self._still + 1 if stands == self._stood else 0
@@ -222,7 +222,7 @@ class BoundedRead:
     def settle(self, error: InvalidOffset) -> None:
         """Raise an error that names the lost range; or, with on_lost="warn", note the range and go on.
 
-        The read goes on after the range, but at its start if other records have replaced the lost ones.
+        The read goes on after the range, or at its start if other records have replaced the lost ones.
         """
         tp = TopicPartition(error.topic, error.partition)
         first, end, goes_on_at, shown_error = SETTLE.get(type(error), _recreated)(error, self.spans[tp].until)
@@ -258,7 +258,7 @@ def _truncated(error: Any, until: int) -> Lost:
 
 
 def _recreated(error: Any, until: int) -> Lost:
-    """The loss if the topic was deleted and created again: all of the range, as the new records are no part of it."""
+    """The loss if the topic was deleted and created again: the remaining range, as the new records do not belong to it."""
     return error.offset, until, until, error
 
 
