@@ -158,4 +158,4 @@ class Client(ServesStatus):
             await self._binding.done(answers.promise, system.monotonic() + answers.seconds + LOOP_ANSWER_S)
             return answers.result()
         finally:
-            answers.end()  # also after a cancellation: the loop must not go on with a call that nobody awaits
+            answers.end()  # also after a cancellation: the loop must not go on with a call that no task awaits

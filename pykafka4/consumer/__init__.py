@@ -416,7 +416,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         keys go on meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers; without
         `dead_letter`, `process` ends and raises the handler's exception.
         About `max_in_hand` records are handed out from the first unfinished one of each partition on, over all partitions, at most three
-        times as many: a partition with a slow record is paused, and the others go on with their share, of at least one.
+        times as many: a partition with a slow record is paused, and the others go on with their share, at least one record.
         At the end, and before partitions go to another member, `process` waits up to `drain_timeout` seconds for the running handlers
         (before a revocation for at most half of max_poll_interval_ms). At the end, reading goes back to the first unfinished record of each
         partition.
@@ -425,7 +425,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         Meanwhile other threads, also those of handlers, may only close the consumer.
         Without a group_id, nothing is committed. Raises ConfigError with a group_id and enable_auto_commit, and inside
-        `transaction(consumer)`, TypeError or ConfigError naming a wrong argument, and the errors of `poll`.
+        `transaction(consumer)`; TypeError or ConfigError with the name of a wrong argument; the errors of `poll`.
         """
         session = self._session
         session.check()

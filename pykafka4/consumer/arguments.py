@@ -41,7 +41,7 @@ __all__ = [
 SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
 REGEX: Final = re.compile(r"[\\^$*+?()\[\]{}|]")  # characters of patterns that no topic name has
 MOST_RECORDS: Final = (1 << 31) - 1  # the compiled core and ShareFetch count in 32 bits
-LONGEST_LEASE: Final = 86_400  # seconds: a larger number was meant in milliseconds
+LONGEST_LEASE: Final = 86_400  # seconds: a larger number was probably meant as milliseconds
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
@@ -67,7 +67,7 @@ def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, i
 
 
 def as_timestamp(time: object) -> int:
-    """Milliseconds since 1970."""
+    """`time` in milliseconds since 1970. Raises TypeError or ConfigError, for example for a datetime without a time zone."""
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ConfigError(f"time={time!r}: has no time zone; add one, such as time.replace(tzinfo=timezone.utc)")
@@ -76,7 +76,7 @@ def as_timestamp(time: object) -> int:
 
 
 def check_on_done(on_done: object) -> None:
-    """Reject a callback that is not callable."""
+    """Raise TypeError for a callback that is not callable."""
     if on_done is not None and not callable(on_done):
         raise TypeError(f"on_done must be callable, not {on_done!r}")
 
@@ -86,7 +86,7 @@ def as_subscription(
 ) -> tuple[tuple[str, ...], TopicFilter | None]:
     """The names of the topics to subscribe to, and the filter of the pattern, if there is one. Raises ConfigError, for duplicates too.
 
-    A text is a pattern, an item of a list is a name; a compiled pattern is a pattern in both places, and so is a SubscriptionPattern.
+    A text is a pattern, but in a list it is a name; a compiled pattern and a SubscriptionPattern are patterns in both cases.
     """
     names, patterns, of_group = _names_and_patterns(topics, "subscribe")
     if not names and not patterns and not of_group:
@@ -108,7 +108,7 @@ def as_subscription(
 
 
 def _check_pattern_of_group(pattern: SubscriptionPattern, patterns: int, exclude: object, group_protocol: str) -> None:
-    """Reject arguments that a coordinator does not know if it matches the topics itself."""
+    """Reject arguments that do not fit a SubscriptionPattern, whose topics the coordinator chooses."""
     instead = f"pass re.compile({pattern.pattern!r}), which this client matches itself"
     if group_protocol != "consumer":
         raise ConfigError(f"subscribe: only coordinators of group_protocol='consumer' match a SubscriptionPattern; {instead}")
@@ -159,7 +159,7 @@ def _pattern(pattern: str | re.Pattern[Any], what: str) -> re.Pattern[str]:
 
 
 def as_partitions(partitions: object) -> dict[TopicPartition, None]:
-    """The partitions in order, without duplicates, of a list or of one partition."""
+    """The partitions of a list in its order, or one partition. Raises ConfigError for duplicates."""
     if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
         return {topic_partition(partitions): None}
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
@@ -178,7 +178,7 @@ def _refuse_duplicates(items: Sequence[object], what: str) -> None:
 
 
 def check_limit(given: int | None, default: int, name: str = "max_records", otherwise: str = "max_poll_records") -> int:
-    """The maximum number of records that a poll returns: `given` as the argument `name`."""
+    """The limit of a poll: `given`, the value of the argument `name`, or for None the `default`. Raises ConfigError."""
     if given is None:
         return default
     countable = hasattr(type(given), "__index__") and not isinstance(given, bool)

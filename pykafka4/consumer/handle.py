@@ -70,7 +70,7 @@ class ConsumerHandle(ServesStatus):
         return set(self._session.reader.claims)
 
     def subscription(self) -> set[str]:
-        """The subscribed topics; with a pattern, the matching topics that the client knows."""
+        """The subscribed topics; with a pattern, the matching topics in the client's metadata."""
         return self._session.assignment.subscription()
 
     def wakeup(self) -> None:
@@ -134,7 +134,7 @@ class ConsumerHandle(ServesStatus):
     # -- the rest
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This member as the group's coordinator knows it, for `Producer.send_offsets_to_transaction`; get it anew for each transaction.
+        """This consumer's membership in its group, for `Producer.send_offsets_to_transaction`; get it anew for each transaction.
 
         Raises ConfigError without a group_id, GroupError while a consumer that has subscribed is not a member. Source: KIP-447.
         """

@@ -1,7 +1,7 @@
 """Implements a consumer on a thread. Invariant: decoded records are handed out exactly if `poll` returns them.
 
 In a poll only `_wait_for_records` blocks the thread. Its condition (`_has_news`) and its work (`_take_records`) never wait, except for the
-listener. Other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs as well. Partitions (`assignment`), commits
+listener. Other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs, too. Partitions (`assignment`), commits
 (`commits`) and the check of the calling thread (`guard`) have modules of their own.
 """
 
@@ -309,7 +309,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             self._raise_errors()
         try:
             records = self.reader.take(form, limit)
-        except KafkaError:  # an error of one partition: the others still need room, or they stop while the application handles the error
+        except KafkaError:  # of one partition: the other partitions need room, or they stop while the application handles the error
             self.reader.relieve()
             self._fetch_more()
             raise
@@ -330,7 +330,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return ready or self.guard.closing or self._woken
 
     def _pause(self, left: float) -> float | None:
-        """For how many of the `left` seconds a poll may wait before it looks again; None for no limit."""
+        """For how many of the `left` seconds a poll may wait before it checks again; None for no limit."""
         alone = self.assignment.alone()
         longest = min(left, alone) if alone > 0 else left
         if self._until_end is not None:
@@ -421,7 +421,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """See Consumer.position."""
         self._check_assigned((tp,), "position")
         yield from self.finding_positions([tp], timeout)
-        self._check_assigned((tp,), "position")  # another task may have polled, or assigned others
+        self._check_assigned((tp,), "position")  # another task may have polled, or assigned other partitions
         offset = self.reader.next_offset(tp)
         if offset is not None:
             return offset

@@ -38,7 +38,7 @@ class RecordsInTransaction:
     committed: bool = False  # written by the loop thread, as soon as the commit is known
     offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the offsets in the transaction, each with its stretch
     left_at: dict[TopicPartition, Place] | None = None  # the places of the application when the transaction ended
-    left_after: int = -1  # `DeliveredOffsets.changes` then: from equal places nobody could see that the same records were read again
+    left_after: int = -1  # `DeliveredOffsets.changes` then: equal places alone do not exclude that the same records were read again
 
 
 class TransactionalReads:

@@ -1,7 +1,7 @@
 """Marks the threads on which `send` must not wait. Invariant: in an attempt `send` raises WouldBlock at the point where it would wait.
 
-A task of asyncio calls `send` in an attempt, waits for the named thing without blocking the loop, and calls `send` again. The asyncio loop
-runs on one thread, and `send` does not suspend the task, so at any time a thread is in at most one attempt of a task.
+A task of asyncio calls `send` in an attempt, waits for the named obstacle without blocking the loop, and calls `send` again. The asyncio
+loop runs on one thread, and `send` does not suspend the task, so at any time a thread is in at most one attempt of a task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Attempts", "Obstacle", "WouldBlock"]
 
 
 class Obstacle(Enum):
-    """The things for which a `send` waits."""
+    """The reasons for which a `send` waits."""
 
     ROOM = "room"
     PARTITION = "partition"
@@ -38,7 +38,7 @@ class Attempts:
     __slots__ = ("_granted",)
 
     def __init__(self) -> None:
-        self._granted: dict[int, Obstacle | None] = {}  # by thread: the thing for which its task has waited
+        self._granted: dict[int, Obstacle | None] = {}  # by thread: the obstacle for which its task has waited
 
     @contextlib.contextmanager
     def attempt(self, granted: Obstacle | None = None) -> Iterator[None]:

@@ -262,7 +262,7 @@ class TransactionCalls:
     def _is_nested(self) -> bool:
         """Whether this thread is in another `_run` of this object, so that the other call has to get its entry back.
 
-        The entry alone does not prove that: a call that Ctrl-C has ended may have left its entry behind.
+        The entry alone does not prove this: a call that Ctrl-C has ended may have left its entry behind.
         """
         found, frame = 0, sys._getframe()
         while (before := frame.f_back) is not None:

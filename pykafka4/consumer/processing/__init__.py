@@ -2,7 +2,7 @@
 
 Modules; each line imports only from lines below it:
     streams              the handles of `Consumer.streams`, as applications see them
-    dispatcher           the thread that distributes polled records to streams, and detects streams that nobody reads
+    dispatcher           the thread that distributes polled records to streams, and detects streams that no thread reads
     allotment            the partitions of each stream, their waiting records, and the records in hand
     work                 handlers on threads (in tasks: `aio.processing`): order per key, retries, dead letters, results
     plan                 the checked arguments of `process`, and the waits between retries

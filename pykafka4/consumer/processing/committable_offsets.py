@@ -36,7 +36,7 @@ class RunSession(Protocol):
         """How a thread or a task waits."""
 
     def left(self) -> float:
-        """Seconds that are left to close the consumer; infinity while nobody closes it."""
+        """Seconds that are left to close the consumer; infinity while no thread closes it."""
 
     def closer(self) -> Thread | None:
         """The thread that closes the consumer."""

@@ -101,7 +101,7 @@ class Cursors:
         self._seen_at = -INFINITY  # when that progress last changed
 
     def finish(self) -> None:
-        """Count all returned records as finished. During a run, `processing.committable_offsets` knows the unfinished ones."""
+        """Count all returned records as finished. During a run, `processing.committable_offsets` holds back the unfinished ones."""
         handed = self.handed
         places = handed.within(IN_LIST)
         for claim, place in handed.places.items():

@@ -68,7 +68,7 @@ class DeliveredOffsets:
         return min(position, last + 1) if first < position and first <= last else None
 
     def in_doubt(self, claims: Mapping[TopicPartition, Claim]) -> list[TopicPartition]:
-        """Partitions with records in hand that count as recreated only because brokers did not know their topic."""
+        """Partitions with records in hand that count as recreated only because brokers did not find their topic."""
         return [tp for tp in self._open if tp in claims and claims[tp].missing]
 
     def stretch(self, claim: Claim) -> object:
