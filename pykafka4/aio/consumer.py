@@ -368,7 +368,7 @@ class RecordsUntilEnd(Records):
 async def _records(
     next_list: Callable[[], Awaitable[Iterator[Record[Any, Any]] | None]], iteration: Iteration
 ) -> AsyncGenerator[Record[Any, Any], None]:
-    of: Any = iteration.iterator  # a weak reference to the Records: a strong one would keep it alive after the loop is left
+    of: Any = iteration.iterator  # a weak reference to the Records: a strong one would keep the Records alive after the loop is left
     if (records := of()) is not None:
         records.goes_on = True
     del records

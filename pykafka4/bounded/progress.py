@@ -1,4 +1,4 @@
-"""Shows the progress of a bounded read on stderr. Invariant: until the end, a text or bar is drawn only after a change, once per interval.
+"""Shows the progress of a bounded read on stderr. Invariant: before the end, each drawing follows a change, at most one per interval.
 
 A terminal gets a bar of rich, if rich is installed, or one line that is drawn again. A file or pipe gets a new line every few seconds.
 """

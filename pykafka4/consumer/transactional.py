@@ -1,8 +1,8 @@
 """Puts a consumer's offsets into transactions. Invariant: returned records are committed with a transaction, or read again.
 
-Positions go into a transaction only with the membership under which they were read (KIP-447). From the beginning of a transaction on, the
-consumer owes a rewind; only a known commit clears this debt. The next transaction first carries out the rewind. A transaction that could
-not begin leaves a rewind, too: the application has the records that were read for that transaction, and has not processed them.
+Positions go into a transaction only with the membership under which the records were read (KIP-447). From the beginning of a transaction
+on, the consumer owes a rewind; only a known commit clears this debt. The next transaction first carries out the rewind. A transaction that
+could not begin leaves a rewind, too: the application has the records that were read for that transaction, and has not processed them.
 """
 
 from __future__ import annotations

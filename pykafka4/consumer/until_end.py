@@ -21,7 +21,7 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["LOOK_S", "UntilEnd"]
 
-LOOK_S: Final = 0.25  # seconds between checks of a waiting poll whether the member has its partitions
+LOOK_S: Final = 0.25  # seconds between two checks, in a waiting poll, whether the member has its partitions
 
 
 class LoopSession(Protocol):

@@ -323,7 +323,7 @@ class ProducerSession(Attachment[Sender]):
         """Let `send` accept records again, or raise `refusal`. A final refusal stays, even if another thread sets it meanwhile."""
         if self._final is None:
             self.acc.refusal = refusal
-        # Read again: a `refuse` on another thread, between the first check and the assignment, would be overwritten.
+        # Read again: a `refuse` on another thread, between the first check and the assignment, has just been overwritten.
         if self._final is not None:
             self.acc.refusal = self._final
         self.progress()

@@ -39,7 +39,7 @@ class ConsumerSide(Protocol):
         """Note that the transaction was committed."""
 
     def fail(self, reading: Any, timeout: float | None) -> Any:
-        """Rewind the consumer to read the records of a transaction that was not committed again."""
+        """Rewind the consumer, so that it reads again the records of a transaction that was not committed."""
 
 
 class ReadingConsumer(Protocol):

@@ -290,7 +290,7 @@ class TransactionCalls:
         transactions = self._owner.machine.transactions
         assert transactions is not None
         dying = not operation.posted and self._owner.runtime.loop.on_loop()  # in a destructor on the loop's own thread, which must not wait
-        operation.posted = True  # before the post: otherwise Ctrl-C between the two would let another call begin besides this operation
+        operation.posted = True  # before the post: otherwise Ctrl-C between the two would let another call begin alongside this operation
         self._owner.post(lambda now: operation.run(start, transactions, now))
         try:
             operation.promise.result(0.0 if self._owner.runtime.loop.on_loop() else self._block_seconds(limit))

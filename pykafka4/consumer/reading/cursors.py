@@ -83,7 +83,7 @@ class HandedOut:
 class Cursors:
     """The places of all claims of a consumer.
 
-    The loop calls `idle_since`, `mark` and `progress`; any thread may call `committable`, `lags` and `standing`.
+    The loop calls `mark` and `progress`; any thread may call `idle_since`, `committable`, `lags` and `standing`.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -96,8 +96,8 @@ class Cursors:
         self.taken = self.handed  # the list of the running poll, which its last step stores in `handed`
         self.idle: float | None = -INFINITY
         self._polls = 0  # begun so far
-        # written by the loop
-        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # the progress of a `for` loop when the loop thread last read it
+        # written by `idle_since`
+        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # the progress of a `for` loop at the last call of `idle_since`
         self._seen_at = -INFINITY  # when that progress last changed
 
     def finish(self) -> None:
@@ -184,7 +184,7 @@ class Cursors:
         idle, handed = self.idle, self.handed
         if idle is None or (iterator := handed.iterator) is None or handed.held != IN_LOOP:
             return idle
-        # The compiled iterator notes no times: the loop thread sees from its count that the application has gone on.
+        # The compiled iterator notes no times, but its count shows that the application has gone on since the last call.
         seen = (iterator, iterator.given)
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
