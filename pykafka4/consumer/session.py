@@ -338,7 +338,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return None if longest == INFINITY else longest
 
     def _fetch_more(self) -> None:
-        """Have the loop fetch more, once per mark. Only the loop thread moves the mark, and only forward."""
+        """Have the loop fetch more, once per mark. Only the loop thread sets marks, each higher than the one before."""
         mark = self.reader.resume_at
         if self.reader.consumed >= mark and mark != self._asked_at:
             self.post(self.machine.fetcher.space)

@@ -39,7 +39,7 @@ log = get_log("pykafka4.processing")
 
 
 class Processed(NamedTuple):
-    """The counts of `Consumer.process`: finished records, those among them that became dead letters, and attempts beyond the first."""
+    """The counts of `Consumer.process`: finished records, dead letters among these, and attempts at these beyond the first."""
 
     finished: int = 0
     dead_letters: int = 0
