@@ -63,7 +63,7 @@ class BrokerTraffic:
             self._unanswered[key] = self._unanswered.get(key, 0) + 1
 
     def snapshot(self) -> Traffic:
-        """Return a copy of the counters at this moment."""
+        """Return a copy of the counters at this moment. The dicts are copied first, as the loop may add a request's name meanwhile."""
         return Traffic(
             self.opened,
             self.failed,
@@ -71,8 +71,8 @@ class BrokerTraffic:
             self.sent_bytes,
             self.received_bytes,
             self.throttled_s,
-            {_name(key): durations.snapshot() for key, durations in self._durations.items()},
-            {_name(key): count for key, count in self._unanswered.items()},
+            {_name(key): durations.snapshot() for key, durations in self._durations.copy().items()},
+            {_name(key): count for key, count in self._unanswered.copy().items()},
         )
 
 
