@@ -200,7 +200,7 @@ class Telemetry:
 
     def subscribed(self, now: float, outcome: Outcome) -> None:
         """Take the subscription from the outcome of GetTelemetrySubscriptions."""
-        if self.state is S.ENDED or self._failed(now, outcome, RETRY_S):
+        if self.state is S.ENDED or self._failed(now, outcome, RETRY_S, "brokers did not say which metrics they want"):
             return
         assert not isinstance(outcome, Failed)
         found: Any = outcome.message
@@ -229,15 +229,16 @@ class Telemetry:
             self._tell_end()
             return
         interval = self.subscription.interval_s
-        if not self._failed(now, outcome, interval):
+        if not self._failed(now, outcome, interval, "metrics were not pushed"):
             self._due = now + interval
         if self._ended is not None:
             self._finish(now)
 
-    def _failed(self, now: float, outcome: Outcome, seconds: float) -> bool:
-        """Whether there is no useful response. The state becomes WAITING or ENDED; the next attempt comes after `seconds`, or at once."""
+    def _failed(self, now: float, outcome: Outcome, seconds: float, what: str) -> bool:
+        """Whether there is no useful response; logs `what`. The state becomes WAITING or ENDED; the next attempt comes after `seconds`, or
+        at once."""
         if isinstance(outcome, Failed):
-            name = getattr(outcome.reason, "code", None)
+            name = str(outcome.reason)
             reaction = PushReaction.NEXT if outcome.passing else PushReaction.STOP
         elif (code := error_code(outcome.message.error_code)).code == 0:
             self.state = TABLE.move(self.state, S.WAITING)
@@ -245,7 +246,7 @@ class Telemetry:
         else:
             name = code.name
             reaction = REACTIONS.get(name, PushReaction.NEXT)
-        log.info("%s: metrics were not pushed: %s", self._config.client_id, name)
+        log.info("%s: %s: %s", self._config.client_id, what, name)
         self.state = TABLE.move(self.state, S.ENDED if reaction is PushReaction.STOP else S.WAITING)
         self._due = now + seconds
         if reaction is PushReaction.ASK:

@@ -265,3 +265,21 @@ def test_the_end_waits_for_nothing_if_no_broker_wants_metrics() -> None:
     assert ended == ["ended"]
     harness.subscribe("")
     assert harness.poll(harness.now + 1_000) == []
+
+
+def test_a_failure_is_logged_with_the_request_that_failed_and_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pykafka4.telemetry")
+    lost, harness = Failed(ConnectionLost("h:1: reset"), Written.MAYBE), Harness(1)
+    assert harness.poll() == [ASK]
+    harness.sent.pop().on_reply(harness.now, lost)
+    assert harness.poll(harness.now + 300) == [ASK]
+    harness.subscribe("")
+    assert harness.poll(harness.machine._due) == [PUSH]
+    harness.sent.pop().on_reply(harness.now, lost)
+    assert harness.poll(harness.machine._due) == [PUSH]
+    harness.pushed("TELEMETRY_TOO_LARGE")
+    assert [text.partition(": ")[2] for text in caplog.messages] == [
+        "brokers did not say which metrics they want: h:1: reset",
+        "metrics were not pushed: h:1: reset",
+        "metrics were not pushed: TELEMETRY_TOO_LARGE",
+    ]
