@@ -5,7 +5,7 @@ Invariant: requests about the settings of one broker go to that broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
@@ -118,21 +118,17 @@ class ConfigReaderChoice(BrokerChoice[Resource]):
 
     def __init__(self, cluster: Cluster, network: Network) -> None:
         self._cluster, self._network = cluster, network
-        self._brokers: dict[int, OneBrokerChoice] = {}
-
-    def begin(self, keys: Iterable[Resource]) -> None:
-        """Make a choice for each broker in `keys`."""
-        self._brokers |= {name: OneBrokerChoice(self._cluster) for _, name in keys if isinstance(name, int)}
+        self._brokers = OneBrokerChoice(cluster)
 
     def outcome(self, now: float, key: Resource) -> KafkaError | None:
         """An error if the resource belongs to a broker that the cluster does not have."""
         name = key[1]
-        return self._brokers[name].outcome(now, name) if isinstance(name, int) else None
+        return self._brokers.outcome(now, name) if isinstance(name, int) else None
 
     def node(self, key: Resource) -> int | None:
         """The broker, once the metadata has it."""
         name = key[1]
-        return self._brokers[name].node(name) if isinstance(name, int) else ANY
+        return self._brokers.node(name) if isinstance(name, int) else ANY
 
     def want(self, now: float, key: Resource) -> None:
         """Request the metadata."""

@@ -135,23 +135,21 @@ def _codes(part: Any) -> Iterator[int]:
 
 
 class OneBrokerChoice(BrokerChoice[int]):
-    """The choice for one key, the number of a broker. A broker that the cluster does not have is an error."""
+    """The choice for keys that are numbers of brokers. A broker that the cluster does not have is an error."""
 
     cured_by = Refresh.METADATA
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._absent_since: float | None = None
+        self._absent_since: dict[int, float] = {}  # by broker, as a broker that is present says nothing about the others
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
         """An error if the metadata has lacked the broker for MISSING_S."""
         brokers = self._cluster.brokers
         if not brokers or key in brokers:
-            self._absent_since = None
+            self._absent_since.pop(key, None)
             return None
-        if self._absent_since is None:
-            self._absent_since = now
-        if now - self._absent_since < MISSING_S:
+        if now - self._absent_since.setdefault(key, now) < MISSING_S:
             return None
         return KafkaError(f"the cluster has no broker {key}; its brokers are {listed(sorted(brokers))}")
 

@@ -13,7 +13,8 @@ from pykafka4.core.admin.broker_choices import GroupCoordinatorChoice, LeaderCho
 from pykafka4.core.admin.committed import CommitOffsets, FetchOffsets, Unstable
 from pykafka4.core.admin.groups import DescribeConsumer, ListGroups, UnknownGroup
 from pykafka4.core.admin.offsets import LATEST, CountPartitions, ListOffsetsAt
-from pykafka4.core.admin.requests import ControllerChoice
+from pykafka4.core.admin.replicas import DescribeLogDirs
+from pykafka4.core.admin.requests import ControllerChoice, OneBrokerChoice
 from pykafka4.core.admin.topics import CreateTopics, NewTopic
 from pykafka4.core.admin.values import ListedOffset
 from pykafka4.core.group.encoding import assignment_bytes, subscription_bytes
@@ -22,7 +23,7 @@ from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeResponse, ListGroupsResponse
+from pykafka4.wire.protocol.messages_admin import ConsumerGroupDescribeResponse, DescribeLogDirsResponse, ListGroupsResponse
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorResponse
 from pykafka4.wire.protocol.messages_group import DescribeGroupsResponse, OffsetCommitResponse, OffsetFetchResponse
 from tests.core.scripted_admin import Harness, code, coordinators, groups, make, offsets_of
@@ -377,6 +378,14 @@ def test_a_partition_or_topic_that_does_not_exist_is_told_after_a_while(harness:
         "none-0: UNKNOWN_TOPIC_OR_PARTITION",
     ]
     assert "a name has 1 to 249" in str(outcomes[0][keys[2]])
+
+
+def test_a_broker_that_is_missing_is_told_beside_one_that_is_asked_again(harness: Harness) -> None:
+    harness.script["DescribeLogDirs"] = lambda message, host: DescribeLogDirsResponse(error_code=code("REQUEST_TIMED_OUT"))
+    outcomes = harness.ask(DescribeLogDirs(), OneBrokerChoice(harness.world.engine.cluster), [1, 99], seconds=10.0)
+    harness.run(10.0)
+    assert "the cluster has no broker 99" in str(outcomes[0][99])
+    assert isinstance(outcomes[0][1], KafkaTimeoutError)
 
 
 def test_a_partition_that_appears_meanwhile_is_found(harness: Harness) -> None:
