@@ -366,6 +366,8 @@ class ShareSource(_Source):
         return _of_group(self._session, self._session.config.group)
 
     def read(self, detail: Detail) -> Iterator[Metric]:
+        if not _responds(self._session.runtime):
+            return
         stats = self._session.stats()
         yield _metric("messaging.client.consumed.messages", stats["delivered"], POLLED)
         yield _metric("pykafka4.share.acknowledged", stats["acknowledged"])

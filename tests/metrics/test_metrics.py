@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -153,6 +154,18 @@ def test_a_client_whose_thread_hangs_is_not_connected(kafka: dict[str, Any]) -> 
         assert total(producer, "pykafka4.client.connected") == 0
         assert SENT not in names
         go_on.set()
+
+
+def test_a_forked_child_reports_no_records_of_its_parent(kafka: dict[str, Any]) -> None:
+    with Producer(**kafka) as producer, Consumer(**kafka) as consumer, ShareConsumer(**kafka, group_id="g") as sharer:
+        child = os.fork()
+        if child == 0:
+            os._exit(
+                sum(
+                    not metric.name.startswith("pykafka4.client.") for handle in (producer, consumer, sharer) for metric in handle.metrics()
+                )
+            )
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_an_unknown_level_is_refused(kafka: dict[str, Any]) -> None:
