@@ -252,7 +252,10 @@ class AdminClient(
         return self._session.runtime.status()
 
     def close(self, timeout: float | None = None) -> None:
-        """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed."""
+        """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed.
+
+        `timeout`: the longest wait, in seconds, for a thread of the client that does not respond (default 10).
+        """
         limit = check_timeout(timeout)
         self._finalizer.detach()
         self._session.close(limit)

@@ -121,13 +121,13 @@ class AdminSession(Attachment[AdminMachine]):
     # -- the end
 
     def close(self, timeout: float | None = None) -> None:
-        """End all calls and release the connections."""
+        """See AdminClient.close."""
         if self.closed or self.runtime.loop.forked:
             return
         self.closed = True  # before the loop: see `ask`
         for promise in list(self.open):
             promise.set_exception(ClosedError(CLOSED))
-        self.disconnect()
+        self.disconnect(timeout)
 
     def drain(self, timeout: float) -> None:
         """See `runtime.RuntimeUser`."""

@@ -100,15 +100,18 @@ class Attachment(ABC, Generic[M]):
         if self.runtime.config.enable_metrics_push:
             self._push = MetricsPush(self.runtime, kind, self, labels)
 
-    def disconnect(self) -> None:
-        """Remove the machines from the loop, and detach from the runtime, even if Ctrl-C ends the wait for the last push."""
+    def disconnect(self, timeout: float | None = None) -> None:
+        """Remove the machines from the loop, and detach from the runtime, even if Ctrl-C ends the wait for the last push.
+
+        `timeout`: the seconds for the end of a private runtime; None: its own limit.
+        """
         try:
             if self._push is not None:
                 self._push.end()
         finally:
             # Before `detach`, which closes a private runtime: an ended loop runs no calls.
             self.runtime.loop.call(self.withdraw)
-            self.runtime.detach(self)
+            self.runtime.detach(self, timeout)
 
     def withdraw(self, now: float) -> None:
         """Remove the machines from the loop, also failed machines; after an interrupted start some do not exist. Loop thread."""

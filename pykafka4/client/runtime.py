@@ -157,12 +157,12 @@ class Runtime:
         self.check()
         self._users[id(user)] = user
 
-    def detach(self, user: RuntimeUser) -> None:
-        """Remove `user`. The last user of a private runtime closes it."""
+    def detach(self, user: RuntimeUser, timeout: float | None = None) -> None:
+        """Remove `user`. The last user of a private runtime closes it, within `timeout` seconds."""
         self._users.pop(id(user), None)
         self._close_pages(user)
         if self._private and not self._users:
-            self.close()
+            self.close(timeout)
 
     @property
     def users(self) -> list[RuntimeUser]:

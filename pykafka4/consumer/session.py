@@ -559,10 +559,10 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self._commit_for_run()
         at_once(self.assignment.release_all(self.runtime.loop.now() + self.left(), CLOSING, in_hand=in_hand))
 
-    def disconnect(self) -> None:
+    def disconnect(self, timeout: float | None = None) -> None:
         """See Attachment.disconnect."""
         self._on_poison.close(self.left())
-        super().disconnect()
+        super().disconnect(timeout)
 
     def _interrupt(self) -> None:
         self.reader.interrupt()

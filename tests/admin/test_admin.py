@@ -370,6 +370,16 @@ def test_closing_ends_a_call_of_another_thread(server: ModelServer, client: Clie
     assert len(errors) == 1
 
 
+def test_closing_waits_no_longer_than_its_timeout_for_a_thread_that_hangs(server: ModelServer) -> None:
+    admin = AdminClient(bootstrap_servers=server.bootstrap_servers)
+    loop, hangs, goes_on = inspect(admin).runtime.loop, threading.Event(), threading.Event()
+    loop.call(lambda now: hangs.set() or goes_on.wait(1.0))  # type: ignore[func-returns-value]
+    assert hangs.wait(LONG)
+    admin.close(timeout=0.0)
+    assert loop.alive
+    goes_on.set()
+
+
 def test_closing_again_does_nothing(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         admin = AdminClient(client=client)
