@@ -13,7 +13,7 @@ import pytest
 
 import pykafka4
 from integration.waiting import until
-from pykafka4 import Client, ClosedError, ConfigError, Consumer, KafkaError, Producer, RecordTooLarge, TopicPartition
+from pykafka4 import AdminClient, Client, ClosedError, ConfigError, Consumer, KafkaError, Producer, RecordTooLarge, TopicPartition
 from pykafka4.core.group.membership.classic import MemberState
 from pykafka4.core.subscription import Stage
 from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
@@ -138,8 +138,9 @@ def test_options_of_a_shared_client_belong_to_it(server: ModelServer) -> None:
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         with pytest.raises(ConfigError, match="client_id: set by the shared Client"):
             Producer(client=client, client_id="mine")
-        with pytest.raises(ConfigError, match=r"must be a pykafka4\.Client"):
-            Producer("localhost:9092")  # type: ignore[arg-type]
+        for kind in (Producer, Consumer, AdminClient):
+            with pytest.raises(ConfigError, match=rf"must be a pykafka4\.Client.* {kind.__name__}\(bootstrap_servers=…\)"):
+                kind("localhost:9092")  # type: ignore[arg-type]
 
 
 def test_a_client_made_of_an_address_is_an_error_that_names_the_option() -> None:

@@ -35,7 +35,7 @@ def as_targets(topics: object) -> tuple[list[str], list[TopicPartition]]:
         raise ConfigError(f"topics={shown(topics)}: takes a list of topic names, or of (topic, partition) pairs")
     items = list(topics)
     if not items:
-        raise ConfigError("topics=[]: no topics; None means all that the group has committed")
+        raise ConfigError("topics=[]: give at least one topic name or (topic, partition) pair")
     names = [check_topic(item) for item in items if isinstance(item, str)]
     return list(dict.fromkeys(names)), list(dict.fromkeys(topic_partition(item) for item in items if not isinstance(item, str)))
 

@@ -19,7 +19,7 @@ from pykafka4.core.admin.calls import in_doubt, is_occupied
 from pykafka4.core.admin.committed import CommitOffsets, DeleteOffsets
 from pykafka4.core.admin.offsets import CountPartitions
 from pykafka4.core.admin.values import GroupDescription, GroupListing, GroupPosition
-from pykafka4.errors import BrokerError, GroupNotEmpty, KafkaError, PartialFailure
+from pykafka4.errors import REWIND_INSTEAD, STOP_MEMBERS, BrokerError, GroupNotEmpty, KafkaError, PartialFailure
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Groups"]
@@ -72,11 +72,11 @@ class Groups:
 
     # -- changes
 
-    def require_empty(self, group: str, what: str, deadline: Deadline) -> GroupDescription | None:
+    def require_empty(self, group: str, what: str, way_out: str, deadline: Deadline) -> GroupDescription | None:
         """Describe a group without members; None if it does not exist. Raises GroupNotEmpty for the call `what` if it has members."""
         found = self.find(group, deadline)
         if found is not None and found.is_active:
-            raise GroupNotEmpty.with_members(group, found.members, what)
+            raise GroupNotEmpty.with_members(group, found.members, what, way_out)
         return found
 
     def find(self, group: str, deadline: Deadline) -> GroupDescription | None:
@@ -88,7 +88,7 @@ class Groups:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline) -> None:
         """See AdminClient.set_offsets. The coordinator refuses the commit while the group has members; `require_empty` names them."""
-        self.require_empty(group, f"offsets of group {group} cannot be set", deadline)
+        self.require_empty(group, f"offsets of group {group} cannot be set", REWIND_INSTEAD, deadline)
         found = self._session.ask_coordinator(CommitOffsets(group, offsets), group, offsets, deadline).wait()
         self._require_done(group, found, "set", deadline)
 
@@ -122,7 +122,7 @@ class Groups:
         if any(map(in_doubt, refused.values())):
             what = f"it is unknown whether offsets of group {group} are {done}, as an answer was lost; they cannot be {done} any more"
         try:
-            self.require_empty(group, what, deadline)
+            self.require_empty(group, what, REWIND_INSTEAD if done == "set" else STOP_MEMBERS, deadline)
         except GroupNotEmpty as error:
             return dict.fromkeys(refused, error)
         except KafkaError:  # the coordinator's errors say enough without the names

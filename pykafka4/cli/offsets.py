@@ -17,7 +17,7 @@ from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.live import live_obstacle, rewind_live
 from pykafka4.cli.show import console, error_json, plan_json, plan_table, print_json, table
 from pykafka4.core.admin.values import CONSUMER, GroupDescription
-from pykafka4.errors import GroupNotEmpty, KafkaError, PartialFailure, short_name
+from pykafka4.errors import REWIND_INSTEAD, GroupNotEmpty, KafkaError, PartialFailure, short_name
 from pykafka4.misuse import check_group_to_set
 from pykafka4.records import TopicPartition
 
@@ -69,7 +69,8 @@ def _obstacle(plan: OffsetPlan) -> KafkaError | None:
     if not plan.rows:
         return KafkaError(f"group {plan.group_id} has committed no offsets to move; name topics with --topic")
     if plan.description is not None and plan.description.is_active:
-        return GroupNotEmpty.with_members(plan.group_id, plan.description.members, f"offsets of group {plan.group_id} cannot be set")
+        what = f"offsets of group {plan.group_id} cannot be set"
+        return GroupNotEmpty.with_members(plan.group_id, plan.description.members, what, REWIND_INSTEAD)
     return None
 
 

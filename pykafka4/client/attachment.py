@@ -45,7 +45,7 @@ def read_config(kind: type[C], client: object | None, executor: Executor | None,
     if client is None:
         return kind.parse(options)
     if not isinstance(client, Client):
-        name = kind.__name__.removesuffix("Config")
+        name = "AdminClient" if kind is ClientConfig else kind.__name__.removesuffix("Config")
         given = shown_unless_secret(client)
         raise ConfigError(f"client must be a pykafka4.Client, not {given}; pass options as keywords: {name}(bootstrap_servers=…)")
     theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)

@@ -60,6 +60,8 @@ T = TypeVar("T")
 SEEK = "auto_offset_reset=none; seek to an offset to continue"
 # The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
 REQUEST_DUMP_START = "Request Request("
+STOP_MEMBERS = "stop them first"
+REWIND_INSTEAD = f"{STOP_MEMBERS}, or let a member call `rewind_group` (`groups rewind --live`)"  # a member can only change offsets
 SHOWN_MEMBERS = 10  # a message lists at most this many items: members of a group, partitions of a member, errors
 
 
@@ -371,9 +373,8 @@ class GroupNotEmpty(GroupError):
     members: tuple[MemberDescription, ...]
 
     @classmethod
-    def with_members(cls, group: str, members: Sequence[MemberDescription], what: str) -> Self:
+    def with_members(cls, group: str, members: Sequence[MemberDescription], what: str, way_out: str = STOP_MEMBERS) -> Self:
         """The error for `what`, a call that brokers refused because of these members."""
-        way_out = "stop them first, or let a member call `rewind_group` (`groups rewind --live`)"
         detail = f"{len(members)} active: {listed(members, _named, '; ', '; ')}; {way_out}"
         return cls(BY_NAME["NON_EMPTY_GROUP"], what, detail)._with(group=group, members=tuple(members))
 

@@ -19,7 +19,7 @@ from pykafka4.core.admin.offsets import ListOffsets, listed_together
 from pykafka4.core.admin.question_run import BrokerChoice
 from pykafka4.core.admin.requests import ControllerChoice, FollowingReader, OneBrokerChoice, OneMessage, OneReader, reads
 from pykafka4.core.admin.values import CommitResult, CommittedOffset, FetchedPartition, GroupDescription, ListedOffset
-from pykafka4.errors import GroupNotEmpty, KafkaError
+from pykafka4.errors import REWIND_INSTEAD, GroupNotEmpty, KafkaError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["committed_of", "committing", "fetched", "found_coordinator", "listed", "sent"]
@@ -103,7 +103,8 @@ def committing(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) 
 
         def refuse(tp: TopicPartition, error: KafkaError) -> None:
             if isinstance(reason[0], GroupDescription) and reason[0].is_active:
-                error = GroupNotEmpty.with_members(group, reason[0].members, f"offsets of group {group} cannot be committed")
+                what = f"offsets of group {group} cannot be committed"
+                error = GroupNotEmpty.with_members(group, reason[0].members, what, REWIND_INSTEAD)
             call.settle(tp, CommitResult(tp, error))
 
         def described(name: str, found: GroupDescription | KafkaError) -> None:
