@@ -428,8 +428,8 @@ def test_a_block_whose_transaction_was_ended_inside_does_not_end_the_next_one(se
         if fails:  # what the garbage collector does with a generator that was left half way
             left = GeneratorExit()
             block.__exit__(GeneratorExit, left, None)
-            assert "another one has begun: the block does not end that one" in left.__notes__[0]
+            assert "another one has begun, which the block does not end" in left.__notes__[0]
         else:
-            with pytest.raises(TransactionError, match="another one has begun: the block does not end that one"):
+            with pytest.raises(TransactionError, match="another one has begun, which the block does not end"):
                 block.__exit__(None, None, None)
         producer.send("t", b"w", partition=0).result(SECONDS)

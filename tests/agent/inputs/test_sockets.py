@@ -149,10 +149,10 @@ def test_a_file_a_folder_and_a_link_are_never_removed(path: Path) -> None:
     assert path.read_text() == "precious"
     link = path.with_name("link")
     link.symlink_to(path)
-    with pytest.raises(InputError, match="no socket"):
+    with pytest.raises(InputError, match="is not a socket"):
         bind_unix(UnixSettings(link), socket.SOCK_DGRAM)
     assert link.is_symlink()
-    with pytest.raises(InputError, match="no socket"):
+    with pytest.raises(InputError, match="is not a socket"):
         bind_unix(UnixSettings(path.parent), socket.SOCK_DGRAM)
 
 

@@ -205,7 +205,7 @@ def test_writing_to_a_broker_older_than_0_11_is_refused_with_the_way_out(message
     assert isinstance(answers.failure.reason, UnsupportedVersion)
     assert answers.failure.written is Written.NO
     assert "older than Kafka 0.11" in str(answers.failure.reason)
-    assert "upgrade it to produce" in str(answers.failure.reason)
+    assert "upgrade the broker to produce" in str(answers.failure.reason)
     newer = ready(Produce=(20, 21), InitProducerId=None)
     answers = submit(newer, message=message)
     newer.outgoing(0.0)

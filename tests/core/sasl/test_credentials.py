@@ -31,7 +31,7 @@ def test_equal_credentials_are_equal_whatever_is_derived() -> None:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_they_are_not_pickled(protocol: int) -> None:
-    with pytest.raises(TypeError, match=r"a SaslCredentials cannot be pickled.* pass a function") as caught:
+    with pytest.raises(TypeError, match=r"this SaslCredentials cannot be pickled.* pass a function") as caught:
         pickle.dumps({"sasl": SaslCredentials("alice", "hunter2")}, protocol)
     assert_hidden(shown(caught.value), "hunter2")
 

@@ -41,8 +41,8 @@ def test_subscriptions() -> None:
         ({"assign": '{"t":[]}'}, "option assign=.*: takes"),
         ({"assign": '{"t":0}'}, "option assign=.*: takes"),
         ({"assign": '{"t":["0"]}'}, "option assign=.*: '0' of topic t is not the number of a partition"),
-        ({"assign": '{"t":[-1]}'}, "option assign=.*: -1 of topic t is no number"),
-        ({"assign": '{"t":[true]}'}, "option assign=.*: True of topic t is no number"),
+        ({"assign": '{"t":[-1]}'}, "option assign=.*: -1 of topic t is not the number of a partition"),
+        ({"assign": '{"t":[true]}'}, "option assign=.*: True of topic t is not the number of a partition"),
         ({"assign": '{"a/b":[0]}'}, "option assign: topic 'a/b'"),
     ],
 )

@@ -436,7 +436,7 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again(harness: ConsumerH
         ("INVALID_SESSION_TIMEOUT", "session_timeout_ms=10000 is not between the brokers' group.min.session.timeout.ms and"),
         (
             "INCONSISTENT_GROUP_PROTOCOL",
-            "no assignor of this consumer (partition_assignment_strategy: range, cooperative-sticky) is one that all",
+            "no assignor of this consumer (partition_assignment_strategy: range, cooperative-sticky) is supported by all",
         ),
         ("GROUP_MAX_SIZE_REACHED", "the group has as many members as the brokers' group.max.size allows"),
         ("INVALID_GROUP_ID", "joining group g: INVALID_GROUP_ID"),
