@@ -45,11 +45,13 @@ class TableReader:
         self.size = 0  # bytes of keys and values
         self.places: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
-        self.complete = False  # the application has the table: `on_change` is called from now on
+        # The rows have all records up to `_ends`: `on_change` is called from now on. Only the thread of the table sets it: a restart of the
+        # first read would otherwise empty rows that another thread has just found complete.
+        self.complete = False
         self.changed = Signal()  # notified after a change of `places` or `error`
         self._stopping = False
         self._forgotten = False  # the table was garbage-collected: its thread closes the session
-        self._count = 0  # the number of partitions at the start
+        self._ends: Mapping[TopicPartition, int] = {}  # the ends of the logs at the start
         self._starts = 0  # the number of restarts
         self._looked_at = -INFINITY
         self._thread = system.Thread(target=self._serve, name=f"pykafka4-table-{topic}", daemon=True)
@@ -63,11 +65,9 @@ class TableReader:
         """
         until = system.monotonic() + timeout
         tps = self._partitions(_left(until))
-        ends = at_once(self._session.lookups.ends(tps, _left(until)))
-        self._count = len(ends)
+        self._ends = at_once(self._session.lookups.ends(tps, _left(until)))
         self._thread.start()
-        self._await(ends, until, f"table of {self.topic}: not complete")
-        self.complete = True
+        self.wait(lambda: self.complete, _left(until), f"table of {self.topic}: not complete")
 
     def refresh(self, timeout: float) -> None:
         """Wait until the rows have all records up to the present end of the log, records after open transactions included.
@@ -78,7 +78,8 @@ class TableReader:
         self.check()
         self._session.runtime.refresh_metadata([self.topic], timeout)
         tps = self._partitions(_left(until))
-        self._await(at_once(self._session.lookups.high_watermarks(tps, _left(until))), until, f"table of {self.topic}: not up to date")
+        ends = at_once(self._session.lookups.high_watermarks(tps, _left(until)))
+        self.wait(lambda: self._reached(ends), _left(until), f"table of {self.topic}: not up to date")
 
     def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
         """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and the error that has ended the reading."""
@@ -90,12 +91,9 @@ class TableReader:
         if not met:
             raise KafkaTimeoutError(f"{what} after {timeout:g} s; status() says why")
 
-    def _await(self, ends: Mapping[TopicPartition, int], until: float, what: str) -> None:
-        def reached() -> bool:
-            places = self.places
-            return all(tp in places and places[tp] >= end for tp, end in ends.items())
-
-        self.wait(reached, _left(until), what)
+    def _reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+        places = self.places
+        return all(tp in places and places[tp] >= end for tp, end in ends.items())
 
     def _partitions(self, timeout: float) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in self._session.runtime.partitions_of(self.topic, timeout)]
@@ -173,6 +171,7 @@ class TableReader:
         for record in records:
             self._apply(record)
         self.places = session.reader.positions()
+        self.complete = self.complete or self._reached(self._ends)
         self.changed.notify()
 
     def _look(self) -> None:
@@ -185,7 +184,7 @@ class TableReader:
         found, deleted = self._session.runtime.loop.ask(look, CLOSE_S)
         if deleted:
             raise broker_error(NO_TOPIC, f"topic {self.topic}", "it was deleted", topic=self.topic)
-        tps = [TopicPartition(self.topic, number) for number in range(max(self._count, found))]
+        tps = [TopicPartition(self.topic, number) for number in range(max(len(self._ends), found))]
         if fresh := [tp for tp in tps if tp not in known]:
             self._session.assignment.assign(tps)
             self._seek(fresh)

@@ -6,7 +6,7 @@ import gc
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,9 +21,11 @@ from pykafka4 import (
     KafkaError,
     KafkaTimeoutError,
     LogTruncated,
+    OffsetOutOfRange,
     Producer,
     table,
 )
+from pykafka4.tables.reader import TableReader
 from pykafka4.testing import ModelServer
 from tests.net.net_helpers import SECONDS, in_child, until
 
@@ -195,6 +197,22 @@ def test_deleted_and_replaced_values_do_not_count(settings: Settings) -> None:
 def test_a_wrong_bound_is_refused(settings: Settings, bound: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(bound))}=.*must be an int of at least 1"):
         settings.table(**bound)
+
+
+def test_a_complete_table_whose_next_records_are_deleted_is_an_error_even_before_it_is_returned(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class HeldUp(TableReader):
+        """The thread of the application goes on only when the reader has met the deleted records."""
+
+        def wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+            super().wait(condition, timeout, what)
+            settings.server.fail("Fetch", "OFFSET_OUT_OF_RANGE", topic="t")
+            until(lambda: self.error is not None or not self.rows)
+
+    monkeypatch.setattr("pykafka4.tables.table.TableReader", HeldUp)
+    settings.put(a=1, b=2)
+    assert isinstance(failure(settings.table()), OffsetOutOfRange)
 
 
 def test_a_record_that_cannot_be_deserialized_ends_the_table(settings: Settings) -> None:
