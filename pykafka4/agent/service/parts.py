@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, Self
 
 from pykafka4 import __version__
@@ -44,17 +45,16 @@ class Parts:
     def __init__(self, settings: AgentSettings) -> None:
         """Bind the sockets, which may need root; then become the agent's user, and open the other parts. The loop calls this.
 
-        Raises InputError, ConfigError, SpoolUnusable, OSError, after closing the sockets.
+        Raises InputError, ConfigError, SpoolUnusable, OSError, after closing the parts that are open.
         """
         self.settings = settings
         self._pages: PageServer | None = None
-        self.inputs = Inputs.bind(settings.inputs)
-        try:
+        with ExitStack() as opened:
+            self.inputs = Inputs.bind(settings.inputs)
+            opened.callback(self.inputs.close)
             self._become_user()
-            self._open()
-        except BaseException:
-            self.inputs.close()
-            raise
+            self._open(opened)
+            opened.pop_all()
 
     @classmethod
     async def started(cls, settings: AgentSettings) -> Self:
@@ -74,16 +74,19 @@ class Parts:
         if user is not None and become(identity := identity_of(user, self.settings.service.group)):
             log.info("agent: runs as user %s from now on", identity.name)
 
-    def _open(self) -> None:
+    def _open(self, opened: ExitStack) -> None:
         settings, calls = self.settings, LoopCalls(asyncio.get_running_loop())
         self._calls = calls
         reasons = Reasons(settings.topics.autocreate)
         self._discard_log = None if settings.discard_log is None else DiscardLog(settings.discard_log)
         self.ledger = Ledger(settings.reports, self._discard_log)
         self._spool = None if settings.spool is None else Spool(settings.spool, self.ledger, self._empty)
+        if self._spool is not None:
+            opened.callback(self._spool.abandon)
         self._outcomes = BatchOutcomes(self.ledger, reasons, keeps_undelivered=self._spool is not None)
         unknown = UnknownTopics(reasons.of("UNKNOWN_TOPIC_OR_PARTITION"))
         self.producer = Producer(**{**producer_options(settings), "hooks": (self._outcomes, unknown)})
+        opened.callback(self.producer.close, 0.0)
         self.router = Router(self.producer, self.ledger, ArrivalLimits.of(settings.topics), self._spool, unknown)
         counting: list[Counting] = [_InputCounts(self.inputs), self.router]
         if self._discard_log is not None:

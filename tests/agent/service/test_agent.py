@@ -7,6 +7,7 @@ import logging
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from pykafka4.agent.service.parts import Parts
 from pykafka4.agent.settings.file import read_settings
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.net.loop import Loop
+from pykafka4.producer import Producer
 from pykafka4.testing import ModelServer
 from tests.agent.service.running import write_settings
 from tests.inspection import inspect
@@ -48,6 +50,34 @@ def test_a_producer_that_has_failed_ends_the_agent(agent: Agent, monkeypatch: py
         assert run(agent) is Exit.CRASHED
     assert "ends, because a part has failed: the producer has failed" in caplog.text
     assert "a bug in the machine" in caplog.text
+
+
+def test_a_part_that_cannot_be_opened_leaves_no_other_open(
+    kafka_server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = read_settings(write_settings(tmp_path, kafka_server.bootstrap_servers, f'[spool]\npath = "{tmp_path}/spool"\n'))
+    producers: list[Producer] = []
+
+    def make(**options: Any) -> Producer:
+        producers.append(Producer(**options))
+        return producers[-1]
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("no memory")
+
+    async def open_twice() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("pykafka4.agent.service.parts.Producer", make)
+            patch.setattr("pykafka4.agent.service.parts.AgentView", refuse)
+            with pytest.raises(RuntimeError, match="no memory"):
+                Parts(settings)
+        parts = Parts(settings)  # raises SpoolUnusable while the folder is locked
+        parts.stop_inputs()
+        await parts.deliver(0.0, asyncio.Event())
+        await parts.close()
+
+    asyncio.run(open_twice())
+    assert [producer.status()["state"] for producer in producers] == ["closed"]
 
 
 def test_an_input_that_fails_ends_the_agent(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
