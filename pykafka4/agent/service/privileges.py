@@ -24,7 +24,10 @@ class Identity:
 
 
 def identity_of(user: str, group: str | None) -> Identity:
-    """Return a user by name or number, with all its groups; `group`, if given, is the primary one. Raises ConfigError."""
+    """Return a user by name or number, with all its groups; `group`, if given, is the primary one.
+
+    Raises ConfigError for an unknown name, and for another group than the present one if the process has the user already.
+    """
     try:
         found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
     except (KeyError, OverflowError):
@@ -35,6 +38,11 @@ def identity_of(user: str, group: str | None) -> Identity:
             gid = (grp.getgrgid(int(group)) if group.isdecimal() else grp.getgrnam(group)).gr_gid
         except (KeyError, OverflowError):
             raise ConfigError(f"group={group!r}: this machine has no such group") from None
+    if group is not None and found.pw_uid == os.geteuid() and gid != os.getegid():
+        raise ConfigError(
+            f"group={group!r}: the process is user {found.pw_name} already, and keeps its group {os.getegid()}; leave out `group`, or "
+            "start the agent as root with another `user`"
+        )
     others = [each for each in os.getgrouplist(found.pw_name, gid) if each != gid]
     return Identity(found.pw_name, found.pw_uid, (gid, *others))
 
