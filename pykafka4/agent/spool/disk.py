@@ -52,6 +52,7 @@ class Disk:
         self.syncing = Syncing(settings.sync, clock)
         self._clock = clock
         self._retry_at = self._retry_s = 0.0
+        self._left: list[Segment] = []  # files without messages that the disk has refused to remove
 
     def refuses(self) -> bool:
         """Whether the pause after the last refusal is not over, so that no write is tried yet."""
@@ -102,6 +103,7 @@ class Disk:
             self.fail(f"write to {path}", refused)
         else:
             self.succeed()
+            self.remove_left()
 
     def account(self, segment: Segment) -> None:
         """Count a file with its present size."""
@@ -111,23 +113,37 @@ class Disk:
 
     def remove(self, segment: Segment) -> None:
         """Delete a file whose messages are done, or move a file with unreadable bytes to the folder of damaged files."""
-        self.bytes -= segment.used
         try:
             if segment.damaged:
                 self._set_aside(segment)
             else:
                 segment.path.unlink(missing_ok=True)
+                self._forget(segment)
         except OSError as refused:
             self.fail(f"remove {segment.path}", refused)
+            if segment.used:
+                self._left.append(segment)
             # The file stays: without the progress the next agent would send its messages again.
             with contextlib.suppress(OSError):
                 segment.save_progress()
+
+    def remove_left(self) -> None:
+        """Remove the files that the disk has refused to remove. A new file of the topic may need the name of such a file."""
+        left, self._left = self._left, []
+        for segment in left:
+            self.remove(segment)
+
+    def _forget(self, segment: Segment) -> None:
+        """Count a file no longer. A file that the disk refuses to remove still uses its bytes."""
+        self.bytes -= segment.used
+        segment.used = 0
 
     def _set_aside(self, segment: Segment) -> None:
         folder = self.folder / "damaged"
         folder.mkdir(mode=0o700, exist_ok=True)
         kept = folder / f"{segment.path.parent.name}-{segment.path.name}"[-250:]
         segment.path.replace(kept)
+        self._forget(segment)
         log.warning("spool: %s is kept as %s", segment.path, kept)
         files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)
         used = sum(allocated(file.stat().st_size) for file in files)

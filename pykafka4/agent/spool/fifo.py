@@ -78,6 +78,7 @@ class Fifo:
                 break
 
     def _create(self, number: int) -> Segment:
+        self._disk.remove_left()
         if not self._has_folder:
             self._disk.add_folder(self.folder)
             self._has_folder = True

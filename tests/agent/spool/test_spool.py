@@ -14,6 +14,7 @@ from pykafka4.agent.message import Reason
 from pykafka4.agent.settings.values import Sync
 from pykafka4.agent.spool.folder import SpoolUnusable
 from pykafka4.agent.spool.frames import FIRST, crc_of
+from pykafka4.agent.spool.segment import BLOCK
 from tests.agent.spool.world import World, message, undelivered
 
 MIB = 1024 * 1024
@@ -360,6 +361,25 @@ def test_refused_first_write_lets_the_topic_go_directly(world: World, monkeypatc
     world.add(message("a", 0))
     assert not world.spool.takes("a")
     assert world.spool.state().bytes == 0
+
+
+def test_file_that_cannot_be_removed_uses_its_bytes_until_it_is_removed_before_the_next_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    world.add(message("a", 0))
+    used = world.spool.state().bytes
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        world.run()
+        world.sender.end()
+        world.run()
+    assert world.spool.state().bytes == used - BLOCK, "the folder is not counted"
+    world.now += 2
+    world.add(message("a", 1))  # to a file with the same number
+    assert world.spool.state().bytes == used
+    world.run()
+    assert world.sent("a") == [0, 1]
 
 
 def test_segments_are_deleted_as_they_are_acknowledged(tmp_path: Path) -> None:
