@@ -16,7 +16,7 @@ import attrs
 
 from pykafka4.errors import BufferFull
 from pykafka4.options.policies import Matcher, RateLimit
-from pykafka4.wire.records.policy import Place
+from pykafka4.wire.records.policy import Admission
 
 __all__ = ["RateLimits", "Window"]
 
@@ -107,8 +107,8 @@ class RateLimits:
     def admission(self, topic: str, *, drop: bool) -> TopicRateLimit | None:
         """The callable that gives each record of `topic` its place; None for a topic without a limit.
 
-        The callable returns a Place, perhaps after a wait. If a record would have to wait, then with `drop` the callable returns the error
-        for which the record is dropped; without `drop` the callable waits, or raises BufferFull if the wait would be too long.
+        The callable returns an Admission, perhaps after a wait. If a record would have to wait, then with `drop` the callable returns the
+        error for which the record is dropped; without `drop` the callable waits, or raises BufferFull if the wait would be too long.
         """
         limit = self._find(topic)
         if limit is None or limit.max_messages is None:
@@ -165,23 +165,24 @@ class RateLimits:
 class TopicRateLimit:
     """The rate limit of one topic: a callable that gives each record its place."""
 
-    __slots__ = ("__weakref__", "_drop", "_limits", "_over", "_place", "_window")
+    __slots__ = ("__weakref__", "_admission", "_drop", "_limits", "_over", "_window")
 
     def __init__(self, limits: RateLimits, window: Window, over: str, drop: bool) -> None:
         self._limits, self._window, self._over, self._drop = limits, window, over, drop
-        # (the time when its window begins, a place of it) for all records of that window that have not waited: one object instead of many.
-        self._place = -INFINITY, Place(INFINITY, lambda: None)
+        # (the time when its window begins, the admission) for all records of that window that have not waited: one object instead of many.
+        self._admission = -INFINITY, Admission(INFINITY, lambda: None)
 
-    def __call__(self, deadline: float = INFINITY) -> Place | BufferFull:
+    def __call__(self, deadline: float = INFINITY) -> Admission | BufferFull:
         """Take a place for a record that may wait until `deadline`; see `RateLimits.admission`."""
         taken = self._limits.take(self._window, self._over, deadline, drop=self._drop)
         if isinstance(taken, BufferFull):
             return taken
         begins, until = taken
-        known = self._place
+        known = self._admission
         if known[0] == begins and until == INFINITY:
             return known[1]
-        place = Place(until, partial(self._limits.give_back, self._window, begins))  # not a lambda, which would be in a cycle with `self`
+        # Not a lambda, which would be in a cycle with `self`.
+        admission = Admission(until, partial(self._limits.give_back, self._window, begins))
         if until == INFINITY:
-            self._place = begins, place
-        return place
+            self._admission = begins, admission
+        return admission

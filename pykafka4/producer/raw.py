@@ -16,7 +16,7 @@ from pykafka4.producer.deliveries import Deliveries
 from pykafka4.producer.topics import TopicPolicies
 from pykafka4.wire.records.common import checked_callback
 from pykafka4.wire.records.hot import ACKED, FAILED, Accumulator, Batch, Delivery
-from pykafka4.wire.records.policy import Place
+from pykafka4.wire.records.policy import Admission
 from pykafka4.wire.records.raw_batch import RawBatch, as_sendable
 
 __all__ = ["RawDelivery", "RawMetadata", "RawSending"]
@@ -163,42 +163,42 @@ class RawSending:
 
     def accept(self, topic: str, partition: int, batch: RawBatch) -> RawDelivery:
         """Queue `batch`, once the rate limit of its topic has places for all of its records, or drop it."""
-        places = self._places(topic, batch.count)
-        if not isinstance(places, list):
-            return self._handle(self._acc.drop_batch(topic, partition, batch.data, "RATE_LIMITED", places), batch)
+        admissions = self._admissions(topic, batch.count)
+        if not isinstance(admissions, list):
+            return self._handle(self._acc.drop_batch(topic, partition, batch.data, "RATE_LIMITED", admissions), batch)
         try:
             return self._handle(self._acc.send_batch(topic, partition, batch.data), batch)
         except BaseException:
-            _give_back(places)
+            _give_back(admissions)
             raise
 
     def _handle(self, taken: Batch, batch: RawBatch) -> RawDelivery:
         return RawDelivery(taken, batch.count, self._signal)
 
-    def _places(self, topic: str, count: int) -> list[Place] | Exception:
-        """A place of the rate limit for each record, perhaps after a wait; or the error for which the batch is dropped.
+    def _admissions(self, topic: str, count: int) -> list[Admission] | Exception:
+        """An admission by the rate limit for each record, perhaps after a wait; or the error for which the batch is dropped.
 
-        If the batch is not sent, its places are given back, so that other records of the topic can use them.
+        If the batch is not sent, their places are given back, so that other records of the topic can use them.
         """
-        admit, places, deadline = self._policies(topic).admit, list[Place](), INFINITY
+        admit, admissions, deadline = self._policies(topic).admit, list[Admission](), INFINITY
         if admit is None:
-            return places
+            return admissions
         try:
-            while len(places) < count:
-                place = admit(deadline)
-                if place is None:
+            while len(admissions) < count:
+                admission = admit(deadline)
+                if admission is None:
                     break
-                if not isinstance(place, Place):
-                    _give_back(places)
-                    return place
-                places.append(place)
-                deadline = place.deadline
+                if not isinstance(admission, Admission):
+                    _give_back(admissions)
+                    return admission
+                admissions.append(admission)
+                deadline = admission.deadline
         except BaseException:
-            _give_back(places)
+            _give_back(admissions)
             raise
-        return places
+        return admissions
 
 
-def _give_back(places: list[Place]) -> None:
-    for place in places:
-        place.give_back()
+def _give_back(admissions: list[Admission]) -> None:
+    for admission in admissions:
+        admission.give_back()

@@ -17,7 +17,7 @@ from pykafka4.core import INFINITY
 from pykafka4.errors import BufferFull
 from pykafka4.options.policies import RateLimit
 from pykafka4.producer.rates import RateLimits, Window
-from pykafka4.wire.records.policy import Place
+from pykafka4.wire.records.policy import Admission
 
 
 def wait_of(window: Window, now: float, patience: float) -> float | None:
@@ -41,7 +41,7 @@ class Clock:
         admit = self.limits.admission(topic, drop=drop)
         assert admit is not None
         place = admit(INFINITY)
-        return None if isinstance(place, Place) else place
+        return None if isinstance(place, Admission) else place
 
 
 def test_over_the_limit_of_a_window_records_are_dropped_with_the_limit_named() -> None:
@@ -118,7 +118,7 @@ def test_a_window_in_use_is_kept_however_many_others_come() -> None:
     clock.now += 1.0
     for number in range(1_100):
         clock.ask(f"t{number}")
-    assert isinstance(admit(), Place)
+    assert isinstance(admit(), Admission)
     del admit
     assert clock.ask("used") is not None, "the topic was forgotten and met again within the window"
 
@@ -186,8 +186,8 @@ def test_a_place_given_back_is_free_unless_its_window_is_over() -> None:
     admit = clock.limits.admission("t", drop=True)
     assert admit is not None
     first, second = admit(), admit()
-    assert isinstance(first, Place)
-    assert isinstance(second, Place)
+    assert isinstance(first, Admission)
+    assert isinstance(second, Admission)
     assert clock.ask() is not None
     second.give_back()
     assert clock.ask() is None
@@ -219,10 +219,10 @@ def test_the_wait_for_a_rate_limit_counts_for_what_comes_after_it() -> None:
     admit = clock.limits.admission("t", drop=False)
     assert admit is not None
     place = admit(INFINITY)
-    assert isinstance(place, Place)
+    assert isinstance(place, Admission)
     assert place.deadline == INFINITY, "it has not waited yet"
     place = admit(INFINITY)
-    assert isinstance(place, Place)
+    assert isinstance(place, Admission)
     assert (clock.now, place.deadline) == (101.0, 101.5)
     with pytest.raises(BufferFull, match=r"no place is free within 0\.4 s"):
         admit(101.4)

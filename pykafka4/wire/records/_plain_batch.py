@@ -22,14 +22,21 @@ from pykafka4.wire.records.common import fresh, not_handed_back, wake_tasks
 from pykafka4.wire.records.compression import decompress, is_interruption
 from pykafka4.wire.records.decoder import RawRecord, read_records
 from pykafka4.wire.records.encoder import encode_header, encode_record
-from pykafka4.wire.records.layout import ATTRIBUTES, BASE_TIMESTAMP, CODEC_BITS, COUNT, HEADER_SIZE, TRANSACTIONAL_BIT
+from pykafka4.wire.records.layout import (
+    ATTRIBUTES,
+    BASE_TIMESTAMP,
+    CODEC_BITS,
+    COUNT,
+    HEADER_SIZE,
+    MOST_DECOMPRESSED_BYTES,
+    TRANSACTIONAL_BIT,
+)
 
 __all__ = ["ACKED", "CALLBACK_COST", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "Callback", "Callbacks", "call_back"]
 
 Callback: TypeAlias = Callable[[Any], object]  # from `send` or `add_done_callback`; it is called with the `Delivery`
 Callbacks: TypeAlias = Callable[[], None]
 OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
-MAX_RAW: Final = 64 * 1024 * 1024  # maximum bytes of a raw batch that is decompressed, to be split or handed back
 CALLBACK_COST: Final = 24  # bytes reserved for the callback of a record
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
 MEANINGS: Final = {  # docs/states.md shows them
@@ -75,7 +82,7 @@ class Batch(bytearray):
         self._cause: BaseException | None = None
         self._failed_before = 0  # records of the producer that had failed before this batch
         self._kept: bytes | list[ProducerRecord] | None = None
-        self._looked_at: set[int] = set()  # failed records whose failure the application has seen
+        self._seen_failures: set[int] = set()  # failed records whose failure the application has seen
         self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index there, batch)
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
@@ -302,7 +309,7 @@ class Batch(bytearray):
         if self.state not in (OPEN, SEALED, FAILED) or isinstance(self._kept, list):
             raise RuntimeError(f"{self!r} no longer has records")
         data = self._kept if self._kept is not None else bytes(self[HEADER_SIZE:])
-        most = self._raw if self._own_codec < 0 else MAX_RAW
+        most = self._raw if self._own_codec < 0 else MOST_DECOMPRESSED_BYTES
         return read_records(memoryview(decompress(self.codec, data, most) if self.codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:

@@ -16,7 +16,7 @@ from pykafka4.wire.records._plain_decode import TIMESTAMP_TYPES, Chunk, Record
 from pykafka4.wire.records.columns import (
     COLUMN_NAMES,
     HEADER_COST,
-    MOST_BYTES,
+    MOST_COLUMN_BYTES,
     ROW_COSTS,
     Array,
     Field,
@@ -58,7 +58,7 @@ class ColumnsBuilder:
     `added` is (first offset, last offset, leader epoch of the last record) of the rows of the last `add`, None without rows.
     """
 
-    def __init__(self, columns: Iterable[str] = COLUMN_NAMES, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, columns: Iterable[str] = COLUMN_NAMES, *, most_bytes: int = MOST_COLUMN_BYTES) -> None:
         self.names = checked_columns(columns)
         self.full = False
         self.added: tuple[int, int, int] | None = None

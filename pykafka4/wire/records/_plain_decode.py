@@ -206,7 +206,7 @@ class Chunk:
             return False
         return bool(struct.unpack_from(">i", view, at + COUNT)[0] != struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] + 1)
 
-    def own(self) -> None:
+    def copy_bytes(self) -> None:
         """Copy the bytes if most of the response belongs to other partitions, so that a chunk that waits does not keep it in memory.
 
         Does nothing in the middle of a batch, because its records are read in place.

@@ -73,8 +73,8 @@ class Delivery:
     def _failure(self, b: Batch, index: int) -> DeliveryFailed:
         if b._dropped:  # the application asked for the drop: the end of its `with` block does not raise it as a failure
             return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, None, fresh(b._cause))
-        if index not in b._looked_at:  # each failure counts once as seen, however often the application asks
-            b._looked_at.add(index)
+        if index not in b._seen_failures:  # each failure counts once as seen, however often the application asks
+            b._seen_failures.add(index)
             if b._acc._failure_seen is not None:
                 b._acc._failure_seen(b._failed_before)
         return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._record(index), fresh(b._cause))

@@ -113,7 +113,7 @@ class Parking(Account):
                 return
             if t.count == 0:  # a seeded start: otherwise every producer would begin with partition 0
                 t.cursor = self._seed % len(chosen)
-                t.dice = self._seed + 1
+                t.random_state = self._seed + 1
                 self._seed = (self._seed * 1103515245 + 12345) & MAX_INT
             t.available = chosen
             if t.count == 0 or t.sticky not in chosen:

@@ -73,7 +73,7 @@ class Topic:
     open: dict[int, Any] = attrs.Factory(dict)  # the open batches, by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
     available: list[int] = attrs.Factory(list)  # partitions with a leader
-    dice: int = 1  # state of the random numbers
+    random_state: int = 1  # state of the random numbers
     cursor: int = 0
     sticky: int = 0  # the current partition of records without key and partition
     sticky_bytes: int = 0  # bytes of batches closed for the sticky partition since it became the sticky one
@@ -129,10 +129,10 @@ class Topic:
         if most == 0 or len(held) == 1:
             self.stick(self.cursor + 1)
             return
-        self.dice ^= self.dice << 13 & MASK
-        self.dice ^= self.dice >> 7
-        self.dice ^= self.dice << 17 & MASK
-        at = self.dice % ((most + unit) * len(held) - sum(held))
+        self.random_state ^= self.random_state << 13 & MASK
+        self.random_state ^= self.random_state >> 7
+        self.random_state ^= self.random_state << 17 & MASK
+        at = self.random_state % ((most + unit) * len(held) - sum(held))
         for i, some in enumerate(held):
             at -= most + unit - some
             if at < 0:

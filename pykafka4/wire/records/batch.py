@@ -16,7 +16,15 @@ from pykafka4.wire.buffers import Readable
 from pykafka4.wire.records.compression import compress, decompress
 from pykafka4.wire.records.decoder import RecordBatch, open_batch, read_header, read_messages, read_records, size_at
 from pykafka4.wire.records.encoder import encode_content, encode_header, encode_record
-from pykafka4.wire.records.layout import CONTROL_BIT, CREATE_TIME, LOG_APPEND_BIT, LOG_APPEND_TIME, MAGIC, TRANSACTIONAL_BIT
+from pykafka4.wire.records.layout import (
+    CONTROL_BIT,
+    CREATE_TIME,
+    LOG_APPEND_BIT,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MOST_DECOMPRESSED_BYTES,
+    TRANSACTIONAL_BIT,
+)
 
 __all__ = [
     "ControlType",
@@ -27,8 +35,6 @@ __all__ = [
     "control_type",
     "records_of",
 ]
-
-MAX_DECOMPRESSED = 64 * 1024 * 1024
 
 
 class ControlType(enum.IntEnum):
@@ -70,7 +76,7 @@ def batches(buffer: Readable) -> Iterator[RecordBatch]:
         pos += size
 
 
-def records_of(batch: RecordBatch, max_size: int = MAX_DECOMPRESSED) -> list[WireRecord]:
+def records_of(batch: RecordBatch, max_size: int = MOST_DECOMPRESSED_BYTES) -> list[WireRecord]:
     """The records of `batch`, after verifying its checksum.
 
     Raises DecodeError if it is corrupt in any way, RecordTooLarge if it exceeds `max_size` bytes when decompressed.

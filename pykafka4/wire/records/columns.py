@@ -8,13 +8,23 @@ from typing import Final, NamedTuple
 
 from pykafka4.errors import ConfigError, shown
 
-__all__ = ["Array", "COLUMN_NAMES", "Field", "HEADER_COST", "MOST_BYTES", "ROW_COSTS", "checked_columns", "other_columns", "stream_given"]
+__all__ = [
+    "Array",
+    "COLUMN_NAMES",
+    "Field",
+    "HEADER_COST",
+    "MOST_COLUMN_BYTES",
+    "ROW_COSTS",
+    "checked_columns",
+    "other_columns",
+    "stream_given",
+]
 
 # Bytes that a row takes in a column, without the data of strings, keys, values and headers: a number, or the end offset of the data.
 ROW_COSTS: Final = {"topic": 4, "partition": 4, "offset": 8, "timestamp": 8, "timestamp_type": 4, "key": 4, "value": 4, "headers": 4}
 COLUMN_NAMES: Final = tuple(ROW_COSTS)
 HEADER_COST: Final = 8  # bytes of a header without its data: the end offsets of its name and value
-MOST_BYTES: Final = 2**31 - 1  # maximum bytes of the data of one column: its offsets have 32 bits
+MOST_COLUMN_BYTES: Final = 2**31 - 1  # maximum bytes of the data of one column: its offsets have 32 bits
 
 
 class Field(NamedTuple):

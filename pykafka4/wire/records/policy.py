@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["Place", "Policy"]
+__all__ = ["Admission", "Policy"]
 
 
 @attrs.frozen(eq=False)
-class Place:
+class Admission:
     """A record's permission to pass a rate limit.
 
     Until `deadline` the record may wait for room or for partitions. The accumulator gives the place back if the record is not accepted.
@@ -34,7 +34,7 @@ class Policy:
     A batch is compressed with `codec` at `level` (None: the codec's default) if its records have `compression_min_bytes` or more; it is
     sent compressed if at most `compression_max_ratio` of the bytes are left. A record whose batch would exceed `max_message_bytes` (0: no
     such limit) is refused, and no batch grows beyond that size. `admit(deadline)`, if set, is called for each record: it may wait until
-    `deadline`, or raise. It returns a Place, None for a record that nothing limits, or the error for which the record is dropped.
+    `deadline`, or raise. It returns an Admission, None for a record that nothing limits, or the error for which the record is dropped.
     """
 
     linger: float
@@ -46,7 +46,7 @@ class Policy:
     compression_min_bytes: int = 0
     compression_max_ratio: float = 1.0
     max_message_bytes: int = 0
-    admit: Callable[[float], Place | Exception | None] | None = None
+    admit: Callable[[float], Admission | Exception | None] | None = None
 
     @property
     def limited(self) -> bool:

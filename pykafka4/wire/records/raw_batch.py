@@ -24,11 +24,11 @@ from pykafka4.wire.records.layout import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
+    MOST_DECOMPRESSED_BYTES,
 )
 
 __all__ = ["RawBatch", "as_sendable", "fetched_batch"]
 
-MOST_BYTES: Final = 64 * 1024 * 1024  # maximum bytes of a batch's records, decompressed
 _LAST_OFFSET: Final = 2**63 - 2  # the next offset must be an int64 as well
 UNKNOWN: Final = -1  # as leader epoch, producer id, producer epoch or sequence
 ENCODED: Final = [name for name in attrs.fields_dict(RecordBatch) if name not in ("data", "magic", "crc")]
@@ -156,7 +156,7 @@ def check_header(data: bytes) -> RecordBatch:
     if header.last_offset_delta + 1 < header.count:
         raise DecodeError(f"{_named(header)} claims {header.count} records, more than it has offsets")
     # The records are not decoded here, so this check finds only a count for which the bytes cannot have room.
-    most = (MOST_BYTES if codec else len(data) - HEADER_SIZE) // LEAST_RECORD
+    most = (MOST_DECOMPRESSED_BYTES if codec else len(data) - HEADER_SIZE) // LEAST_RECORD
     if header.count > most:
         raise DecodeError(f"{_named(header)} claims {header.count} records, but there is room for {most}")
     return header
@@ -211,7 +211,7 @@ def as_sendable(batch: RawBatch) -> RawBatch:
     appended = bool(header.attributes & LOG_APPEND_BIT)
     if header.last_offset_delta + 1 == header.count and not appended:
         return batch
-    body = pack_records(_unpacked(batch.data, header, MOST_BYTES), header.count, appended)
+    body = pack_records(_unpacked(batch.data, header, MOST_DECOMPRESSED_BYTES), header.count, appended)
     base = header.max_timestamp_ms if appended else header.base_timestamp_ms
     plain = attrs.evolve(header, last_offset_delta=header.count - 1, attributes=header.codec, base_timestamp_ms=base)
     return _verified(_packed(plain, body), batch.topic, batch.partition)

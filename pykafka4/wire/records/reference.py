@@ -33,7 +33,7 @@ from pykafka4.wire.records._plain_topic import HASHES, Topic, murmur2
 from pykafka4.wire.records.checksum import crc32c
 from pykafka4.wire.records.common import checked_callback, many_ended, many_values
 from pykafka4.wire.records.layout import HEADER_SIZE, LEAST_RECORD
-from pykafka4.wire.records.policy import Place, Policy
+from pykafka4.wire.records.policy import Admission, Policy
 from pykafka4.wire.records.rows import rows_ended
 
 __all__ = [
@@ -247,17 +247,17 @@ class Accumulator(RawBatches):
     def _accept(self, t: Topic, item: Item, callback: Callback | None, delivery: Delivery) -> Delivery:
         """Park `item`, write it into a batch, or drop it."""
         asked = item.partition
-        place = None if t.policy.admit is None else self._admission(t, item, t.policy.admit)
-        if place is None:
+        admission = None if t.policy.admit is None else self._admission(t, item, t.policy.admit)
+        if admission is None:
             return self._append_as_asked(t, item, asked, callback, delivery)
-        if not isinstance(place, Place):
-            self._drop(t, item, "RATE_LIMITED", place, callback, delivery)
+        if not isinstance(admission, Admission):
+            self._drop(t, item, "RATE_LIMITED", admission, callback, delivery)
             return delivery
         try:
             return self._append_as_asked(t, item, asked, callback, delivery)
         finally:  # a record that was refused or dropped does not use up the rate
             if not hasattr(delivery, "_place") or delivery._place[0]._dropped:
-                place.give_back()
+                admission.give_back()
 
     def _append_as_asked(self, t: Topic, item: Item, asked: int, callback: Callback | None, delivery: Delivery) -> Delivery:
         """Accept `item`, for which `send` was given the partition `asked`."""
@@ -270,18 +270,18 @@ class Accumulator(RawBatches):
             t = self._topics.get(t.name) or self._meet(t.name)
             item.partition, item.free, item.turning = asked, False, False
 
-    def _admission(self, t: Topic, r: Item, admit: Callable[[float], Place | Exception | None]) -> Place | Exception | None:
-        """Ask `admit` for a place for `r`, which may take a while; returns the result.
+    def _admission(self, t: Topic, r: Item, admit: Callable[[float], Admission | Exception | None]) -> Admission | Exception | None:
+        """Ask `admit` to admit `r`, which may take a while; returns the result.
 
         Size and partition are checked before, so that a record that cannot be sent is refused without a wait.
         """
         self._check_size(t, r)
         if r.partition >= 0 and t.direct:
             self._check_partition(t, r)
-        place = admit(r.deadline)
-        if isinstance(place, Place):
-            r.deadline = place.deadline
-        return place
+        admission = admit(r.deadline)
+        if isinstance(admission, Admission):
+            r.deadline = admission.deadline
+        return admission
 
     def _meet(self, name: str) -> Topic:
         """Announce the topic `name` to the loop, with its first record; returns its state."""

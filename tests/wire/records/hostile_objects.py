@@ -22,7 +22,7 @@ from tests.wire.records.hot_world import World
 from tests.wire.records.message_sets import build_message_set
 
 METHODS = ("seal", "fail", "complete", "add_done_callback", "send", "decode", "designate", "split", "set_apart", "compress", "finish")
-NAMES = ("Accumulator", "Batch", "Delivery", "Chunk", "Record", "Hooks", "Lease", "Settlement", "Parked", "Topic")
+NAMES = ("Accumulator", "Batch", "Delivery", "Chunk", "Record", "Hooks", "RecordsBuffer", "Settlement", "Parked", "Topic")
 
 
 class Text(str):

@@ -25,7 +25,7 @@ def test_no_call_of_any_object_ends_the_interpreter() -> None:
 
 
 @pytest.mark.skipif(compiled is None, reason="the compiled core is not built")
-@pytest.mark.parametrize("name", ["Batch", "Delivery", "Hooks", "Lease", "Parked", "Settlement", "Topic"])
+@pytest.mark.parametrize("name", ["Batch", "Delivery", "Hooks", "RecordsBuffer", "Parked", "Settlement", "Topic"])
 def test_objects_of_an_accumulator_cannot_be_made_by_hand(name: str) -> None:
     kind = getattr(compiled, name)
     for make in (kind, lambda: kind.__new__(kind), lambda: object.__new__(kind)):

@@ -52,7 +52,7 @@ def all_offsets(chunk: Any) -> list[int]:
 def test_a_chunk_may_be_made_independent_of_its_response_while_it_is_decoded(core: ModuleType, after: int) -> None:
     chunk, calls = chunk_that_calls(core, after=after)
     rubbish: list[bytes] = []
-    calls += [chunk.own, lambda: rubbish.append(b"\xee" * 100_000)]
+    calls += [chunk.copy_bytes, lambda: rubbish.append(b"\xee" * 100_000)]
     assert all_offsets(chunk) == list(range(200))
 
 

@@ -9,7 +9,7 @@ cdef class Accumulator:
     cdef Topic last_topic
     cdef list sealed
     cdef set live                  # batches not settled yet
-    cdef Block* pool[POOL]
+    cdef Block* pool[MOST_POOLED_BLOCKS]
     cdef int pooled, pool_limit
     cdef int32_t batch_size
     cdef int64_t buffer_memory, max_partition_bytes, max_request_size, asked_request_size
@@ -82,7 +82,7 @@ cdef class Accumulator:
         self.sealed = []
         self.live = set()
         self.batch_size = <int32_t>min(batch_size, max_request_size)
-        self.pool_limit = <int>max(1, min(POOL, buffer_memory // 4 // self.batch_size))
+        self.pool_limit = <int>max(1, min(MOST_POOLED_BLOCKS, buffer_memory // 4 // self.batch_size))
         self.buffer_memory = buffer_memory
         self.max_partition_bytes = max_partition_bytes
         # The overhead of a parked record has to fit into buffer_memory, too: otherwise `send` would wait in vain for room for the record.
@@ -322,7 +322,7 @@ cdef class Accumulator:
         The batch of a busy partition starts large while there is plenty of memory, and for a thread that has waited for memory. Otherwise
         the thread would have to reserve small pieces again and again, and the batches would stay small.
         """
-        cdef int64_t cap = SMALL
+        cdef int64_t cap = FIRST_BLOCK_BYTES
         if need > t.capacity:
             return <int32_t>need if self.fits(t, partition, need + more) else 0
         if t.last_was_full[partition] and self.fits(t, partition, t.capacity + more):
@@ -487,7 +487,7 @@ cdef class Accumulator:
             b = found = None       # before the next pass: the release may run a destructor, and other threads during it
         if callback is not None:
             try:
-                follow(b, r, callback)
+                store_callback(b, r, callback)
             except MemoryError:
                 self.discard(b)
                 raise

@@ -61,7 +61,7 @@ cdef class Batch:
     cdef int32_t metas             # number of records whose callbacks have reserved memory
     cdef int64_t base_offset, append_time
     cdef object code, outcome_written, cause, kept
-    cdef set looked_at             # failed records whose failure the application has seen
+    cdef set seen_failures         # failed records whose failure the application has seen
     cdef list parts                # after a split: runs of records, (first index here, first index there, batch)
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts
@@ -290,19 +290,19 @@ cdef class Batch:
         cdef int codec = self.wanted_codec
         cdef double most = self.home.compression_ratio * (self.raw - HEADER)
         cdef object level = self.home.level if codec == self.home.codec else None
-        cdef Lease lease = Lease.__new__(Lease)
-        lease.batch = self
-        lease.block = self.block
-        lease.size = self.raw - HEADER
+        cdef RecordsBuffer buffer = RecordsBuffer.__new__(RecordsBuffer)
+        buffer.batch = self
+        buffer.block = self.block
+        buffer.size = self.raw - HEADER
         self.block.refs += 1
-        view = memoryview(lease)
+        view = memoryview(buffer)
         try:
             data = acc.compressor(codec, view) if level is None else acc.compressor(codec, view, level)
         except BaseException:
             with suppress(BufferError):  # another view of this view exists
                 view.release()     # otherwise the traceback would keep the memory
             raise
-        lease = view = None
+        buffer = view = None
         if self.state == S_SEALED and len(data) < self.raw - HEADER and len(data) <= most:
             fresh_block = acc.obtain(HEADER + <int32_t>len(data))
             memcpy(bytes_of(fresh_block) + HEADER, PyBytes_AS_STRING(data), len(data))
@@ -336,7 +336,7 @@ cdef class Batch:
         put32(p + 8, self.used - 12)
         put32(p + 12, -1)
         p[16] = 2
-        put16(p + 21, self.codec | TRANSACTIONAL if self.acc.transactional else self.codec)
+        put16(p + 21, self.codec | TRANSACTIONAL_BIT if self.acc.transactional else self.codec)
         put32(p + 23, self.count - 1)
         put64(p + 27, self.base_timestamp)
         put64(p + 35, self.max_timestamp)
@@ -427,7 +427,7 @@ cdef class Batch:
         if self.codec:
             from pykafka4.wire.records.compression import decompress
 
-            data = decompress(self.codec, data, self.raw if self.own_codec < 0 else MAX_RAW)
+            data = decompress(self.codec, data, self.raw if self.own_codec < 0 else MOST_DECOMPRESSED_BYTES)
         return data
 
     cdef object record_at(self, const char** p, const char* end):

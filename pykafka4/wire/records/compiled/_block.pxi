@@ -21,8 +21,8 @@ cdef inline void release(Block* block) noexcept nogil:
 
 
 @cython.final
-cdef class Lease:
-    """The uncompressed records of a batch, as a buffer. The lease keeps their block alive, even if the batch fails meanwhile."""
+cdef class RecordsBuffer:
+    """The uncompressed records of a batch, as a buffer. The buffer keeps their block alive, even if the batch fails meanwhile."""
 
     cdef Batch batch
     cdef Block* block

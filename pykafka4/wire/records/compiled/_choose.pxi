@@ -144,10 +144,10 @@ cdef void rotate(Topic t, int64_t unit) noexcept:
         next_sticky(t)
         return
     total = (most + unit) * t.available_count - total
-    t.dice ^= t.dice << 13
-    t.dice ^= t.dice >> 7
-    t.dice ^= t.dice << 17
-    at = <int64_t>(t.dice % <uint64_t>total)
+    t.random_state ^= t.random_state << 13
+    t.random_state ^= t.random_state >> 7
+    t.random_state ^= t.random_state << 17
+    at = <int64_t>(t.random_state % <uint64_t>total)
     for i in range(t.available_count):
         at -= most + unit - t.held[t.available[i]]
         if at < 0:
@@ -175,7 +175,7 @@ cdef Topic late_topic(Accumulator acc, Topic t):
     late.name = t.name
     late.open = []
     late.parked = deque()
-    obey(acc, late, acc.policy(t.name))
+    store_policy(acc, late, acc.policy(t.name))
     late.capacity, late.max_record, late.max_record_option = t.capacity, t.max_record, t.max_record_option
     late.max_message_bytes = t.max_message_bytes
     late.widen(1)

@@ -7,7 +7,7 @@
 #include "_arrow.h"
 #include "_raw.h"
 
-#define MOST_BYTES 2147483647 /* maximum bytes of the data of one column: its offsets have 32 bits */
+#define MOST_COLUMN_BYTES 2147483647 /* maximum bytes of the data of one column: its offsets have 32 bits */
 
 enum { C_TOPIC, C_PARTITION, C_OFFSET, C_TIMESTAMP, C_TIMESTAMP_TYPE, C_KEY, C_VALUE, C_HEADERS, ALL_COLUMNS };
 
@@ -42,7 +42,7 @@ typedef struct Columns {
     int wants[ALL_COLUMNS];
     int64_t rows, headers;
     int64_t encoded;    /* bytes of the headers as fetched */
-    int64_t most_bytes; /* MOST_BYTES, or less in tests */
+    int64_t most_bytes; /* MOST_COLUMN_BYTES, or less in tests */
     Room partition, offset, timestamp, kind, starts; /* starts: index of the first header of each row */
     char *stamped;                                   /* a bit for each timestamp; NULL while none is null */
     int64_t stamped_cap, unstamped;

@@ -37,7 +37,7 @@ cdef extern from "_export.h" nogil:
         int wants[8]
         int64_t rows, most_bytes
     enum:
-        ALL_COLUMNS, C_TOPIC, C_PARTITION, C_OFFSET, C_TIMESTAMP, C_TIMESTAMP_TYPE, C_KEY, C_VALUE, C_HEADERS, MOST_BYTES
+        ALL_COLUMNS, C_TOPIC, C_PARTITION, C_OFFSET, C_TIMESTAMP, C_TIMESTAMP_TYPE, C_KEY, C_VALUE, C_HEADERS, MOST_COLUMN_BYTES
     Account* account_new()
     void account_release(Account*)
     int64_t account_bytes(Account*)
@@ -224,7 +224,7 @@ cdef class ColumnsBuilder:
     cdef int64_t row_cost, most_bytes
     cdef bint busy
 
-    def __cinit__(self, columns=COLUMN_NAMES, *, int64_t most_bytes=MOST_BYTES):
+    def __cinit__(self, columns=COLUMN_NAMES, *, int64_t most_bytes=MOST_COLUMN_BYTES):
         cdef int i
         self.names = checked_columns(columns)
         for i, name in enumerate(self.names):

@@ -188,7 +188,7 @@ cdef class Chunk:
         PyBuffer_Release(&part)
         return 0
 
-    def own(self):
+    def copy_bytes(self):
         """Copy the bytes if most of the response belongs to other partitions, so that a chunk that waits does not keep it in memory."""
         cdef const char* was = self.data
         if self.busy or not self.held or self.size * 2 > self.view.len:
@@ -300,26 +300,26 @@ cdef class Chunk:
     cdef corrupt(self, str reason, next_offset=None):
         return CorruptRecord(self.topic, self.partition, self.position, reason, next_offset)
 
-    cdef object behind(self, const char* batch):
+    cdef object offset_after(self, const char* batch):
         """The offset after `batch`: a `seek` to it skips the batch."""
         cdef int64_t after = get64(batch) + (get32(batch + 23) if batch[16] == 2 else 0) + 1
         return after if after > self.position else self.position
 
-    cdef object behind_entered(self):
+    cdef object offset_after_entered(self):
         """The offset after the batch entered."""
         return max(self.base + self.last_delta + 1, self.position)
 
     cdef damaged(self, const char* wrong):
         """The error for `wrong`, found in the batch entered."""
         reason = f"the batch of offsets {self.base} to {self.base + self.last_delta}: {(<bytes>wrong).decode()}"
-        return self.corrupt(reason, self.behind_entered())
+        return self.corrupt(reason, self.offset_after_entered())
 
     cdef too_large(self, str reason, const char* batch):
-        return RecordTooLarge.fetched(self.topic, self.partition, self.position, reason, self.behind(batch))
+        return RecordTooLarge.fetched(self.topic, self.partition, self.position, reason, self.offset_after(batch))
 
     cdef too_large_at(self, int64_t offset, str reason):
         """The error for the record at `offset`, of the batch entered."""
-        return RecordTooLarge.fetched(self.topic, self.partition, offset, reason, self.behind_entered())
+        return RecordTooLarge.fetched(self.topic, self.partition, offset, reason, self.offset_after_entered())
 
     cdef str extent(self, const char* batch):
         cdef int64_t first = get64(batch)
@@ -369,7 +369,7 @@ cdef class Chunk:
         else:
             crc = crc32c_extend(0, batch + 21, size)
         if crc != <uint32_t>get32(batch + 17):
-            raise self.corrupt(f"{self.extent(batch)} is corrupt: its checksum does not match", self.behind(batch))
+            raise self.corrupt(f"{self.extent(batch)} is corrupt: its checksum does not match", self.offset_after(batch))
         bits = get16(batch + 21)
         if self.to_abort is not None:
             self.begin_aborted(batch)
@@ -443,7 +443,7 @@ cdef class Chunk:
         aborts = wrong == NULL and get16(r.key + 2) == 0
         self.unpacked = None
         if wrong != NULL:
-            raise self.corrupt(f"{self.extent(batch)}: {(<bytes>wrong).decode()}", self.behind(batch))
+            raise self.corrupt(f"{self.extent(batch)}: {(<bytes>wrong).decode()}", self.offset_after(batch))
         if aborts:
             self.aborting.discard(producer)
         return 0
@@ -455,19 +455,19 @@ cdef class Chunk:
         self.stop = batch + 12 + get32(batch + 8)
         if codec:
             if codec > LAST_CODEC:
-                raise self.corrupt(f"{self.extent(batch)}: compression codec {codec} is unknown", self.behind(batch))
+                raise self.corrupt(f"{self.extent(batch)}: compression codec {codec} is unknown", self.offset_after(batch))
             payload = PyBytes_FromStringAndSize(self.at, self.stop - self.at)
             try:
                 unpacked = self.decompress(codec, payload, self.max_decompressed)
             except RecordTooLarge as error:
                 raise self.too_large(f"{self.extent(batch)}: {error}", batch) from None
             except DecodeError as error:
-                raise self.corrupt(f"{self.extent(batch)}: {error}", self.behind(batch)) from None
+                raise self.corrupt(f"{self.extent(batch)}: {error}", self.offset_after(batch)) from None
             self.unpacked = unpacked
             self.at = PyBytes_AS_STRING(unpacked)
             self.stop = self.at + PyBytes_GET_SIZE(unpacked)
         if count < 0 or count > (self.stop - self.at) // LEAST_RECORD:
-            raise self.corrupt(f"{self.extent(batch)}: it claims {count} records in {self.stop - self.at} bytes", self.behind(batch))
+            raise self.corrupt(f"{self.extent(batch)}: it claims {count} records in {self.stop - self.at} bytes", self.offset_after(batch))
         return 0
 
     cdef int enter_legacy(self) except -1:
@@ -484,7 +484,7 @@ cdef class Chunk:
         except RecordTooLarge as error:
             raise self.too_large(f"{self.extent(entry)}: {error}", entry) from None
         except DecodeError as error:
-            raise self.corrupt(f"{self.extent(entry)}: {error}", self.behind(entry)) from None
+            raise self.corrupt(f"{self.extent(entry)}: {error}", self.offset_after(entry)) from None
         self.legacy_size = size
         self.pass_over(entry)
         self.left = 0

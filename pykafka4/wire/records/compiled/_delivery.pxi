@@ -164,10 +164,10 @@ cdef class Delivery:
         cdef Batch b = self.batch
         if b.dropped:              # the application asked for the drop: the end of its `with` block does not raise it as a failure
             return 0
-        if b.looked_at is None:
-            b.looked_at = set()
-        if self.index not in b.looked_at:
-            b.looked_at.add(self.index)
+        if b.seen_failures is None:
+            b.seen_failures = set()
+        if self.index not in b.seen_failures:
+            b.seen_failures.add(self.index)
             if b.hooks.failure_seen is not None:
                 b.hooks.failure_seen(b.failed_before)
         return 0

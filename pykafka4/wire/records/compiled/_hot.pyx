@@ -62,7 +62,7 @@ from pykafka4.wire.records.common import (
     wake_tasks,
 )
 from pykafka4.wire.records.compression import is_interruption
-from pykafka4.wire.records.policy import Place, Policy
+from pykafka4.wire.records.policy import Admission, Policy
 from pykafka4.wire.records.rows import (
     ARGUMENTS,
     RowsCallback,
@@ -142,12 +142,11 @@ cdef enum:
     S_ACKED = 2
     S_FAILED = 3
     S_SPLIT = 4
-    TRANSACTIONAL = 0x10       # bit of the attributes
     HEADER = 61                # bytes of a batch before its records
     LEAST_RECORD = 7           # bytes: one each for length, attributes, timestamp, offset, key, value, headers
     BLOCK_HEAD = 16            # bytes of `Block` before the bytes of a batch
-    SMALL = 2048               # bytes of a new batch's block; a larger block replaces it when it is full
-    POOL = 64                  # maximum number of full-size blocks kept for reuse
+    FIRST_BLOCK_BYTES = 2048   # bytes of a new batch's block; a larger block replaces it when it is full
+    MOST_POOLED_BLOCKS = 64    # maximum number of full-size blocks kept for reuse
     PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
     CALLBACK_COST = 24         # bytes reserved for the callback of a record: the reference to it, and Meta
     FIRST_CALLBACKS = 16       # callbacks that a batch's first memory is for; later memory is for twice as many as it has records
@@ -367,7 +366,7 @@ cdef extern from *:
 
 for _name in METHODS["Delivery"]:  # instead of a `__getattr__`, which would make `delivery.exception()` of each callback slower
     type_set(Delivery, _name.encode(), NameOfPeers(method_hint("Delivery", _name, ())))
-for _type in (Hooks, LingerList, Lease, Batch, Settlement, Delivery, Parked, Topic, Dropped, RecordColumns, SentRows, BatchRows):
+for _type in (Hooks, LingerList, RecordsBuffer, Batch, Settlement, Delivery, Parked, Topic, Dropped, RecordColumns, SentRows, BatchRows):
     refuse_construction(_type)
 del _type
 raise_what_it_returns(Accumulator, b"send", explain_send)

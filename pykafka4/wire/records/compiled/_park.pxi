@@ -37,7 +37,7 @@ cdef class Topic:
     cdef int available_count, cursor
     cdef char* online              # per partition: whether it is available
     cdef object available_tuple    # `available`, for a function of the application
-    cdef uint64_t dice             # state of the random numbers
+    cdef uint64_t random_state     # state of the random numbers
     cdef int sticky                # the current partition of records without key and partition
     cdef int64_t sticky_bytes      # bytes of batches closed for the sticky partition since it became the sticky one
     cdef object parked             # deque of Parked
@@ -101,7 +101,7 @@ cdef Topic topic_named(Accumulator acc, str name):
     t.name = name
     t.open = []
     t.parked = deque()
-    obey(acc, t, acc.policy(name))
+    store_policy(acc, t, acc.policy(name))
     t.placeholder = placeholder
     placeholder.topic = name
     placeholder.partition = PARKING
@@ -137,7 +137,7 @@ cdef int set_partitions(Accumulator acc, str topic, int count, object available)
         online[copy[i]] = 1
     if t.count == 0:           # a seeded start: otherwise every producer would begin with partition 0
         t.cursor = <int>(acc.seed % len(chosen))
-        t.dice = <uint64_t>acc.seed + 1
+        t.random_state = <uint64_t>acc.seed + 1
         acc.seed = (acc.seed * 1103515245 + 12345) & 0x7fffffff
     free(t.available)
     free(t.online)

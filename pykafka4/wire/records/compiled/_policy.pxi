@@ -127,7 +127,7 @@ cdef LingerList linger_list_of(Accumulator acc, object policy):
     return linger_list
 
 
-cdef int obey(Accumulator acc, Topic t, object policy) except -1:
+cdef int store_policy(Accumulator acc, Topic t, object policy) except -1:
     """Store `policy` in the fields of `t`."""
     t.linger_list = linger_list_of(acc, policy)
     t.codec = policy.codec
@@ -182,22 +182,22 @@ cdef int admitted(Accumulator acc, Topic t, Item* r, object callback, Delivery d
     dropped afterwards gives its place back: it does not use up the rate.
     """
     cdef int64_t asked = r.partition
-    cdef object place
+    cdef object admission
     if alone_size(r) > t.max_record:
         acc.too_large(t, alone_size(r))
     if asked >= 0 and t.direct:
         find_partition(acc, t, r)
-    place = t.admit(r.deadline)
-    if place is None:
+    admission = t.admit(r.deadline)
+    if admission is None:
         return append_as_asked(acc, t, r, asked, callback, d)
-    if type(place) is not Place:
-        return drop(acc, t, r, "RATE_LIMITED", place, callback, d)
-    r.deadline = place.deadline
+    if type(admission) is not Admission:
+        return drop(acc, t, r, "RATE_LIMITED", admission, callback, d)
+    r.deadline = admission.deadline
     try:
         return append_as_asked(acc, t, r, asked, callback, d)
     finally:
         if d.batch is None or d.batch.dropped:
-            place.give_back()
+            admission.give_back()
 
 
 cdef int append_as_asked(Accumulator acc, Topic t, Item* r, int64_t asked, object callback, Delivery d) except -1:

@@ -2,7 +2,7 @@
 # partition before; the bytes of its records stay as they are.
 
 cdef enum:
-    MAX_RAW = 67108864             # maximum bytes of a raw batch that is decompressed, to be split or handed back
+    MOST_DECOMPRESSED_BYTES = 67108864  # maximum bytes of a raw batch that is decompressed, to be split or handed back
 
 
 cdef bytes checked_batch(bytes data):

@@ -376,7 +376,7 @@ cdef class SentRows:
                 self.current[slot] = home
                 self.pending.append(home)
                 if PyList_GET_SIZE(self.pending) > self.enough:
-                    self.look()
+                    self.remove_acknowledged()
                     self.enough = max(64, 2 * PyList_GET_SIZE(self.pending))
             self.last = home
         if not home.has_room():
@@ -403,11 +403,11 @@ cdef class SentRows:
         rows.position += 1
         self.rows += 1
         if PyList_GET_SIZE(self.pending) > self.enough:
-            self.look()
+            self.remove_acknowledged()
             self.enough = max(64, 2 * PyList_GET_SIZE(self.pending))
 
-    cdef int look(self) except -1:
-        """Forget the acknowledged batches. Several threads may look at once: the first one counts, and the others look again."""
+    cdef int remove_acknowledged(self) except -1:
+        """Remove the acknowledged batches. Several threads may do so at once: the first one counts, and the others start again."""
         cdef list seen, pending, failing
         cdef int64_t acked
         cdef int outcome
@@ -433,7 +433,7 @@ cdef class SentRows:
 
     def done(self) -> bool:
         """Whether every row has an outcome."""
-        self.look()
+        self.remove_acknowledged()
         return not self.pending
 
     def open_delivery(self):
@@ -632,7 +632,8 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
     cdef Item r
     cdef Topic t
     cdef Delivery d = Delivery.__new__(Delivery)
-    cdef int64_t asked, now = 0, n = 0, run, looked = 0, told = 0, most_partition = 0xffffffff if acc.wraps else 0x7fffffff
+    cdef int64_t asked, now = 0, n = 0, run, signals_checked_row = 0, next_clock_row = 0
+    cdef int64_t most_partition = 0xffffffff if acc.wraps else 0x7fffffff
     if sent is None:
         sent = SentRows.__new__(SentRows)
         sent.hooks, sent.topic = acc.hooks, rows.topic
@@ -646,16 +647,16 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
     try:
         while n < most and (rows.row < rows.length or rows.next_batch()):
             if wanted: give_way()
-            if n - looked >= PAUSE:
-                looked = n
+            if n - signals_checked_row >= PAUSE:
+                signals_checked_row = n
                 PyErr_CheckSignals()
                 with nogil:
                     pass
             rows.fill(&r, most_partition)
             asked = r.partition
-            if n >= told or r.deadline < INFINITY:
+            if n >= next_clock_row or r.deadline < INFINITY:
                 now = wall_ms() if acc.wall is None else acc.wall()
-                told = n + SAME_TIME
+                next_clock_row = n + SAME_TIME
             n += 1
             if r.timestamp < 0:
                 r.timestamp = now
@@ -675,7 +676,7 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
             run = send_run(acc, t, rows, sent, now, most - n)
             if run:
                 n += run
-                told = n
+                next_clock_row = n
     except BaseException as error:
         if d.batch is not None:    # the row was accepted, and then a signal handler raised
             taken_row(rows, sent, d)

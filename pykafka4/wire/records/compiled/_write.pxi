@@ -106,7 +106,7 @@ cdef bint book_callbacks(Accumulator acc, Topic t, Batch b, Item* r) except -1:
     return True
 
 
-cdef int follow(Batch b, Item* r, object callback) except -1:
+cdef int store_callback(Batch b, Item* r, object callback) except -1:
     """Store the callback of the next record of `b`, whose memory is reserved."""
     while PyList_GET_SIZE(b.callbacks) < b.count:
         b.callbacks.append(None)

@@ -17,7 +17,7 @@ import pytest
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed
 from pykafka4.partitioners import NAMED
 from pykafka4.records import Written
-from pykafka4.wire.records.policy import Place, Policy
+from pykafka4.wire.records.policy import Admission, Policy
 from tests.wire.records.hot_world import World, compiled, each_core
 
 ROOM = {"buffer_memory": 64 * 1024, "max_partition_bytes": 64 * 1024, "max_request_size": 16 * 1024, "batch_size": 16 * 1024}
@@ -229,7 +229,7 @@ def test_with_raise_the_traceback_has_only_the_applications_frames() -> None:
 @each_core
 def test_with_raise_every_way_of_sending_raises(core: ModuleType) -> None:
     given_back: list[bool] = []
-    rated = Policy(0.0, admit=lambda deadline: Place(deadline, lambda: given_back.append(True)))
+    rated = Policy(0.0, admit=lambda deadline: Admission(deadline, lambda: given_back.append(True)))
     usual = Policy(0.0)
     world = World(core, {"t": 1, "rated": 1}, **ROOM, limits="all is used up", policy=lambda name: rated if name == "rated" else usual)
     with pytest.raises(BufferFull) as caught:

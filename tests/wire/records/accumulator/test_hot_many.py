@@ -12,7 +12,7 @@ import pytest
 
 from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
 from pykafka4.wire.records import reference
-from pykafka4.wire.records.policy import Place, Policy
+from pykafka4.wire.records.policy import Admission, Policy
 from tests.wire.records.hot_world import World, each_core, only_compiled, plain_records, wire_bytes
 
 
@@ -279,9 +279,9 @@ def test_sixteen_records_of_a_list_share_a_reading_of_the_clock(core: ModuleType
 
 @each_core
 def test_the_clock_is_read_again_after_a_wait_for_a_rate_limit(core: ModuleType) -> None:
-    def admit(_: float) -> Place:
+    def admit(_: float) -> Admission:
         world.wall_ms += 60_000
-        return Place(world.now + 60.0, lambda: None)
+        return Admission(world.now + 60.0, lambda: None)
 
     world = World(core, policy=lambda topic: Policy(0.005, admit=admit))
     start = world.wall_ms

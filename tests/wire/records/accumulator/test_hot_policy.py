@@ -12,7 +12,7 @@ from pykafka4.errors import BufferFull, ClosedError, RecordTooLarge
 from pykafka4.records import Written
 from pykafka4.wire.records.compression import compress
 from pykafka4.wire.records.decoder import read_header
-from pykafka4.wire.records.policy import Place, Policy
+from pykafka4.wire.records.policy import Admission, Policy
 from tests.wire.records.hot_world import MIB, World, each_core, only_compiled, plain_records, wire_bytes
 
 pytestmark = each_core
@@ -410,7 +410,7 @@ def test_a_producer_that_was_closed_during_the_wait_takes_no_record(core: Module
 @pytest.mark.parametrize("on_full", ["block", "raise", "drop"])
 def test_a_record_that_gets_no_further_gives_its_place_back(core: ModuleType, on_full: str) -> None:
     back: list[int] = []
-    policy = Policy(0.0, admit=lambda _: Place(float("inf"), lambda: back.append(1)))
+    policy = Policy(0.0, admit=lambda _: Admission(float("inf"), lambda: back.append(1)))
     how: dict[str, Any] = {"raise": {"limits": "full"}, "drop": {"drop_error": BufferFull("full")}, "block": {}}[on_full]
     world = World(core, policy=lambda topic: policy, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024, **how)
     world.send(value=bytes(30_000))
@@ -430,7 +430,7 @@ def test_a_record_that_gets_no_further_gives_its_place_back(core: ModuleType, on
 
 def test_a_record_that_was_accepted_keeps_its_place_whatever_follows(core: ModuleType) -> None:
     back: list[int] = []
-    policy = Policy(0.0, batch_records=1, admit=lambda _: Place(float("inf"), lambda: back.append(1)))
+    policy = Policy(0.0, batch_records=1, admit=lambda _: Admission(float("inf"), lambda: back.append(1)))
     world = World(core, policy=lambda topic: policy, wake=Interrupting())
     world.acc.can_send = True
     with pytest.raises(KeyboardInterrupt):
@@ -446,9 +446,9 @@ class Interrupting:
 def test_the_wait_for_a_place_and_the_wait_for_room_have_one_deadline(core: ModuleType) -> None:
     given: list[float] = []
 
-    def admit(deadline: float) -> Place:
+    def admit(deadline: float) -> Admission:
         given.append(deadline)
-        return Place(123.5, lambda: None)
+        return Admission(123.5, lambda: None)
 
     world = World(core, policy=lambda topic: Policy(0.0, admit=admit), buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
     world.send(value=bytes(40_000))

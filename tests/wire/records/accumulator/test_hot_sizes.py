@@ -16,7 +16,7 @@ from tests.wire.records.hot_world import IMPLEMENTATIONS, MIB, World, as_tuples,
 
 STRIDE = 3 * 4096  # from here on the checksum is computed in three streams
 LONG_CRC = 128 * 1024  # … and without the GIL
-SMALL = 2048  # a batch starts with this capacity
+FIRST_BLOCK_BYTES = 2048  # a batch starts with this capacity
 CHECKED = [8, 100, *(n + d for n in (STRIDE, 2 * STRIDE, LONG_CRC, 256 * 1024) for d in (-1, 0, 1)), 300_000]
 VALUES = [0, 1, *(n + d for n in (64, 8192, 1 << 20) for d in (-14, -13, -12, -11, -10, -9, -8, -7, -6, -2, -1, 0, 1))]
 
@@ -47,7 +47,18 @@ def test_a_changed_byte_is_found_in_batches_of_every_size(core: ModuleType, chec
 
 
 @each_core
-@pytest.mark.parametrize("size", [n for n in CHECKED if n >= 100] + [SMALL - 75, SMALL - 74, SMALL - 73, SMALL - 72, SMALL - 71, SMALL])
+@pytest.mark.parametrize(
+    "size",
+    [n for n in CHECKED if n >= 100]
+    + [
+        FIRST_BLOCK_BYTES - 75,
+        FIRST_BLOCK_BYTES - 74,
+        FIRST_BLOCK_BYTES - 73,
+        FIRST_BLOCK_BYTES - 72,
+        FIRST_BLOCK_BYTES - 71,
+        FIRST_BLOCK_BYTES,
+    ],
+)
 def test_a_batch_of_every_size_is_sent_with_its_checksum(core: ModuleType, size: int) -> None:
     world = World(core, batch_size=MIB // 4)
     value = bytes(i * 7 & 255 for i in range(size))

@@ -241,24 +241,24 @@ def test_a_small_chunk_can_let_go_of_its_response_and_hands_out_the_same(core: M
     out: list[Any] = []
     chunk.decode(out, before)
     assert is_held(frame)
-    chunk.own()
+    chunk.copy_bytes()
     in_plain_batch = core.__name__.endswith("reference") and before in (5, 7)
     assert is_held(frame) == in_plain_batch  # the plain core reads a batch it has entered from where it lies
     if not in_plain_batch:
         frame[:] = bytes(len(frame))
-    chunk.own()
+    chunk.copy_bytes()
     while chunk.decode(out, 1):
         pass
     assert [(r.offset, r.value) for r in out] == [(r.offset, r.value) for r in [*records(5), *records(5, start=5)]]
     assert (chunk.exhausted, chunk.position, chunk.size) == (True, 10, len(data))
     assert not is_held(frame)
-    chunk.own()
+    chunk.copy_bytes()
 
 
 @each_core
 def test_a_chunk_that_is_most_of_its_response_is_not_copied(core: ModuleType) -> None:
     chunk, frame = in_a_response(core, build_batch(records(5, size=100)), 50)
-    chunk.own()
+    chunk.copy_bytes()
     assert is_held(frame)
 
 

@@ -52,7 +52,7 @@ def test_a_batch_that_decode_has_begun_comes_whole(core: ModuleType) -> None:
         chunk = made(core, memoryview(response)[: len(data)])
         out: list[Any] = []
         chunk.decode(out, 2)
-        chunk.own()  # as `pause` does
+        chunk.copy_bytes()  # as `pause` does
         if not core.__name__.endswith("reference"):  # the plain core reads a batch that it has entered from where it lies
             response[:] = bytes(len(response))
         assert chunk.whole_batch() == parts[0]

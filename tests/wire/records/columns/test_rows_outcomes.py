@@ -12,7 +12,7 @@ import pytest
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
 from pykafka4.partitioners import NAMED
 from pykafka4.records import Written
-from pykafka4.wire.records.policy import Place, Policy
+from pykafka4.wire.records.policy import Admission, Policy
 from tests.wire.records.columns.sending import NOW, values
 from tests.wire.records.hot_world import MIB, World, compiled, each_core, plain_records, wire_bytes
 
@@ -183,7 +183,7 @@ def test_the_rate_limit_of_a_topic_lets_each_row_pass(core: ModuleType) -> None:
 
     def admit(deadline: float) -> Any:
         asked.append(deadline)
-        return Place(deadline, lambda: None) if len(asked) != 3 else BufferFull("limited")
+        return Admission(deadline, lambda: None) if len(asked) != 3 else BufferFull("limited")
 
     world = World(core, {"t": 1}, policy=lambda topic: Policy(0.0, 0, admit=admit))
     handle = send(world, core, table(*"abcd"))
