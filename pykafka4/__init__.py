@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from pykafka4.core.admin.replicas import Reassignment as Reassignment
     from pykafka4.core.admin.replicas import Replica as Replica
     from pykafka4.core.admin.tokens import DelegationToken as DelegationToken
-    from pykafka4.core.admin.topic_looks import TopicDescription as TopicDescription
+    from pykafka4.core.admin.topic_queries import TopicDescription as TopicDescription
     from pykafka4.core.admin.topics import NewPartitions as NewPartitions
     from pykafka4.core.admin.topics import NewTopic as NewTopic
     from pykafka4.core.admin.users import ScramCredential as ScramCredential
@@ -201,7 +201,7 @@ _HOMES = {  # the public names by module
     "pykafka4.core.admin.quotas": "QuotaEntity QuotaFilter QuotaScope",
     "pykafka4.core.admin.tokens": "DelegationToken",
     "pykafka4.core.admin.topics": "NewPartitions NewTopic",
-    "pykafka4.core.admin.topic_looks": "TopicDescription",
+    "pykafka4.core.admin.topic_queries": "TopicDescription",
     "pykafka4.core.admin.users": "ScramCredential",
     "pykafka4.core.admin.values": (
         "CommitResult CommittedOffset EARLIEST EARLIEST_LOCAL FetchedPartition GroupCoordinator GroupDescription GroupListing "

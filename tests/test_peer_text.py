@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka4.errors.words import HIDDEN, UNSHOWN, filtered, visible
+from pykafka4.errors.peer_text import HIDDEN, UNSHOWN, filtered, visible
 
 
 def test_a_remote_text_is_short_and_printable() -> None:

@@ -9,9 +9,9 @@ from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.cluster import (
     THE_CLUSTER,
-    AskBrokers,
     ClusterDescription,
     DescribeCluster,
+    DescribeClusterByMetadata,
     DescribeFeatures,
     DescribeQuorum,
     Downgrade,
@@ -43,7 +43,7 @@ class ClusterCalls(AdminCalls):
         deadline = self._begin(timeout)
         found = self._one(DescribeCluster(), deadline)
         if isinstance(found, UnsupportedVersion):  # brokers before Kafka 2.8 have no DescribeCluster
-            found = self._one(AskBrokers(), deadline)
+            found = self._one(DescribeClusterByMetadata(), deadline)
         return value_or_raise(found)
 
     def describe_quorum(self, timeout: float | None = None) -> QuorumDescription:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from pykafka4.core.admin.configs import ANY_BROKER, KINDS, Append, Operation, Resource, Subtract
+from pykafka4.core.admin.configs import ALL_BROKERS, KINDS, Append, Operation, Resource, Subtract
 from pykafka4.core.admin.topics import NewPartitions, NewTopic
 from pykafka4.errors import ConfigError, shown
 from pykafka4.misuse import check_count, check_topic
@@ -92,7 +92,7 @@ def as_resource(resource: object) -> Resource:
         if not isinstance(name, str) or not name:
             raise ConfigError(f"{shown(resource)}: the name of a {kind} is a str")
         return (kind, check_topic(name) if kind == "topic" else str.__str__(name))
-    if name is ANY_BROKER and kind == "broker":
+    if name is ALL_BROKERS and kind == "broker":
         return (kind, name)
     if isinstance(name, str) and name.isascii() and name.isdigit():
         name = int(name)

@@ -10,12 +10,12 @@ from pykafka4.admin.calls import AdminCalls, require_all_done, value_or_raise
 from pykafka4.admin.topic_arguments import as_new_partitions, as_new_topics, as_topics
 from pykafka4.client.answers import Deadline
 from pykafka4.core.admin.question_run import DOUBT, Question
-from pykafka4.core.admin.topic_looks import (
+from pykafka4.core.admin.topic_queries import (
     ALL_TOPICS,
+    AwaitChanges,
     Change,
     DescribePages,
     DescribeTopics,
-    KnowChanges,
     ListTopics,
     LiveBrokerChoice,
     TopicDescription,
@@ -28,7 +28,7 @@ __all__ = ["TopicCalls"]
 
 # Seconds after which a wait refreshes the list of brokers that are up. A broker that has crashed stays in the metadata until its session
 # ends, and the wait would include that broker.
-BROKERS_LOOK_S: Final = 3.0
+BROKERS_REFRESH_S: Final = 3.0
 
 
 class TopicCalls(AdminCalls):
@@ -160,11 +160,11 @@ class TopicCalls(AdminCalls):
                 self._session.refresh_brokers(deadline)
             except KafkaTimeoutError as error:
                 raise KafkaTimeoutError(f"{what}: {error}") from error
-            found = self._session.ask(_of_brokers(KnowChanges(changes), min(left, BROKERS_LOOK_S)), deadline).wait()
+            found = self._session.ask(_of_brokers(AwaitChanges(changes), min(left, BROKERS_REFRESH_S)), deadline).wait()
             lagging = {node: one for node, one in found.items() if isinstance(one, KafkaError)}
             if not lagging:
                 return
-            # A KafkaTimeoutError means the end of BROKERS_LOOK_S: the next round asks brokers that are still up. Other errors end the call.
+            # A KafkaTimeoutError is the end of BROKERS_REFRESH_S: the next round asks brokers that are still up. Other errors end the call.
             for refused in (one for one in lagging.values() if not isinstance(one, KafkaTimeoutError)):
                 refused.add_note(what)
                 raise refused

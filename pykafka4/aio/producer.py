@@ -19,7 +19,7 @@ from pykafka4.aio.columns import READING, RowsTask
 from pykafka4.aio.tasks import EventLoopBinding, TaskLatch
 from pykafka4.aio.transactions import ReadingTaskConsumer, Transaction, TransactionTasks
 from pykafka4.client.client import Client
-from pykafka4.core.producer.topics.parking import DENIED_S
+from pykafka4.core.producer.topics.parking import MISSING_PARTITION_S
 from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.errors.frames import empty_frames, guarded
 from pykafka4.misuse import check_timeout, check_topic
@@ -252,10 +252,10 @@ class Producer(ProducerHandle):
         return accepted[0]
 
     async def _look_up_partition(self, awaits: WouldBlock, attempt: Callable[[], T], deadline: float) -> T:
-        """Refresh the metadata until the partition exists, brokers have reported it as unknown for DENIED_S, or `deadline` has passed."""
+        """Refresh the metadata until the partition exists, brokers have lacked it for MISSING_PARTITION_S, or `deadline` has passed."""
         session, engine, topic = self._session, self._session.runtime.engine, awaits.topic
-        until = min(deadline, system.monotonic() + DENIED_S)
-        while True:  # later calls with a missing partition do not wait again: see `ProducerSession.denied_until`
+        until = min(deadline, system.monotonic() + MISSING_PARTITION_S)
+        while True:  # later calls with a missing partition do not wait again: see `ProducerSession.missing_until`
             promise = session.promise()
 
             # Bound as a default: the loop may run this after the next round has given the name another promise.
@@ -274,7 +274,7 @@ class Producer(ProducerHandle):
             known = 0
             if await self._binding.done(count, until):
                 known = count.result(0)
-                until = min(until, session.denied_until(topic, known))
+                until = min(until, session.missing_until(topic, known))
             if awaits.partition < known or system.monotonic() >= until:
                 with session.attempts.attempt(Obstacle.PARTITION):
                     return attempt()

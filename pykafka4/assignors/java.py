@@ -17,7 +17,7 @@ __all__ = ["PartitionSet", "hash_order", "ranked", "utf16"]
 
 T = TypeVar("T")
 
-LEAST_PLACES: Final = 16  # buckets of a new HashMap
+LEAST_BUCKETS: Final = 16  # buckets of a new HashMap
 WORD: Final = 0xFFFF_FFFF
 
 
@@ -42,7 +42,7 @@ def hash_order(members: Sequence[GroupMember]) -> list[GroupMember]:
     Java turns a bucket with more than eight entries into a tree. This is not reproduced: member ids end in random UUIDs, so the entries are
     spread over the buckets.
     """
-    last = _places(len(members)) - 1
+    last = _bucket_count(len(members)) - 1
     return sorted(members, key=lambda member: _spread(_hash(member.member_id)) & last)
 
 
@@ -69,7 +69,7 @@ class PartitionSet:
 
     def first(self) -> TopicPartition:
         """The first partition that Java's iterator returns."""
-        last = _places(self._most) - 1
+        last = _bucket_count(self._most) - 1
         return min(self._tps, key=lambda tp: self._tps[tp] & last)
 
 
@@ -85,9 +85,9 @@ def _spread(code: int) -> int:
     return code ^ (code >> 16)
 
 
-def _places(entries: int) -> int:
+def _bucket_count(entries: int) -> int:
     """The number of buckets of a HashMap with this many entries: it doubles when there are more entries than three quarters of it."""
-    places = LEAST_PLACES
-    while entries > places * 3 // 4:
-        places *= 2
-    return places
+    buckets = LEAST_BUCKETS
+    while entries > buckets * 3 // 4:
+        buckets *= 2
+    return buckets

@@ -23,7 +23,7 @@ from pykafka4.cli.offsets import create, delete, delete_offsets, rewind
 from pykafka4.cli.show import cell_text, console, error_json, group_json, lag_json, lag_table, member_table, print_json, table
 from pykafka4.core.admin.values import CLASSIC, CONSUMER
 from pykafka4.errors import ConfigError, KafkaError
-from pykafka4.errors.words import escaped
+from pykafka4.errors.peer_text import escaped
 
 __all__ = ["groups", "watch"]
 

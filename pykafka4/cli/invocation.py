@@ -18,7 +18,7 @@ import click
 from pykafka4.cli.profiles import DEFAULT, profile, profiles, profiles_file
 from pykafka4.cli.streams import explained, lose
 from pykafka4.errors import ConfigError, KafkaError, PartialFailure
-from pykafka4.errors.words import escaped
+from pykafka4.errors.peer_text import escaped
 
 if TYPE_CHECKING:
     from pykafka4.admin import AdminClient

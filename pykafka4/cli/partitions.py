@@ -10,7 +10,7 @@ from pykafka4.records import TopicPartition
 
 if TYPE_CHECKING:
     from pykafka4.admin import AdminClient
-    from pykafka4.core.admin.topic_looks import PartitionDescription
+    from pykafka4.core.admin.topic_queries import PartitionDescription
 
 __all__ = ["find_partitions"]
 

@@ -14,7 +14,7 @@ from pykafka4.cli.arguments import settings_of
 from pykafka4.cli.invocation import DONE, Invocation, show_errors, show_note
 from pykafka4.cli.listing import as_json_option
 from pykafka4.cli.show import console, error_json, print_json, table
-from pykafka4.core.admin.configs import ANY_BROKER, KINDS, Append, ConfigEntry, Operation, Resource, Subtract
+from pykafka4.core.admin.configs import ALL_BROKERS, KINDS, Append, ConfigEntry, Operation, Resource, Subtract
 from pykafka4.errors import ConfigError, KafkaError
 
 __all__ = ["settings"]
@@ -30,7 +30,7 @@ class ResourceType(click.ParamType):  # type: ignore[type-arg]  # click before 8
         """See click."""
         kind, colon, name = str(value).partition(":")
         try:
-            return as_resource((kind, name if colon else ANY_BROKER))
+            return as_resource((kind, name if colon else ALL_BROKERS))
         except (ConfigError, TypeError):
             self.fail(
                 f"{value!r}: must be topic:NAME, broker:NUMBER, broker, broker-logger:NUMBER, group:NAME or client-metrics:NAME", param, ctx
@@ -44,7 +44,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Have the brokers 
 def written(resource: Resource) -> str:
     """A resource in its form on the command line."""
     kind, name = resource
-    return kind if name is ANY_BROKER else f"{kind}:{name}"
+    return kind if name is ALL_BROKERS else f"{kind}:{name}"
 
 
 @click.group(short_help="Settings of topics, brokers, groups, client metrics: get, set, unset.")

@@ -17,7 +17,7 @@ from pykafka4.admin.values import GroupLag, OffsetPlan, PartitionLag
 from pykafka4.cli.tables import Table
 from pykafka4.core.admin.values import GroupDescription, GroupListing
 from pykafka4.errors import KafkaError, short_name
-from pykafka4.errors.words import escaped
+from pykafka4.errors.peer_text import escaped
 from pykafka4.records import MemberDescription, TopicPartition
 
 __all__ = [

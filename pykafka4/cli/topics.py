@@ -15,7 +15,7 @@ from pykafka4.cli.arguments import settings_of
 from pykafka4.cli.invocation import DONE, Invocation, outcomes, show_errors, show_note
 from pykafka4.cli.listing import as_json_option, execute_option
 from pykafka4.cli.show import console, error_json, print_json, table
-from pykafka4.core.admin.topic_looks import PartitionDescription, TopicDescription, TopicListing
+from pykafka4.core.admin.topic_queries import PartitionDescription, TopicDescription, TopicListing
 from pykafka4.core.admin.topics import CreatedTopic, NewPartitions, NewTopic
 from pykafka4.core.admin.values import EARLIEST, LATEST
 from pykafka4.errors import KafkaError

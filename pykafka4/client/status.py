@@ -96,7 +96,7 @@ def look_at_machines(engine: Engine, now: float) -> MachineFindings:
             }
             for link in links
         ],
-        "metadata": {"age": _ago(now, engine.cluster.told_at), "changed": _ago(now, engine.cluster.changed_at)},
+        "metadata": {"age": _ago(now, engine.cluster.updated_at), "changed": _ago(now, engine.cluster.changed_at)},
     }
     return MachineFindings(now, shown, dict(engine.recovery.offline), engine.cluster.topics)
 

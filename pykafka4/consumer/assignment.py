@@ -18,16 +18,16 @@ from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Listen, Steps, Waits, at_once, settled
-from pykafka4.core.consumer.machine import COMMIT_SECONDS, UNSUBSCRIBING, ConsumerMachine
+from pykafka4.core.consumer.machine import COMMIT_S, UNSUBSCRIBING, ConsumerMachine
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start
 from pykafka4.errors import ConfigError, GroupError, KafkaError
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import TopicPartition
 
-__all__ = ["LEAVE_SECONDS", "LAST_COMMIT_SECONDS", "Assignment"]
+__all__ = ["LEAVE_S", "LAST_COMMIT_S", "Assignment"]
 
-LAST_COMMIT_SECONDS: Final = 10.0  # for the last auto-commit before partitions are released
+LAST_COMMIT_S: Final = 10.0  # for the last auto-commit before partitions are released
 # For this long a poll waits for the last commit and returns no records. A commit takes milliseconds, and the rebalance waits until the
 # application is back in `poll`, so records of partitions that stay wait, too. A slow coordinator must not hold them up for longer.
 LAST_COMMIT_ALONE: Final = 0.5
@@ -35,7 +35,7 @@ LAST_COMMIT_LEAST: Final = 1.0  # for the last commit of a consumer that closes 
 # For the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and SyncGroup,
 # and a dead leader delays SyncGroup until its session times out: without this limit the close would use up its time-out.
 LAST_COMMIT_REBALANCE: Final = 3.0
-LEAVE_SECONDS: Final = 5.0  # for the response to LeaveGroup
+LEAVE_S: Final = 5.0  # for the response to LeaveGroup
 
 
 class AssignmentChange(NamedTuple):
@@ -139,7 +139,7 @@ class Assignment:
             gone = [reader.claims[tp] for tp in selection.by_hand if tp not in tps]
             fresh = [Claim(tp) for tp in tps if tp not in selection.by_hand]
             if gone:
-                self._commits.commit_finished(COMMIT_SECONDS, {claim.tp for claim in gone})
+                self._commits.commit_finished(COMMIT_S, {claim.tp for claim in gone})
             self.change = AssignmentChange(gone, fresh, tps)
             self.complete_change()
 
@@ -177,7 +177,7 @@ class Assignment:
     def unsubscribing(self) -> Steps[None]:
         """`unsubscribe`, once this call has the consumer for itself."""
         try:
-            yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_SECONDS, UNSUBSCRIBING, in_hand=False)
+            yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_S, UNSUBSCRIBING, in_hand=False)
         finally:
             self._reader.drain()
             for event in self._reader.events:
@@ -222,7 +222,7 @@ class Assignment:
         if self.last_commit is None:
             self._reader.stop_delivering(current)
             owed = [] if ended.ending is Ending.LOST else [claim.tp for claim in current]
-            last_commit = self._commits.commit_finished(LAST_COMMIT_SECONDS, owed)
+            last_commit = self._commits.commit_finished(LAST_COMMIT_S, owed)
             last_commit.add_done_callback(lambda _: self._last_commit_ended())
             self._alone_until = self._attachment.runtime.loop.now() + LAST_COMMIT_ALONE
             self.last_commit = last_commit
@@ -308,7 +308,7 @@ class Assignment:
                     yield from settled(self._waits, commit, max(0.0, deadline - now()))
             for ended in self._ends():
                 yield from self._report_end(ended)
-            leave_seconds = LEAVE_SECONDS
+            leave_seconds = LEAVE_S
         finally:
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
             # Again: the listener may have completed this change with a call, and then subscribed or assigned.

@@ -15,10 +15,11 @@ from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Steps, Waits, at_once
-from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
+from pykafka4.core.consumer.machine import COMMIT_S, ConsumerMachine
 from pykafka4.core.group.committing.offsets import Found, names_of
-from pykafka4.core.subscription import Place
+from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaError
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.logs import get_log
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ConsumerConfig
@@ -28,7 +29,7 @@ __all__ = ["ILLEGAL_GENERATION", "Commits"]
 
 log = get_log("pykafka4.group")
 
-ILLEGAL_GENERATION: Final = 22
+ILLEGAL_GENERATION: Final = BY_NAME["ILLEGAL_GENERATION"].code
 MOST_OWED: Final = 10_000  # waiting callbacks of `commit_async`: a blocked callback executor must not let them fill memory
 
 
@@ -75,7 +76,7 @@ class Commits:
             raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: the callback executor is busy or blocked")
         places = self._places(offsets, topic)
         self._check(places)
-        promise = self._send(places, COMMIT_SECONDS)
+        promise = self._send(places, COMMIT_S)
         if on_done is None:
             promise.add_done_callback(self._log_failure)
         else:
@@ -192,5 +193,5 @@ def _outcome(promise: Promise[KafkaError | None]) -> KafkaError | None:
     return promise.result(0)
 
 
-def _places(reached: Mapping[TopicPartition, Place]) -> dict[TopicPartition, OffsetAndMetadata]:
+def _places(reached: Mapping[TopicPartition, OffsetAndEpoch]) -> dict[TopicPartition, OffsetAndMetadata]:
     return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in reached.items()}

@@ -34,11 +34,11 @@ from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.rewinding import GroupRewinding
 from pykafka4.consumer.selection import ConsumerRun, Selection
 from pykafka4.consumer.transactional import TransactionalReads
-from pykafka4.consumer.until_end import LOOK_S, UntilEnd
+from pykafka4.consumer.until_end import CHECK_S, UntilEnd
 from pykafka4.consumer.waits import Steps, ThreadWaits, Waits, at_once
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import CLOSING, ConsumerMachine
-from pykafka4.core.subscription import Assigned, Ended, Move, Place, Since, Start
+from pykafka4.core.subscription import Assigned, Ended, Move, OffsetAndEpoch, Since, Start
 from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 from pykafka4.net.living import Living
@@ -334,7 +334,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         alone = self.assignment.alone()
         longest = min(left, alone) if alone > 0 else left
         if self._until_end is not None:
-            longest = min(longest, LOOK_S)
+            longest = min(longest, CHECK_S)
         return None if longest == INFINITY else longest
 
     def _fetch_more(self) -> None:
@@ -528,7 +528,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         """See RunSession.stored."""
         return self.machine.offsets.stored
 
-    def taken_places(self) -> dict[TopicPartition, Place]:
+    def taken_places(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """See RunSession.taken_places."""
         return self.reader.committable()
 

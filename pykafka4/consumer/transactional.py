@@ -18,17 +18,18 @@ from pykafka4.consumer.reading.reader import Reader
 from pykafka4.consumer.selection import Selection
 from pykafka4.consumer.waits import Steps, Waits
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.subscription import MemberIdentity, Place
+from pykafka4.core.subscription import MemberIdentity, OffsetAndEpoch
 from pykafka4.errors import ConfigError, GroupError, TransactionAborted
+from pykafka4.errors.codes import BY_NAME
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.options.config import ConsumerConfig
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["RecordsInTransaction", "TransactionalReads"]
 
-ILLEGAL_GENERATION: Final = 22
-REWIND_SECONDS: Final = 60.0  # for a rewind when a transaction begins: without the rewind it cannot begin
-FAIL_SECONDS: Final = 10.0  # for a rewind when a transaction fails; shorter, because the next transaction tries again
+ILLEGAL_GENERATION: Final = BY_NAME["ILLEGAL_GENERATION"].code
+REWIND_S: Final = 60.0  # for a rewind when a transaction begins: without the rewind it cannot begin
+FAILED_REWIND_S: Final = 10.0  # for a rewind when a transaction fails; shorter, because the next transaction tries again
 
 
 @attrs.define(eq=False)
@@ -37,7 +38,7 @@ class RecordsInTransaction:
 
     committed: bool = False  # written by the loop thread, as soon as the commit is known
     offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the offsets in the transaction, each with its stretch
-    left_at: dict[TopicPartition, Place] | None = None  # the places of the application when the transaction ended
+    left_at: dict[TopicPartition, OffsetAndEpoch] | None = None  # the places of the application when the transaction ended
     left_after: int = -1  # `DeliveredOffsets.changes` then: equal places alone do not exclude that the same records were read again
 
 
@@ -216,7 +217,7 @@ class TransactionalReads:
             changed = [tp for tp, at in reading.offsets.items() if self._stored.get(tp) != at and not claims[tp].outdated]
             return {tp: OffsetAndMetadata(*places[tp]) for tp in changed}
 
-    def _leave(self, reading: RecordsInTransaction) -> dict[TopicPartition, Place]:
+    def _leave(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndEpoch]:
         """Note the places of the application, and return them."""
         reading.left_after, reading.left_at = self._reader.delivered.changes, self._reader.handed_out()
         return reading.left_at
@@ -251,7 +252,7 @@ class TransactionalReads:
             if self._reading is reading:
                 if reading.left_at is None:
                     self._leave(reading)
-                yield from self._rewinding(FAIL_SECONDS if timeout is None else timeout)
+                yield from self._rewinding(FAILED_REWIND_S if timeout is None else timeout)
 
     def _rewinding(self, timeout: float | None) -> Steps[None]:
         """Read each partition again from its committed offset; without a committed offset, from the offset at which reading began.
@@ -269,7 +270,7 @@ class TransactionalReads:
                 if places.stretch(claims[tp]) in (self._by_hand.get(tp), self._stored.get(tp, (None,))[0]):
                     del back[tp]
             others = [tp for tp in claims if tp not in back]
-            limit = REWIND_SECONDS if timeout is None else timeout
+            limit = REWIND_S if timeout is None else timeout
             committed = (yield from self._commits.looking_up(others, limit)) if others else {}
             for tp in others:
                 at, start = committed[tp], starts[tp]

@@ -19,9 +19,9 @@ from pykafka4.core.subscription import UNBOUNDED, Claim
 from pykafka4.misuse import API_S
 from pykafka4.records import TopicPartition
 
-__all__ = ["LOOK_S", "UntilEnd"]
+__all__ = ["CHECK_S", "UntilEnd"]
 
-LOOK_S: Final = 0.25  # seconds between two checks, in a waiting poll, whether the member has its partitions
+CHECK_S: Final = 0.25  # seconds between two checks, in a waiting poll, whether the member has its partitions
 
 
 class LoopSession(Protocol):

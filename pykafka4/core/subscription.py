@@ -31,7 +31,7 @@ __all__ = [
     "Lately",
     "Located",
     "Move",
-    "Place",
+    "OffsetAndEpoch",
     "Policy",
     "Position",
     "Since",
@@ -47,7 +47,7 @@ __all__ = [
 
 UNBOUNDED: Final = (1 << 63) - 1  # `Claim.until` of a partition that is read without end
 
-Place: TypeAlias = tuple[int, int]  # offset of the next record, leader epoch of the record before it
+OffsetAndEpoch: TypeAlias = tuple[int, int]  # offset of the next record, leader epoch of the record before it
 
 
 class Start(enum.Enum):
@@ -314,7 +314,7 @@ class Position:
     the fetching."""
 
     __slots__ = (
-        "asked",
+        "after_request",
         "behind_open",
         "bound",
         "by_policy",
@@ -330,9 +330,9 @@ class Position:
         "limit",
         "offset",
         "otherwise",
+        "own_backoff",
         "paused",
         "reported",
-        "rest",
         "search",
         "stage",
         "tail",
@@ -359,11 +359,11 @@ class Position:
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest
         self.reported = False  # whether the partition was reported to recovery as offline
-        self.rest: PartitionBackoff | None = None
+        self.own_backoff: PartitionBackoff | None = None
         self.corruption_reported = False  # whether the error of a corrupt log was passed to the application
         self.cut_off = 0  # consecutive responses without one complete batch
         self.topic_id: object = None
-        self.asked = 0  # number of the last Metadata request before this position
+        self.after_request = 0  # number of the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application gave no start
         self.search: Any = None  # the offset lookup in progress
         self.end_before = -1  # the claim's `end`, before a seek
@@ -407,7 +407,7 @@ class Position:
     @property
     def refusal(self) -> KafkaError | None:
         """The error whose back-off is not over; None without a back-off."""
-        return None if self.rest is None else self.rest.reason
+        return None if self.own_backoff is None else self.own_backoff.reason
 
     @property
     def buffered(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pykafka4.admin.values import GroupLag, PartitionLag
 from pykafka4.client.targets import coordinator
-from pykafka4.core.admin.topic_looks import operations
+from pykafka4.core.admin.topic_queries import operations
 from pykafka4.core.admin.values import CLASSIC, CONSUMER, GroupDescription
 from pykafka4.diagnosis.case import Case, failed
 from pykafka4.diagnosis.partitions import compare_rights

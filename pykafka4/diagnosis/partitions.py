@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.client.targets import ANY
-from pykafka4.core.admin.topic_looks import operations
+from pykafka4.core.admin.topic_queries import operations
 from pykafka4.diagnosis.case import Case, failed
 from pykafka4.diagnosis.values import Finding, Outcome
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error, listed

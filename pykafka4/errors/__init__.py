@@ -3,10 +3,10 @@
 Invariant: an error code that this version does not know is kept as a number.
 
 Modules; each line imports only from lines below it:
-    codes   the table of Kafka's error codes: retries, refreshed metadata, fate of a produced batch
-    rights  the table of ACL operations: the right that a refused request lacked
-    frames  tracebacks without local variables, so that errors keep nothing alive and show no secrets
-    words   the filter of texts from brokers, proxies and other clients: escapes, length, secrets
+    codes      the table of Kafka's error codes: retries, refreshed metadata, fate of a produced batch
+    rights     the table of ACL operations: the right that a refused request lacked
+    frames     tracebacks without local variables, so that errors keep nothing alive and show no secrets
+    peer_text  the filter of texts from brokers, proxies and other clients: escapes, length, secrets
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from pykafka4.errors.codes import BY_NAME, ErrorCode, error_code
+from pykafka4.errors.peer_text import SHOWN, visible
 from pykafka4.errors.rights import Right, needed
-from pykafka4.errors.words import SHOWN, visible
 from pykafka4.records import MemberDescription, ProducerRecord, Written
 
 __all__ = [
@@ -62,7 +62,7 @@ SEEK = "auto_offset_reset=none; seek to an offset to continue"
 REQUEST_DUMP_START = "Request Request("
 STOP_MEMBERS = "stop them first"
 REWIND_INSTEAD = f"{STOP_MEMBERS}, or let a member call `rewind_group` (`groups rewind --live`)"  # a member can only change offsets
-SHOWN_MEMBERS = 10  # a message lists at most this many items: members of a group, partitions of a member, errors
+MOST_LISTED = 10  # a message lists at most this many items: members of a group, partitions of a member, errors
 
 
 def shown(value: object) -> str:
@@ -79,9 +79,7 @@ def shown_unless_secret(value: object) -> str:
     return shown(value) if isinstance(value, str) and "@" not in value else with_article(type(value).__name__)
 
 
-def listed(
-    items: Sequence[T], text: Callable[[T], str] = str, between: str = ", ", before_more: str = " ", most: int = SHOWN_MEMBERS
-) -> str:
+def listed(items: Sequence[T], text: Callable[[T], str] = str, between: str = ", ", before_more: str = " ", most: int = MOST_LISTED) -> str:
     """The first `most` of `items` for a message, and the number of further ones: `orders-0, orders-1 and 4 more`."""
     more = f"{before_more}and {len(items) - most} more" if len(items) > most else ""
     return between.join(map(text, items[:most])) + more
@@ -156,7 +154,7 @@ class AuthenticationError(ConnectionLost):
     certain = True
     is_local = False
     is_of_client = False
-    suspicion = ""  # the guessed reason, empty if it is certain; a guess is believed only after several equal ones in a row
+    guessed_cause = ""  # the guessed reason, empty if it is certain; a guess is believed only after several equal ones in a row
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):

@@ -18,7 +18,7 @@ These modules of `core` decide by the name of a code, so a new row or column doe
     admin.replicas           elections, moves and replicas that are not needed, or not there
     admin.requests           responses of a broker that is not, or not yet, the right one
     admin.tokens             tokens that are gone; hints in messages
-    admin.topic_looks        topics whose creation has not ended
+    admin.topic_queries      topics whose creation has not ended
     admin.topics             topics that exist already, or no longer; counts of partitions that are refused
     admin.users              credentials that are gone
     admin.question_run       topics and partitions that do not exist

@@ -154,7 +154,7 @@ class NetworkSource:
 
     def _look(self, now: float) -> tuple[Any, float | None, int]:
         engine = self._runtime.engine
-        told = engine.cluster.told_at
+        told = engine.cluster.updated_at
         return engine.network.status(now), None if told is None else now - told, len(engine.recovery.offline)
 
 

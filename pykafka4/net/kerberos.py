@@ -16,7 +16,7 @@ from typing import Any, Final
 from pykafka4.core.sasl.gssapi import Gssapi
 from pykafka4.core.sasl.mechanism import failed
 from pykafka4.errors import AuthenticationError, ConfigError
-from pykafka4.errors.words import visible
+from pykafka4.errors.peer_text import visible
 from pykafka4.net.handoff.turns import turn_of
 
 __all__ = ["INSTALL", "Kerberos"]

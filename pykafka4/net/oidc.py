@@ -26,7 +26,7 @@ from pykafka4.core.sasl.credentials import text_of
 from pykafka4.core.sasl.oauthbearer import Token
 from pykafka4.errors import AuthenticationError, ConfigError
 from pykafka4.errors.frames import guarded
-from pykafka4.errors.words import filtered
+from pykafka4.errors.peer_text import filtered
 from pykafka4.options.secret import Secret, hidden
 
 __all__ = ["OidcToken"]

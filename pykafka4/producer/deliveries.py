@@ -46,7 +46,7 @@ class Deliveries(Signal):
         self.forked = False
 
     @property
-    def looked_at(self) -> list[int]:
+    def seen_failures(self) -> list[int]:
         """For each failure that the application has seen: the number of records that had failed before the batch of the failed record."""
         while True:
             with contextlib.suppress(RuntimeError):  # another thread appended while `list` iterated: read again

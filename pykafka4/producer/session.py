@@ -23,7 +23,7 @@ from pykafka4.core.producer.outcomes.ledger import Census, ProducerStats, take_c
 from pykafka4.core.producer.partition_status import show
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.sender import Sender
-from pykafka4.core.producer.topics.parking import DENIED_S
+from pykafka4.core.producer.topics.parking import MISSING_PARTITION_S
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, TransactionError
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
@@ -52,7 +52,8 @@ log = get_log("pykafka4.producer")
 EXIT_S: Final = 5.0  # for deliveries, while an exception leaves a `with` block; for callbacks, after the delivery time-out of a flush
 WORKING: Final = ("connected", "connecting", "unreachable")  # states of a client whose loop runs
 LOOK_PAUSE_S: Final = 0.01  # seconds between checks of a topic's parked records, and of the end of the loop
-DENIAL_S: Final = 20.0  # for this long after brokers first reported a partition as missing, `send` does not begin another wait for it
+# For this long after brokers first reported a partition as missing, `send` does not begin another wait for it.
+KNOWN_MISSING_S: Final = 20.0
 MOST_UNKNOWN: Final = 4_096  # topics that wait to be looked up with on_full=raise: neither buffer_memory nor a wait of `send` bounds them
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class ProducerSession(Attachment[Sender]):
         self.pending: list[Batch | Delivery | FlushMark] | None = None  # the unsettled items when the first `close` began
         self.undecided: list[Batch | Delivery | FlushMark] = []  # the items of `pending` without an outcome at that time
         self.undelivered: list[ProducerRecord] | None = None  # the result of `close`
-        self._denied: dict[str, tuple[int, float]] = {}  # by topic: the number of partitions that brokers report, and since when
+        self._missing: dict[str, tuple[int, float]] = {}  # by topic: the number of partitions that brokers report, and since when
         self._busy: dict[int, float] = {}  # by thread: the latest end of its `send`'s wait, or the end of its last wait
         self._serial = next(_serials)
         self.attempts = Attempts()
@@ -166,10 +167,10 @@ class ProducerSession(Attachment[Sender]):
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
-        """Wait for an unknown partition: until it exists, brokers have reported it as unknown for DENIED_S, or `deadline` has passed.
+        """Wait for an unknown partition: until it exists, brokers have lacked it for MISSING_PARTITION_S, or `deadline` has passed.
 
         The partition may be new, and brokers learn of it at different times. The wait refreshes the metadata at most once per
-        `retry_backoff_ms`. Later calls with a missing partition do not wait again (DENIAL_S). Returns the deadline for further waits.
+        `retry_backoff_ms`. Later calls with the partition do not wait again (KNOWN_MISSING_S). Returns the deadline for further waits.
         """
         if self.attempts.is_attempt and not self.attempts.has_waited_for(Obstacle.PARTITION):
             raise WouldBlock(f"{topic}-{partition} has to be looked up", Obstacle.PARTITION, topic, partition)
@@ -183,19 +184,19 @@ class ProducerSession(Attachment[Sender]):
                     self.runtime.refresh_metadata([topic], max(0.0, until - system.monotonic()))
                 loop.ask(lambda now: self.machine.announce_partitions(topic, now), LOOP_ANSWER_S, machine=self.machine)
             count, now = loop.ask(lambda now: cluster.partitions(topic), LOOP_ANSWER_S), system.monotonic()
-            left = min(self.denied_until(topic, count), until) - now
+            left = min(self.missing_until(topic, count), until) - now
             if partition < count or left <= 0:
                 return until
             with self._waiting(until):
                 if self.signal.wait(self._refused, min(left, pace)):
                     self._raise_refusal()
 
-    def denied_until(self, topic: str, count: int) -> float:
+    def missing_until(self, topic: str, count: int) -> float:
         """The time until which a `send` to a missing partition of `topic` waits, while brokers report `count` partitions."""
-        now, denied = system.monotonic(), self._denied.get(topic)
-        if denied is None or denied[0] != count or now - denied[1] > DENIAL_S:
-            self._denied[topic] = denied = (count, now)
-        return denied[1] + DENIED_S
+        now, missing = system.monotonic(), self._missing.get(topic)
+        if missing is None or missing[0] != count or now - missing[1] > KNOWN_MISSING_S:
+            self._missing[topic] = missing = (count, now)
+        return missing[1] + MISSING_PARTITION_S
 
     def _find_topic(self, topic: str, deadline: float) -> float:
         """Wait until `deadline` for the partitions of `topic`, which the application's partitioner needs.
@@ -384,11 +385,11 @@ class ProducerSession(Attachment[Sender]):
         return {**found, "partitions": partitions, **self.crashed(), "producer": totals}
 
     def _look_at_partitions(self) -> dict[str, dict[str, Any]]:
-        standings = self.machine.standings
+        partition_status = self.machine.partition_status
         now, census, queues = self.runtime.loop.ask(self._begin_look, LOOP_ANSWER_S, "the producer's status")
         topics = [topic for topic, _ in census[2]]
-        found = in_slices(self.runtime.loop, queues, standings.look)
-        parked = in_slices(self.runtime.loop, topics, lambda part, now: standings.look_at_parked(part, self.acc, now))
+        found = in_slices(self.runtime.loop, queues, partition_status.look)
+        parked = in_slices(self.runtime.loop, topics, lambda part, now: partition_status.look_at_parked(part, self.acc, now))
         final = None if self._final is None else (self._final, self._final_at)
         return show(now, list(itertools.chain(*found)), census, list(itertools.chain(*parked)), final)
 
@@ -464,7 +465,7 @@ class ProducerSession(Attachment[Sender]):
     def raise_failures(self, mark: int) -> None:
         """Raise the first failure after `mark` that the application has not seen, if any; a note gives their number."""
         now, reported = self.machine.ledger.failures_seen, _reported.get().get(self._serial, ())
-        count, first = self.machine.ledger.failures_since(mark, self.signal.looked_at, reported)
+        count, first = self.machine.ledger.failures_since(mark, self.signal.seen_failures, reported)
         if first is not None:
             error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
             if count > 1:

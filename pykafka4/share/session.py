@@ -43,9 +43,9 @@ OnAcknowledged = Callable[[Results], Any]
 
 # While decoded records are left for later polls, acknowledgements wait this long for later ones: a request costs more than a record. If
 # they waited longer, they might reach the broker after the end of the locks.
-FLUSH_SECONDS: Final = 0.1
+FLUSH_S: Final = 0.1
 MOST_OWED: Final = 10_000  # callbacks of acknowledgements that wait for the executor: bounds memory while the application blocks it
-WARN_SECONDS: Final = 60.0  # between two warnings about expired locks: a slow application loses some with each poll
+WARN_INTERVAL_S: Final = 60.0  # between two warnings about expired locks: a slow application loses some with each poll
 
 
 class RecordStep:
@@ -249,10 +249,10 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
             self._renews = False
 
     def _warn(self) -> None:
-        """Warn, once in WARN_SECONDS, of records whose locks have ended before a poll returned them."""
+        """Warn, once in WARN_INTERVAL_S, of records whose locks have ended before a poll returned them."""
         now = self.runtime.loop.now()
         if now >= self._warn_at:
-            lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_SECONDS
+            lost, self._warned, self._warn_at = self.records.expired - self._warned, self.records.expired, now + WARN_INTERVAL_S
             log.warning(
                 "%s: share group %s: %d records were locked, but their locks (%g s) ended before a poll returned them: "
                 "they are delivered again, and each delivery counts towards the group's limit, after which a record is archived; "
@@ -300,11 +300,11 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         # thread appends, and posts no call, because one seems to be pending: the acknowledgements wait for the next poll.
         now = self.runtime.loop.now()
         if now >= self._taken_at:  # only then, because a wake-up of the loop costs more than a record
-            self.post(lambda at: self.machine.call_at(at + FLUSH_SECONDS, self._give_collected))
-            self._taken_at = now + FLUSH_SECONDS
+            self.post(lambda at: self.machine.call_at(at + FLUSH_S, self._pass_collected))
+            self._taken_at = now + FLUSH_S
         self.records.sent(outgoing)
 
-    def _give_collected(self) -> None:
+    def _pass_collected(self) -> None:
         """Pass the acknowledgements of polls to the machine, with one report. Loop thread."""
         if types := self._take_collected({}):
             self._give(types, self._report(self._settled))
@@ -341,7 +341,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
 
     def _report(self, done: Callable[[AcknowledgementReport], object]) -> AcknowledgementReport:
         def settled(report: AcknowledgementReport) -> None:
-            self.acknowledged += report.accepted
+            self.acknowledged += report.stored
             self.failed += report.failed
             done(report)
 
@@ -428,7 +428,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         """Send all acknowledgements, release all other records, leave the group; wait up to `timeout` seconds."""
 
         def leave(now: float) -> None:
-            self._give_collected()
+            self._pass_collected()
             self.machine.leave(now, timeout, lambda: left.set_result(None))
 
         with self._step:

@@ -32,7 +32,7 @@ from pykafka4.cli.invocation import Invocation
 from pykafka4.cli.main import run
 from pykafka4.core.admin.cluster import Broker, ClusterDescription, Feature, QuorumReplica
 from pykafka4.core.admin.replicas import ReplicaSize
-from pykafka4.core.admin.topic_looks import PartitionDescription, TopicDescription
+from pykafka4.core.admin.topic_queries import PartitionDescription, TopicDescription
 from pykafka4.testing import ModelServer
 
 Ran = tuple[int, str, str]

@@ -33,7 +33,7 @@ from pykafka4 import (
 from pykafka4.cli.invocation import Invocation
 from pykafka4.cli.main import cli, run
 from pykafka4.core.admin.cluster import Feature, QuorumReplica
-from pykafka4.core.admin.topic_looks import PartitionDescription, TopicDescription
+from pykafka4.core.admin.topic_queries import PartitionDescription, TopicDescription
 from pykafka4.testing import ModelServer
 from tests.cli.recording import RecordingAdmin
 

@@ -247,7 +247,7 @@ def test_a_commit_still_waiting_when_its_consumer_closes_fails_at_once(server: M
         thread = threading.Thread(target=lambda: errors.append(raised(lambda: consumer.commit({("t", 0): 2}, LONG))))
         thread.start()
         deadline = time.monotonic() + LONG
-        while len(inspect(consumer).machine.offsets._line) < 2:
+        while len(inspect(consumer).machine.offsets._queue) < 2:
             assert time.monotonic() < deadline
         consumer.close(0.2)
         assert told.wait(LONG / 2)

@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from pykafka4.consumer import Consumer, assignment
-from pykafka4.consumer.assignment import LAST_COMMIT_SECONDS
+from pykafka4.consumer.assignment import LAST_COMMIT_S
 from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -439,7 +439,7 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_t
     first.wakeup() if how == "wakeup" else first.close(0)
     thread.join(LONG)
     assert ended
-    assert time.monotonic() - began < LAST_COMMIT_SECONDS / 3
+    assert time.monotonic() - began < LAST_COMMIT_S / 3
     assert ended == [[]] if how == "wakeup" else isinstance(ended[0], ClosedError)
 
 

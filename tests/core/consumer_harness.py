@@ -77,7 +77,7 @@ class Cluster:
     hints: list[Any] = attrs.Factory(list)
     refreshes: int = 0
     asked: int = 0  # Metadata requests so far
-    judged: int = 1  # the one whose response has the errors
+    answered_request: int = 1  # the one whose response has the errors
 
     def set(self, topic: str, leaders: list[int] | None = None, error: str | None = None, topic_id: Any = None) -> None:
         self.version += 1
@@ -132,9 +132,9 @@ class Cluster:
     def topic_error(self, topic: str) -> ErrorCode | None:
         return self.errors.get(topic)
 
-    def refusal(self, topic: str, after: int = 0) -> KafkaError | None:
+    def refusal(self, topic: str, after_request: int = 0) -> KafkaError | None:
         error = self.errors.get(topic)
-        if error is None or error.retriable or self.judged <= after:
+        if error is None or error.retriable or self.answered_request <= after_request:
             return None
         return broker_error(error.code, f"topic {topic}", None, "Metadata", topic=topic)
 

@@ -22,7 +22,7 @@ def server(server: ModelServer) -> ModelServer:
 @pytest.fixture
 def denied_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record for a partition that brokers deny fails after a fifth of a second: for tests of what follows from that."""
-    monkeypatch.setattr("pykafka4.core.producer.topics.parking.DENIED_S", 0.2)
+    monkeypatch.setattr("pykafka4.core.producer.topics.parking.MISSING_PARTITION_S", 0.2)
 
 
 @pytest.fixture

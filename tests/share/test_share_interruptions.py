@@ -236,7 +236,7 @@ def test_what_a_poll_has_accepted_is_sent_although_no_other_poll_comes(server: M
 def test_what_polls_have_accepted_is_sent_with_what_comes_next(
     server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch, call: str, stored: int
 ) -> None:
-    monkeypatch.setattr(session_module, "FLUSH_SECONDS", 1_000.0)
+    monkeypatch.setattr(session_module, "FLUSH_S", 1_000.0)
     topic(server, 4)
     consumer = make(share_acknowledgement_mode="implicit")
     take(consumer, 1)
@@ -272,7 +272,7 @@ def test_acknowledgements_of_polls_have_one_outcome_together(server: ModelServer
 
 
 def test_a_commit_waits_for_what_polls_have_accepted(server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "FLUSH_SECONDS", 1_000.0)
+    monkeypatch.setattr(session_module, "FLUSH_S", 1_000.0)
     topic(server, 3)
     consumer = make()
     (first,) = take(consumer, 1)
@@ -286,7 +286,7 @@ def test_a_commit_waits_for_what_polls_have_accepted(server: ModelServer, make: 
 def test_ctrl_c_at_any_place_of_what_a_poll_sends_has_it_sent_once(
     server: ModelServer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "FLUSH_SECONDS", 1_000.0)
+    monkeypatch.setattr(session_module, "FLUSH_S", 1_000.0)
     topic(server, 300)
     consumer = make(share_acknowledgement_mode="implicit")
     take(consumer, 1)

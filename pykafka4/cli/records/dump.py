@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from pykafka4.errors.words import escaped
+from pykafka4.errors.peer_text import escaped
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["dump_form"]

@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from pykafka4.cli.invocation import show_error
-from pykafka4.errors.words import escaped
+from pykafka4.errors.peer_text import escaped
 
 __all__ = ["Meter"]
 

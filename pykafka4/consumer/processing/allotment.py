@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Thread
 from typing import Any
 
-from pykafka4.core.subscription import Place
+from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.errors import KafkaError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
@@ -355,7 +355,7 @@ class Allotment:
         if any(self.size(tp) <= most for tp, most in least.items()):
             self._wake()
 
-    def unfinished(self) -> dict[TopicPartition, Place]:
+    def unfinished(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The place of the first unfinished record of each partition."""
         with self._lock:
             queues = {**self.queues, **self._ending}

@@ -14,7 +14,7 @@ from typing import Protocol
 from pykafka4.consumer.guard import Guard
 from pykafka4.consumer.selection import ConsumerRun, Selection
 from pykafka4.consumer.waits import Waits
-from pykafka4.core.subscription import Place
+from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["RunSession", "CommittableOffsets"]
@@ -58,7 +58,7 @@ class RunSession(Protocol):
     def stored(self) -> Mapping[TopicPartition, int]:
         """The offsets that are known to be committed. Any thread may read it."""
 
-    def taken_places(self) -> dict[TopicPartition, Place]:
+    def taken_places(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The place after the records in the hands of the run, and after records that polls do not return, of each partition.
 
         Any thread may call it.
@@ -71,7 +71,7 @@ class RunSession(Protocol):
 class CommittableOffsets:
     """The committable offset of each partition, and which of these offsets are not committed yet."""
 
-    def __init__(self, reads: RunSession, unfinished: Callable[[], Mapping[TopicPartition, Place]]) -> None:
+    def __init__(self, reads: RunSession, unfinished: Callable[[], Mapping[TopicPartition, OffsetAndEpoch]]) -> None:
         """`unfinished()` returns the place of the first unfinished record in hand of each partition."""
         self._reads, self._unfinished = reads, unfinished
         self._ended: set[TopicPartition] = set()  # partitions that go to another member, even while the application's listener runs

@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 import attrs
 
-from pykafka4.core.subscription import Place
+from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
 
@@ -49,7 +49,7 @@ class PartitionProgress:
         return len(self._window)
 
     @property
-    def first(self) -> Place | None:
+    def first(self) -> OffsetAndEpoch | None:
         """The place of the first unfinished record; None if all are finished."""
         task = next(iter(self._window.values()), None)
         return None if task is None else (task.record.offset, task.record.leader_epoch)

@@ -17,20 +17,20 @@ from pykafka4.consumer.processing.committable_offsets import CommittableOffsets,
 from pykafka4.consumer.processing.limits import Limits
 from pykafka4.consumer.processing.pauses import Pauses, Pausing
 from pykafka4.consumer.waits import Steps, at_once
-from pykafka4.core.subscription import Place
+from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.errors import ClosedError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["COMMIT_SECONDS", "RunConsumer", "OnCommitted", "RecordsInHand", "RunLoop", "run"]
+__all__ = ["COMMIT_S", "RunConsumer", "OnCommitted", "RecordsInHand", "RunLoop", "run"]
 
 log = get_log("pykafka4.processing")
 
 LOOK: Final = 0.2  # seconds between checks of `stop`, retries and failures
 COMMIT_EVERY: Final = 5.0  # seconds between commits, equal to the default of `auto_commit_interval_ms`: a crash repeats this much work
-COMMIT_SECONDS: Final = 10.0  # for a commit before partitions are released, and at the end
+COMMIT_S: Final = 10.0  # for a commit before partitions are released, and at the end
 
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
@@ -83,7 +83,7 @@ class RecordsInHand(Protocol):
     def watch(self, sizes: Mapping[TopicPartition, int]) -> None:
         """Wake the thread or task that polls, once, when a partition has at most its size in `sizes`."""
 
-    def unfinished(self) -> Mapping[TopicPartition, Place]:
+    def unfinished(self) -> Mapping[TopicPartition, OffsetAndEpoch]:
         """The place of the first unfinished record of each partition."""
 
     def end(self, tps: Collection[TopicPartition], timeout: float) -> Any:
@@ -219,7 +219,7 @@ class RunLoop:
         # partitions any more.
         offsets = self._uncommitted(partitions)
         self._gone(partitions)
-        yield from self._commit_now(offsets, COMMIT_SECONDS)
+        yield from self._commit_now(offsets, COMMIT_S)
         yield from self._waits.awaited(self._tell(partitions, "on_partitions_revoked"))
 
     def _gone(self, tps: Collection[TopicPartition]) -> None:

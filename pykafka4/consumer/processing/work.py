@@ -23,8 +23,8 @@ import attrs
 from pykafka4.consumer.processing.partition_turns import PartitionTurns
 from pykafka4.consumer.processing.plan import Plan
 from pykafka4.consumer.processing.progress import PartitionProgress, TaskInHand
-from pykafka4.consumer.processing.run_loop import COMMIT_SECONDS
-from pykafka4.core.subscription import Place
+from pykafka4.consumer.processing.run_loop import COMMIT_S
+from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.errors import KafkaError, shown
 from pykafka4.logs import get_log
 from pykafka4.net import system
@@ -170,7 +170,7 @@ class HandlerWork:
         if free:
             self._wake()
 
-    def unfinished(self) -> dict[TopicPartition, Place]:
+    def unfinished(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The place of the first unfinished record of each partition."""
         found = {}
         with self._lock:
@@ -185,7 +185,7 @@ class HandlerWork:
             log.warning(
                 "%s: handlers still run after drain_timeout=%g s; their records are not finished", self.limits.where, self.limits.drain
             )
-        return COMMIT_SECONDS
+        return COMMIT_S
 
     def stop(self, timeout: float) -> bool:
         """Start no more handlers; returns whether the running ones returned in time."""

@@ -8,7 +8,7 @@ from typing import Final
 from pykafka4.consumer.arguments import MOST_RECORDS, check_limit
 from pykafka4.consumer.reading.cursors import HandedOut
 from pykafka4.consumer.reading.forms import Added, Form
-from pykafka4.core.subscription import Claim, Place
+from pykafka4.core.subscription import Claim, OffsetAndEpoch
 from pykafka4.wire.records.columns import COLUMN_NAMES, checked_columns
 from pykafka4.wire.records.hot import Chunk, ColumnsBuilder, RecordColumns
 from pykafka4.wire.records.layout import INT64_MAX
@@ -54,7 +54,7 @@ class ColumnsForm(Form[RecordColumns]):
         self._room -= chunk.decoded
         return builder.added
 
-    def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordColumns, HandedOut]:
+    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordColumns, HandedOut]:
         return self._builder.finish(), HandedOut(places)
 
     def go_on(self, handed: HandedOut, limit: int) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from pykafka4.core import INFINITY
-from pykafka4.core.subscription import UNBOUNDED, Claim, Place
+from pykafka4.core.subscription import UNBOUNDED, Claim, OffsetAndEpoch
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record, RecordIterator
 
@@ -27,7 +27,7 @@ IN_LOOP: Final = 1  # `HandedOut.held` in a `for` loop: each step finishes the r
 class HandedOut:
     """The list that the last poll returned. With an iterator, only the records before `iterator.given` were returned."""
 
-    places: Mapping[Claim, Place] = attrs.Factory(dict)  # the place after the list, for each claim whose position the list moves
+    places: Mapping[Claim, OffsetAndEpoch] = attrs.Factory(dict)  # the place after the list, for each claim whose position the list moves
     iterator: RecordIterator | None = None  # over the list, for a `for` loop or the rest of its list
     held: int = IN_LIST  # how many returned records the application has in hand: IN_LIST or IN_LOOP
 
@@ -41,7 +41,7 @@ class HandedOut:
         """The records that were not returned."""
         return [] if self.iterator is None else self.iterator.records[self.iterator.given :]
 
-    def place(self, claim: Claim) -> Place | None:
+    def place(self, claim: Claim) -> OffsetAndEpoch | None:
         """The place of the next record of `claim`; None if the place is unknown."""
         behind = self.places.get(claim)
         if behind is None:
@@ -50,13 +50,13 @@ class HandedOut:
         left = ((r.offset, r.leader_epoch) for r in rest if r.partition == claim.tp.partition and r.topic == claim.tp.topic)
         return next(left, behind)
 
-    def places_of(self, claims: Collection[Claim]) -> dict[Claim, Place]:
+    def places_of(self, claims: Collection[Claim]) -> dict[Claim, OffsetAndEpoch]:
         """The known places of the next records of several claims. Reads the list once, not once for each claim."""
         places = {claim: (claim.position, claim.epoch) for claim in claims if claim.position is not None}
         listed = {claim: self.places[claim] for claim in claims if claim in self.places}
         return places | (_first_of(self.rest, list(listed), listed) if listed else {})
 
-    def within(self, held: int) -> dict[Claim, Place]:
+    def within(self, held: int) -> dict[Claim, OffsetAndEpoch]:
         """The finished place of each claim that the list moves, if the last `held` returned records are unfinished. Any thread."""
         places = dict(self.places)
         if (iterator := self.iterator) is None:
@@ -83,7 +83,7 @@ class HandedOut:
 class Cursors:
     """The places of all claims of a consumer.
 
-    The loop calls `mark` and `progress`; any thread may call `idle_since`, `committable`, `lags` and `standing`.
+    The loop calls `poll_mark` and `progress`; any thread may call `idle_since`, `committable`, `lags` and `standing`.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -91,7 +91,7 @@ class Cursors:
         self._clock = clock
         # written by the application
         self.claims: dict[TopicPartition, Claim] = {}
-        self.finished: dict[TopicPartition, Place] = {}
+        self.finished: dict[TopicPartition, OffsetAndEpoch] = {}
         self.handed = HandedOut()  # the list of the last poll
         self.taken = self.handed  # the list of the running poll, which its last step stores in `handed`
         self.idle: float | None = -INFINITY
@@ -116,12 +116,12 @@ class Cursors:
         else:
             self.handed = self.taken = HandedOut()
 
-    def reached(self) -> dict[TopicPartition, Place]:
+    def reached(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The places that `commit()` commits: after all returned records; in a `for` loop, after the record before the current one."""
         outdated = self._outdated()
         return _without(self._places(self.handed.held), outdated)
 
-    def handed_out(self) -> dict[TopicPartition, Place]:
+    def handed_out(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The known place of each partition after the records that the application has received; a loop's current record counts."""
         return self._places(IN_LIST)
 
@@ -129,7 +129,7 @@ class Cursors:
         """The offset of the next record of each partition with a known position."""
         return {tp: offset for tp, (offset, _) in self.handed_out().items()}
 
-    def _places(self, held: int) -> dict[TopicPartition, Place]:
+    def _places(self, held: int) -> dict[TopicPartition, OffsetAndEpoch]:
         places = {tp: (claim.position, claim.epoch) for tp, claim in self.claims.items() if claim.position is not None}
         places.update({claim.tp: place for claim, place in self.handed.within(held).items() if claim.live})
         return places
@@ -140,7 +140,7 @@ class Cursors:
         ends = {tp: (claim.end, claim.position if (place := listed.get(claim)) is None else place[0]) for tp, claim in claims.items()}
         return {tp: max(0, end - position) for tp, (end, position) in ends.items() if position is not None and end >= 0}
 
-    def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, Place]:
+    def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, OffsetAndEpoch]:
         """The finished places if the application requests no further record.
 
         With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop never counts, unless the
@@ -195,12 +195,12 @@ class Cursors:
         """How many polls have begun."""
         return self._polls
 
-    def mark(self) -> object:
+    def poll_mark(self) -> object:
         """A mark that equals an earlier mark if the application has since begun no poll and taken no record of a `for` loop."""
         handed = self.handed
         return self._polls, -1 if handed.iterator is None or handed.held != IN_LOOP else handed.iterator.given
 
-    def progress(self) -> dict[TopicPartition, Place]:
+    def progress(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The finished place of each partition, as auto-commit stores it; in a `for` loop, the place of the current record."""
         outdated = self._outdated()
         handed, finished = self.handed, self.finished.copy()
@@ -208,7 +208,7 @@ class Cursors:
             _advance(finished, handed.within(IN_LOOP))
         return _without(finished, outdated)
 
-    def committable(self) -> dict[TopicPartition, Place]:
+    def committable(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The finished place of each partition, without the progress of a running `for` loop. May be called on any thread."""
         outdated = self._outdated()
         return _without(self.finished.copy(), outdated)
@@ -222,21 +222,21 @@ class Cursors:
         return {tp for tp, claim in self.claims.copy().items() if claim.outdated}
 
 
-def _advance(finished: dict[TopicPartition, Place], places: Mapping[Claim, Place]) -> None:
+def _advance(finished: dict[TopicPartition, OffsetAndEpoch], places: Mapping[Claim, OffsetAndEpoch]) -> None:
     """Advance `finished` to each of `places` that is later."""
     for claim, place in places.items():
         if claim.live and (claim.tp not in finished or finished[claim.tp][0] < place[0]):
             finished[claim.tp] = place
 
 
-def _without(places: dict[TopicPartition, Place], tps: Iterable[TopicPartition]) -> dict[TopicPartition, Place]:
+def _without(places: dict[TopicPartition, OffsetAndEpoch], tps: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndEpoch]:
     """Remove the partitions `tps` from `places`."""
     for tp in tps:
         places.pop(tp, None)
     return places
 
 
-def _first_of(records: list[Record], claims: Collection[Claim], places: dict[Claim, Place]) -> dict[Claim, Place]:
+def _first_of(records: list[Record], claims: Collection[Claim], places: dict[Claim, OffsetAndEpoch]) -> dict[Claim, OffsetAndEpoch]:
     """Put the place of the first record of each of `claims` among `records` into `places`, and return `places`."""
     of = {(claim.tp.topic, claim.tp.partition): claim for claim in claims}
     for record in reversed(records):

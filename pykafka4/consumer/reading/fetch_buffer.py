@@ -124,4 +124,4 @@ class FetchBuffer:
 def _own(item: Any) -> None:
     """Give a chunk that is set aside a copy of its bytes: it may stay for long, and a view would keep the complete response, uncounted."""
     if item.__class__ is Chunk:
-        item.own()
+        item.copy_bytes()

@@ -13,7 +13,7 @@ from pykafka4.consumer.arguments import MOST_RECORDS, check_limit
 from pykafka4.consumer.hooks import PollCalls
 from pykafka4.consumer.reading.cursors import IN_LOOP, HandedOut
 from pykafka4.consumer.reading.deserializing import Added, Deserializing, Halted
-from pykafka4.core.subscription import Claim, Place
+from pykafka4.core.subscription import Claim, OffsetAndEpoch
 from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
 from pykafka4.wire.records.raw_batch import RawBatch, fetched_batch
 
@@ -59,7 +59,7 @@ class Form(Protocol[T_co]):
         records is raised by the next call. Raises Halted before a record that reading cannot pass now.
         """
 
-    def finish(self, places: Mapping[Claim, Place]) -> tuple[T_co, HandedOut]:
+    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[T_co, HandedOut]:
         """The result of the poll, and its `HandedOut` for `Cursors`. `places` are the places after the records."""
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
@@ -119,7 +119,7 @@ class _Records(Form[T_co]):
 class ListForm(_Records[list[Record[Any, Any]]]):
     """The list of `poll`."""
 
-    def finish(self, places: Mapping[Claim, Place]) -> tuple[list[Record[Any, Any]], HandedOut]:
+    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[list[Record[Any, Any]], HandedOut]:
         return self._taken(), HandedOut(places)
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[list[Record[Any, Any]], HandedOut] | None:
@@ -134,7 +134,7 @@ class ListForm(_Records[list[Record[Any, Any]]]):
 class LoopForm(_Records[Iterator[Record[Any, Any]]]):
     """The iterator over a list, for a `for` loop, which has one current record. The next poll returns records that a loop left over."""
 
-    def finish(self, places: Mapping[Claim, Place]) -> tuple[RecordIterator, HandedOut]:
+    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordIterator, HandedOut]:
         iterator = RecordIterator(self._taken())
         return iterator, HandedOut(places, iterator, IN_LOOP)
 
@@ -188,7 +188,7 @@ class RawForm(Form[list[RawBatch]]):
         self._count += batch.count
         return batch.base_offset, batch.last_offset, batch.leader_epoch
 
-    def finish(self, places: Mapping[Claim, Place]) -> tuple[list[RawBatch], HandedOut]:
+    def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[list[RawBatch], HandedOut]:
         batches, self._batches = self._batches, []
         return batches, HandedOut(places)
 

@@ -28,7 +28,20 @@ from pykafka4.consumer.reading.fetch_buffer import FetchBuffer
 from pykafka4.consumer.reading.forms import Form
 from pykafka4.consumer.reading.steps import step
 from pykafka4.core import INFINITY
-from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Place, PollError, Since, Start, Subscribed, Truncated
+from pykafka4.core.subscription import (
+    Assigned,
+    Claim,
+    Ended,
+    Lasting,
+    Located,
+    Move,
+    OffsetAndEpoch,
+    PollError,
+    Since,
+    Start,
+    Subscribed,
+    Truncated,
+)
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -158,7 +171,7 @@ class Reader(Arrivals):
         if self.handed.iterator is not None:
             self.finish()
         form.begin(limit)
-        places: dict[Claim, Place] = {}
+        places: dict[Claim, OffsetAndEpoch] = {}
         self._room, self._counts = self._max_bytes, {}
         try:
             while (item := self._buffer.first) is not None:
@@ -184,13 +197,13 @@ class Reader(Arrivals):
                 taken.iterator.stopped = True
         return out
 
-    def _return_nothing(self, places: dict[Claim, Place]) -> None:
+    def _return_nothing(self, places: dict[Claim, OffsetAndEpoch]) -> None:
         """Store positions that moved over a gap. As no records were returned, these positions count as finished at once."""
         self.handed = self.taken = HandedOut(places)
         self.finish()
         self.changing = False
 
-    def _take_chunk(self, chunk: Chunk, form: Form[Any], places: dict[Claim, Place]) -> bool:
+    def _take_chunk(self, chunk: Chunk, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
         """Have the form collect records of `chunk`; returns whether to continue with the next item."""
         claim: Claim = chunk.serial
         epoch = places[claim][1] if claim in places else claim.epoch
@@ -223,7 +236,7 @@ class Reader(Arrivals):
         self._room -= chunk.decoded
         return self._room > 0 and not form.full  # a chunk that stopped before a corrupt batch raises at the next call
 
-    def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], places: dict[Claim, Place], epoch: int) -> bool:
+    def _halt(self, chunk: Chunk, halted: Halted, form: Form[Any], places: dict[Claim, OffsetAndEpoch], epoch: int) -> bool:
         """Read no further in the partition of `chunk`, whose next record was refused; returns whether to continue with other partitions."""
         claim, halt = chunk.serial, halted.halt
         if halted.added is not None:
@@ -368,7 +381,7 @@ class Reader(Arrivals):
         self._fetch_again([self.claims[tp] for tp in ends], ends)
 
     @step
-    def rewind_each(self, places: Mapping[TopicPartition, Place]) -> None:
+    def rewind_each(self, places: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
         """Read again from these places: the application drops the records that polls returned. Unlike a seek, this begins no stretch."""
         moves: list[Move] = [(claim := self.claims[tp], claim.successor(*place), place[0]) for tp, place in places.items()]
         positions = self._positions([before for before, _, _ in moves])
@@ -378,7 +391,7 @@ class Reader(Arrivals):
         self.delivered.forget()
 
     @step
-    def go_back(self, places: Mapping[TopicPartition, Place]) -> None:
+    def go_back(self, places: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
         """Read again from these places in partitions whose position differs: returned records after the places are not finished."""
         positions = self._positions([self.claims[tp] for tp in places if tp in self.claims])
         back = {claim: places[claim.tp] for claim, position in positions.items() if position not in (None, places[claim.tp][0])}
@@ -392,7 +405,7 @@ class Reader(Arrivals):
 
     def _jump(self, moves: list[Move]) -> None:
         """Continue elsewhere. Records before a new place count as finished."""
-        finished: dict[TopicPartition, Place] = {}
+        finished: dict[TopicPartition, OffsetAndEpoch] = {}
         for _, claim, start in moves:
             claim.start = claim.position
             if isinstance(start, int):
@@ -401,7 +414,7 @@ class Reader(Arrivals):
                 self.finished.pop(claim.tp, None)
         self._move(moves, finished, {})
 
-    def _move(self, moves: list[Move], finished: Mapping[TopicPartition, Place], returned: Mapping[Claim, Claim]) -> None:
+    def _move(self, moves: list[Move], finished: Mapping[TopicPartition, OffsetAndEpoch], returned: Mapping[Claim, Claim]) -> None:
         """Replace claims by their successors. `returned` maps the claims whose returned records stay unfinished to their successors."""
         gone = [old for old, _, _ in moves]
         for old in gone:
@@ -507,7 +520,7 @@ class Reader(Arrivals):
 
     # ---------------------------------------------------------------- markers at the head of the buffer
 
-    def _take_located(self, located: Located, form: Form[Any], places: dict[Claim, Place]) -> bool:
+    def _take_located(self, located: Located, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
         """Take a start offset. Records of the same claim before the marker are returned first, in a list of their own: see `_reach`."""
         if len(form) and located.claim in places:
             return False
@@ -533,12 +546,12 @@ class Reader(Arrivals):
         claim.followed = located.recreated
         self._buffer.pop(claim)
 
-    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], places: dict[Claim, Place]) -> bool:
+    def _take_letters(self, letters: AwaitedLetters, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
         """Set the claim aside again: it still waits for its dead letters, but `resume` has put it back into the queue."""
         self._buffer.set_aside((letters.claim,))
         return True
 
-    def _take_trouble(self, trouble: PollError, form: Form[Any], places: dict[Claim, Place]) -> bool:
+    def _take_trouble(self, trouble: PollError, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
         if len(form):
             return False
         claim = trouble.claim
@@ -553,7 +566,7 @@ class Reader(Arrivals):
             self._buffer.block(claim, trouble)
         raise trouble.error.again()
 
-    def _take_truncated(self, truncated: Truncated, form: Form[Any], places: dict[Claim, Place]) -> bool:
+    def _take_truncated(self, truncated: Truncated, form: Form[Any], places: dict[Claim, OffsetAndEpoch]) -> bool:
         claim = truncated.claim
         if len(form):
             return False
@@ -589,7 +602,7 @@ ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
     Ended: Reader._arrive_event,
     Subscribed: Reader._arrive_subscribed,
 }
-TAKE: Mapping[type, Callable[[Reader, Any, Form[Any], dict[Claim, Place]], bool]] = {
+TAKE: Mapping[type, Callable[[Reader, Any, Form[Any], dict[Claim, OffsetAndEpoch]], bool]] = {
     Chunk: Reader._take_chunk,
     AwaitedLetters: Reader._take_letters,
     Located: Reader._take_located,

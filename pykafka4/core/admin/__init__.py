@@ -11,7 +11,7 @@ Modules; each line imports only from lines below it:
     call            one call: its questions, and the outcome of each key
     machine         the machine that runs questions until each key has its outcome
     fetches         fetches of records by offset
-    topic_looks     lists and descriptions of topics; the brokers that know of a change
+    topic_queries   lists and descriptions of topics; the brokers that know of a change
     topics          changes of topics
     configs         questions about settings
     shares          questions about start offsets of share groups

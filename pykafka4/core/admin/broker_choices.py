@@ -18,7 +18,7 @@ from pykafka4.core.metadata.topic import MISSING_S
 from pykafka4.core.network.network import Network
 from pykafka4.errors import ConfigError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, Refresh
-from pykafka4.errors.words import LONGEST_HOST, visible
+from pykafka4.errors.peer_text import LONGEST_HOST, visible
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest
 
@@ -47,7 +47,7 @@ class AnyBrokerChoice(BrokerChoice[K]):
         """ANY."""
         return ANY
 
-    def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: K, node: int, reason: KafkaError) -> None:
         """Prefer other brokers for the next request, if it is known which broker was asked."""
         if node != ANY:
             self._network.avoid(now, node)
@@ -67,7 +67,7 @@ class NumberedBrokerChoice(BrokerChoice[int]):
         """The broker itself."""
         return key
 
-    def lost(self, now: float, key: int, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: int, node: int, reason: KafkaError) -> None:
         """Request the metadata: the broker may have left the cluster."""
         self._cluster.refresh(now)
 
@@ -140,7 +140,7 @@ class CoordinatorChoice(BrokerChoice[str]):
         node = self._nodes.get(key)
         return node if node in self._cluster.brokers else None
 
-    def want(self, now: float, key: str) -> None:
+    def find(self, now: float, key: str) -> None:
         """Look up the coordinator of `key`."""
         if key in self._nodes:  # the metadata is older than the look-up, or the broker has left the cluster
             if now - self._unplaced.setdefault(key, now) < UNPLACED_S:
@@ -149,7 +149,7 @@ class CoordinatorChoice(BrokerChoice[str]):
             del self._nodes[key]
         self._lookup.add([key])
 
-    def lost(self, now: float, key: str, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: str, node: int, reason: KafkaError) -> None:
         """Forget the coordinator of `key`, so that it is looked up again."""
         if self._nodes.get(key) == node:
             del self._nodes[key]
@@ -163,14 +163,14 @@ class CoordinatorChoice(BrokerChoice[str]):
         """Send look-ups that are due; returns the time of the next poll."""
         return self._lookup.poll(now)
 
-    def rest(self) -> None:
+    def end_lookups(self) -> None:
         """End the look-ups, because nobody waits for a coordinator."""
         if self._lookup.open:
             self._lookup.drop()
 
-    def stir(self) -> None:
+    def check_all(self) -> None:
         """Look at all keys in the next poll, because the metadata changed."""
-        self._lookup.stir()
+        self._lookup.check_all()
 
     def _settled(self, key: str, outcome: GroupCoordinator | KafkaError) -> None:
         self._unplaced.pop(key, None)
@@ -201,13 +201,13 @@ class GroupCoordinatorChoice(BrokerChoice[Any]):
         """See `CoordinatorChoice`."""
         return self._coordinators.node(self._group)
 
-    def want(self, now: float, key: Any) -> None:
+    def find(self, now: float, key: Any) -> None:
         """See `CoordinatorChoice`."""
-        self._coordinators.want(now, self._group)
+        self._coordinators.find(now, self._group)
 
-    def lost(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
         """See `CoordinatorChoice`."""
-        self._coordinators.lost(now, self._group, node, reason)
+        self._coordinators.look_up_again(now, self._group, node, reason)
 
     def why(self, key: Any) -> str:
         """See `CoordinatorChoice`."""
@@ -259,12 +259,12 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         silent = self._cluster.silent
         return f"the leader of {key} is not known yet" + ("" if silent is None else f", as {silent} has not answered Metadata")
 
-    def want(self, now: float, key: TopicPartition) -> None:
+    def find(self, now: float, key: TopicPartition) -> None:
         """Request the metadata. `Cluster` does so by itself for a partition without a leader, but not for one that does not exist."""
         if self._cluster.partitions(key.topic):
             self._cluster.refresh(now, [key.topic])
 
-    def lost(self, now: float, key: TopicPartition, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: TopicPartition, node: int, reason: KafkaError) -> None:
         """Request the metadata of the topic."""
         self._cluster.refresh(now, [key.topic])
 

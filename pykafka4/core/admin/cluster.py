@@ -20,7 +20,7 @@ from pykafka4.wire.protocol.messages_replicas import DescribeQuorumRequest, Unre
 
 __all__ = [
     "THE_CLUSTER",
-    "AskBrokers",
+    "DescribeClusterByMetadata",
     "Broker",
     "ClusterDescription",
     "DescribeCluster",
@@ -172,7 +172,7 @@ class DescribeCluster(OneAnswer[str, ClusterDescription]):
         return ClusterDescription(message.cluster_id, _known(message.controller_id), _by_id(rows))
 
 
-class AskBrokers(Question[str, ClusterDescription]):
+class DescribeClusterByMetadata(Question[str, ClusterDescription]):
     """The question about the cluster, for brokers before 2.8, which do not know DescribeCluster."""
 
     api = "Metadata"

@@ -25,7 +25,7 @@ from pykafka4.wire.protocol.messages_configs import (
 
 __all__ = [
     "ALL_RESOURCES",
-    "ANY_BROKER",
+    "ALL_BROKERS",
     "KINDS",
     "AlterConfigs",
     "Append",
@@ -43,7 +43,7 @@ __all__ = [
 Resource: TypeAlias = "tuple[str, str | int | None]"  # a kind and a name
 KINDS: Final = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
 NAMES: Final = {number: kind for kind, number in KINDS.items()}
-ANY_BROKER: Final = None  # the name that stands for all brokers together
+ALL_BROKERS: Final = None  # the name that stands for all brokers together
 ALL_RESOURCES: Final = "resources"
 DOCUMENTED_FROM: Final = 3  # the first version of DescribeConfigs with documentation
 ALL_KINDS_FROM: Final = 1  # the first version of ListConfigResources with kinds other than client metrics
@@ -130,11 +130,11 @@ class ConfigReaderChoice(BrokerChoice[Resource]):
         name = key[1]
         return self._brokers.node(name) if isinstance(name, int) else ANY
 
-    def want(self, now: float, key: Resource) -> None:
+    def find(self, now: float, key: Resource) -> None:
         """Request the metadata."""
         self._cluster.refresh(now)
 
-    def lost(self, now: float, key: Resource, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: Resource, node: int, reason: KafkaError) -> None:
         """Request the metadata, and prefer another broker if any broker can answer."""
         self._cluster.refresh(now)
         if not isinstance(key[1], int) and node != ANY:
@@ -166,11 +166,11 @@ class ResourceQuestion(Question[Resource, Any]):
 
 
 def _named(key: Resource) -> str:
-    return "all brokers" if key[1] is ANY_BROKER else f"{key[0].replace('-', ' ')} {key[1]}"
+    return "all brokers" if key[1] is ALL_BROKERS else f"{key[0].replace('-', ' ')} {key[1]}"
 
 
 def _sent_name(key: Resource) -> str:
-    return "" if key[1] is ANY_BROKER else str(key[1])
+    return "" if key[1] is ALL_BROKERS else str(key[1])
 
 
 def _key(number: int, name: str) -> Resource | None:
@@ -178,7 +178,7 @@ def _key(number: int, name: str) -> Resource | None:
     if kind is None:
         return None
     if kind.startswith("broker"):
-        return (kind, int(name) if name else ANY_BROKER)
+        return (kind, int(name) if name else ALL_BROKERS)
     return (kind, name)
 
 

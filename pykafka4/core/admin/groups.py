@@ -29,7 +29,7 @@ __all__ = ["DeleteGroups", "DescribeClassic", "DescribeConsumer", "DescribeShare
 NOT_FOUND: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code
 TURNED_OFF: Final = BY_NAME["UNSUPPORTED_VERSION"].code  # as the error of a group: its protocol is turned off at the broker
 DEAD: Final = "Dead"  # the state in DescribeGroups, up to v5, of a group that does not exist or has another protocol
-MEMBERS: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"  # the protocol type of groups of consumers, whose assignments can be read
 
 
 @attrs.frozen
@@ -108,7 +108,7 @@ class DescribeClassic(GroupQuestion):
 
 def _classic_member(member: DescribeGroupsResponse.Group.Member, protocol_type: str) -> MemberDescription:
     partitions: tuple[TopicPartition, ...] = ()
-    readable = protocol_type == MEMBERS
+    readable = protocol_type == CONSUMER_PROTOCOL_TYPE
     if readable:
         try:
             partitions = tuple(sorted(assigned_partitions(member.member_assignment)))
@@ -155,7 +155,7 @@ class DescribeConsumer(NewerGroupQuestion):
     """The question about state and members of groups of the consumer protocol (KIP-848); UnknownGroup for a group of another protocol."""
 
     api = "ConsumerGroupDescribe"
-    kind, protocol_type = CONSUMER, MEMBERS
+    kind, protocol_type = CONSUMER, CONSUMER_PROTOCOL_TYPE
 
     def message(self, keys: Sequence[str]) -> ConsumerGroupDescribeRequest:
         """See `Question`."""

@@ -106,8 +106,8 @@ class AdminMachine:
     def poll(self, now: float) -> Effects:
         """Send the requests that are due."""
         if not self._runs and not self._outbox.jobs:
-            self.coordinators.rest()
-            self.transaction_coordinators.rest()
+            self.coordinators.end_lookups()
+            self.transaction_coordinators.end_lookups()
             return NOTHING
         due = list(self._runs)
         while due:
@@ -146,6 +146,6 @@ class AdminMachine:
 
     def _changed(self, change: MetadataChange) -> None:
         for run in self._runs:
-            run.stir()
-        self.coordinators.stir()
-        self.transaction_coordinators.stir()
+            run.check_all()
+        self.coordinators.check_all()
+        self.transaction_coordinators.check_all()

@@ -39,7 +39,7 @@ __all__ = ["DOUBT", "NEXT_REQUEST", "BrokerChoice", "Lane", "Question", "Questio
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 SENT: Final = "the request was sent and is not repeated; it may have been carried out"
-LOOK_S: Final = 0.25  # seconds between checks of keys whose broker is not known
+CHECK_S: Final = 0.25  # seconds between checks of keys whose broker is not known
 # Errors that brokers also return for a change that is in their log, but not replicated: the change may still be carried out.
 UNDECIDED: Final = ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 DOUBT: Final = "an earlier request got no response, or an error that leaves its outcome open, so it may have been carried out"
@@ -144,10 +144,10 @@ class BrokerChoice(ABC, Generic[K]):
     def node(self, key: K) -> int | None:
         """The broker of `key`, or ANY; None while the broker is not known."""
 
-    def want(self, now: float, key: K) -> None:
+    def find(self, now: float, key: K) -> None:
         """Find the broker of `key`."""
 
-    def lost(self, now: float, key: K, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: K, node: int, reason: KafkaError) -> None:
         """Look the broker of `key` up again: `node` did not respond, or is not that broker."""
 
     def why(self, key: K) -> str:
@@ -172,10 +172,10 @@ class RunContext:
 
 @attrs.define(eq=False)
 class KeyState:
-    """The state of a key that is not settled. At `due` its next request may be sent, at `look_at` a poll checks the key."""
+    """The state of a key that is not settled. At `due` its next request may be sent, at `check_at` a poll checks the key."""
 
     due: float = -INFINITY
-    look_at: float = INFINITY
+    check_at: float = INFINITY
     is_sent: bool = False  # a broker may have the last request about the key
     in_flight: Request | None = None  # the last request, until it has an outcome
     is_lost: bool = False  # the response to a request about the key was lost
@@ -240,7 +240,7 @@ class QuestionRun(Generic[K, V]):
         self._looks.clear()
         self._choice.end()
 
-    def stir(self) -> None:
+    def check_all(self) -> None:
         """Have the next poll check all keys, because the metadata changed."""
         self._all = True
 
@@ -289,14 +289,14 @@ class QuestionRun(Generic[K, V]):
             _, _, key = heappop(self._looks)
             changed[key] = None
             if key in self._entries:
-                self._entries[key].look_at = INFINITY
+                self._entries[key].check_at = INFINITY
         every, self._all = self._all, False
         return list(self._entries) if every else [key for key in changed if key in self._entries]
 
     def _look(self, key: K, at: float) -> None:
         entry = self._entries[key]
-        if at < entry.look_at:
-            entry.look_at = at
+        if at < entry.check_at:
+            entry.check_at = at
             heappush(self._looks, (at, next(self._numbers), key))
 
     def _serve(self, now: float, keys: list[K]) -> None:
@@ -306,8 +306,8 @@ class QuestionRun(Generic[K, V]):
             if known is not None:
                 self._settle(key, known)
             elif (node := self._choice.node(key)) is None:  # the broker is looked up while the back-off goes on
-                self._choice.want(now, key)
-                self._look(key, now + LOOK_S)
+                self._choice.find(now, key)
+                self._look(key, now + CHECK_S)
             elif now < self._entries[key].due:
                 self._look(key, self._entries[key].due)
             else:
@@ -357,7 +357,7 @@ class QuestionRun(Generic[K, V]):
                 else:
                     self._entries[key].is_lost = self._entries[key].is_undecided = True
                 if outcome.passing:
-                    self._choice.lost(now, key, broker_of(node), outcome.reason)
+                    self._choice.look_up_again(now, key, broker_of(node), outcome.reason)
                 if outcome.passing and (self._question.repeatable or outcome.written is Written.NO):
                     self._retry(now, key, outcome.reason)
                 else:
@@ -393,7 +393,7 @@ class QuestionRun(Generic[K, V]):
             found = self._question.repeated(found)
         if not isinstance(found, Refusal):
             if (reason := self._question.misplaced(found)) is not None:
-                self._choice.lost(now, key, node, reason)
+                self._choice.look_up_again(now, key, node, reason)
             self._settle(key, found)
             return
         row, error = error_code(found.code), self._question.error(key, found)
@@ -404,7 +404,7 @@ class QuestionRun(Generic[K, V]):
             return
         self._entries[key].is_undecided |= row.name in UNDECIDED
         if row.refresh is self._choice.cured_by:
-            self._choice.lost(now, key, node, error)
+            self._choice.look_up_again(now, key, node, error)
         self._retry(now, key, error)
 
     def _doubted(self, error: KafkaError) -> KafkaError:

@@ -165,13 +165,13 @@ class ReplicaBrokerChoice(BrokerChoice[Replica]):
         """See `OneBrokerChoice`."""
         return self._brokers.node(key.broker)
 
-    def want(self, now: float, key: Replica) -> None:
+    def find(self, now: float, key: Replica) -> None:
         """See `OneBrokerChoice`."""
-        self._brokers.want(now, key.broker)
+        self._brokers.find(now, key.broker)
 
-    def lost(self, now: float, key: Replica, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: Replica, node: int, reason: KafkaError) -> None:
         """See `OneBrokerChoice`."""
-        self._brokers.lost(now, key.broker, node, reason)
+        self._brokers.look_up_again(now, key.broker, node, reason)
 
 
 class AlterReplicaLogDirs(Question[Replica, bool]):

@@ -157,11 +157,11 @@ class OneBrokerChoice(BrokerChoice[int]):
         """The broker, once the metadata has it."""
         return key if key in self._cluster.brokers else None
 
-    def want(self, now: float, key: int) -> None:
+    def find(self, now: float, key: int) -> None:
         """Request the metadata."""
         self._cluster.refresh(now)
 
-    def lost(self, now: float, key: int, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: int, node: int, reason: KafkaError) -> None:
         """Request the metadata: the broker may have left the cluster."""
         self._cluster.refresh(now)
 
@@ -185,6 +185,6 @@ class ControllerChoice(BrokerChoice[Any]):
         """The broker that the metadata names, otherwise CONTROLLER."""
         return controller_of(self._cluster)
 
-    def lost(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
+    def look_up_again(self, now: float, key: Any, node: int, reason: KafkaError) -> None:
         """Request the metadata."""
         self._cluster.refresh(now)

@@ -23,7 +23,7 @@ __all__ = [
     "Change",
     "DescribePages",
     "DescribeTopics",
-    "KnowChanges",
+    "AwaitChanges",
     "ListTopics",
     "LiveBrokerChoice",
     "PartitionDescription",
@@ -217,7 +217,7 @@ class Change:
         return not row.error_code and led >= self.partitions
 
 
-class KnowChanges(Question[int, bool]):
+class AwaitChanges(Question[int, bool]):
     """The question whether brokers, which are the keys, know of changes of topics. A broker is asked again until it knows of all."""
 
     api = "Metadata"

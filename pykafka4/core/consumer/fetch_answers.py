@@ -150,7 +150,7 @@ class FetchAnswers:
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
         reason = f"the next batch needs a response of {size:,} bytes, which exceeds {limit}; raise that option to read it"
         if not fetch.alone:
-            source.alone.update((tp, None) for tp in fetch.asked if tp in source.line)
+            source.alone.update((tp, None) for tp in fetch.asked if tp in source.positions)
             return
         asked = self._asked_alone(source, fetch)
         tp = asked.position.tp
@@ -185,7 +185,7 @@ class FetchAnswers:
         if position.reported:
             position.reported = False
             self._recovery.healthy(position.tp)
-        position.rest, position.corruption_reported = None, False
+        position.own_backoff, position.corruption_reported = None, False
         if answer.diverging_epoch.epoch >= 0:
             # An unclean election truncated the log below the position.
             agreed = answer.diverging_epoch
@@ -241,7 +241,7 @@ class FetchAnswers:
             reason = f"the broker returns only a part of a batch of {size:,} bytes, again and again"
             self._positions.stop(position, CorruptRecord(topic, partition, position.offset, reason))
             return
-        if position.cut_off >= MOST_CUT_OFF and position.tp in fetch.source.line:
+        if position.cut_off >= MOST_CUT_OFF and position.tp in fetch.source.positions:
             fetch.source.alone[position.tp] = None
         position.limit = max(position.limit, size)
         self._positions.touch(position.tp)
@@ -254,7 +254,7 @@ class FetchAnswers:
         if row.refresh is Refresh.METADATA:
             self._report(now, node, position, error)
         else:
-            self._hold(now, position, error)
+            self._back_off(now, position, error)
         if not row.retriable and row.name != "UNKNOWN_SERVER_ERROR":
             self._positions.tell_once(position, error)
 
@@ -274,19 +274,19 @@ class FetchAnswers:
         self._positions.touch(position.tp)
         self._recovery.report(now, position.tp, reason, node)
 
-    def _hold(self, now: float, position: Position, reason: KafkaError) -> None:
+    def _back_off(self, now: float, position: Position, reason: KafkaError) -> None:
         """Do not fetch `position` for a back-off. The partition is not offline: its other users, such as a producer, continue."""
-        rest = position.rest = position.rest or PartitionBackoff(Backoff.retry(self._config, self._random))
+        own_backoff = position.own_backoff = position.own_backoff or PartitionBackoff(Backoff.retry(self._config, self._random))
         position.reported = True
         self._recovery.note_retry(now, position.tp, reason)
-        waits = rest.reason is not None  # two Fetches were in flight: one failure, not two
-        rest.reason = reason
+        waits = own_backoff.reason is not None  # two Fetches were in flight: one failure, not two
+        own_backoff.reason = reason
         self._positions.touch(position.tp)
         if not waits:
-            self._timers.at(now + rest.backoff.next(), partial(self._release, position.tp, rest))
+            self._timers.at(now + own_backoff.backoff.next(), partial(self._end_backoff, position.tp, own_backoff))
 
-    def _release(self, tp: TopicPartition, rest: PartitionBackoff, now: float) -> None:
-        rest.reason = None
+    def _end_backoff(self, tp: TopicPartition, own_backoff: PartitionBackoff, now: float) -> None:
+        own_backoff.reason = None
         self._positions.touch(tp)
 
 

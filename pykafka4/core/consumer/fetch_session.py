@@ -10,7 +10,7 @@ Behaviour of brokers in a session (Kafka's `FetchSession`):
 * A response contains a partition that has records, an error, a new high watermark, a new log start offset, or a truncated log; also one
   that is new to the session, and one whose error has ended.
 * Brokers fill a response in the order in which partitions were added to the session. A partition that had records moves to the end, as
-  in `Source.line`; one that is named again keeps its rank; one that was forgotten and is named again comes last. A partition that is
+  in `Source.positions`; one that is named again keeps its rank; one that was forgotten and is named again comes last. A partition that is
   paused and resumed while the others have more data than a response can hold could therefore always be last: when one has waited that
   long, `Source` restores the order with a full Fetch.
 * Brokers process the forgotten partitions after the named ones: no partition may be in both lists of a request. With topic ids, a recreated

@@ -135,7 +135,7 @@ class Fetcher:
             if position is None:
                 continue
             sought = self._place(new, start, fallback)
-            sought.paused, sought.rest, sought.follower = position.paused, position.rest, position.follower
+            sought.paused, sought.own_backoff, sought.follower = position.paused, position.own_backoff, position.follower
             sought.end_before = position.last_end
             topics[old.tp.topic] = None
             if new.outdated and sought.stage is Stage.FETCHING:
@@ -186,7 +186,7 @@ class Fetcher:
     def _place(self, claim: Claim, start: Start | Since | int, fallback: Policy) -> Position:
         position = Position(claim, start, fallback, self._config.max_partition_fetch_bytes)
         self.positions.put(position)
-        position.topic_id, position.asked = self._cluster.topic_id(claim.tp.topic), self._cluster.asked
+        position.topic_id, position.after_request = self._cluster.topic_id(claim.tp.topic), self._cluster.asked
         self._new.append(position)
         self._start_offsets.begin(position)
         return position
@@ -222,7 +222,7 @@ class Fetcher:
             self.searches.stir_partition(tp)
 
     def _line_up(self) -> None:
-        """Put each touched position that can be fetched into the line of its source, and remove the others."""
+        """Put each touched position that can be fetched among the positions of its source, and remove the others."""
         touched, self.positions.touched = self.positions.touched, {}
         moved = [tp for tp in touched if self._sources.place(tp)]
         if moved:
@@ -249,18 +249,18 @@ class Fetcher:
     def _look_at_all(self) -> None:
         """Check all sources, because there may be room: first the sources that had too little."""
         self._due.update(self._short_of_room)
-        self._due.update(self._sources.leading)
+        self._due.update(self._sources.with_positions)
         self._short_of_room.clear()
 
     def _fetch_due(self, now: float) -> None:
         due, self._due = self._due, {}
         for source in due:
-            if source.in_flight is None and source.line:
+            if source.in_flight is None and source.positions:
                 self._fetch_from(now, source)
 
     def _fetch_from(self, now: float, source: Source) -> None:
         budget = self._budget()
-        worth = min(self._config.max_partition_fetch_bytes, self._config.prefetch_bytes // (2 * len(self._sources.leading)))
+        worth = min(self._config.max_partition_fetch_bytes, self._config.prefetch_bytes // (2 * len(self._sources.with_positions)))
         if budget < min(worth, self._config.fetch_max_bytes):
             self._short_of_room[source] = None
             self._wait_for_room()
@@ -283,7 +283,7 @@ class Fetcher:
         held = min(intake.held, prefetch // 2)
         room = prefetch - held - (self.positions.delivered - intake.consumed)
         free = room - self._reserved
-        return min(self._config.fetch_max_bytes, room // len(self._sources.leading), free)
+        return min(self._config.fetch_max_bytes, room // len(self._sources.with_positions), free)
 
     def _wait_for_room(self) -> None:
         """Have the application call `space` when it has read a part of the buffered data.

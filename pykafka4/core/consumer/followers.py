@@ -110,9 +110,9 @@ class Followers:
     def _bind(self, now: float, position: Position) -> None:
         position.bound = True
         self._positions.touch(position.tp)
-        self._timers.at(now + BOUND_S, partial(self._release, position))
+        self._timers.at(now + BOUND_S, partial(self._unbind, position))
 
-    def _release(self, position: Position, now: float) -> None:
+    def _unbind(self, position: Position, now: float) -> None:
         position.bound = False
         if self._positions.is_current(position):
             self._positions.touch(position.tp)

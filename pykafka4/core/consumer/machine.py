@@ -25,7 +25,7 @@ from pykafka4.core.metadata.events import NOBODY, EventSink
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.outbox import Outbox
-from pykafka4.core.subscription import MemberIdentity, Place, PollError
+from pykafka4.core.subscription import MemberIdentity, OffsetAndEpoch, PollError
 from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
@@ -35,11 +35,11 @@ from pykafka4.wire.records.hot import now_ms
 if TYPE_CHECKING:
     from pykafka4.core.group.membership.rewinds import Done, Rewinds
 
-__all__ = ["CLOSING", "COMMIT_SECONDS", "UNSUBSCRIBING", "ConsumerMachine", "PollingSide"]
+__all__ = ["CLOSING", "COMMIT_S", "UNSUBSCRIBING", "ConsumerMachine", "PollingSide"]
 
 log = get_log("pykafka4.consumer")
 
-COMMIT_SECONDS = 60.0  # timeout of commits that no caller waits for
+COMMIT_S = 60.0  # timeout of commits that no caller waits for
 # Reasons for LeaveGroup, as Java words them (KIP-800).
 CLOSING = "the consumer is being closed"
 UNSUBSCRIBING = "the consumer unsubscribed from all topics"
@@ -48,7 +48,7 @@ UNSUBSCRIBING = "the consumer unsubscribed from all topics"
 class PollingSide(Intake, Application, Protocol):
     """The part of a consumer on the thread that polls, as the loop uses it."""
 
-    def progress(self) -> dict[TopicPartition, Place]:
+    def progress(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The position after the finished records of each partition."""
 
     def tell_refused(self, error: KafkaError) -> None:
@@ -193,7 +193,7 @@ class ConsumerMachine:
         }
         if fresh:
             self._auto_under_way = True
-            self.commit(fresh, now + COMMIT_SECONDS, self._auto_committed, only_new=True)
+            self.commit(fresh, now + COMMIT_S, self._auto_committed, only_new=True)
         return self._next_auto
 
     def _auto_committed(self, error: KafkaError | None) -> None:

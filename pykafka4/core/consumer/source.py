@@ -90,11 +90,11 @@ class Source:
     def __init__(self, node: int, lanes: tuple[int, int], config: ConsumerConfig, cluster: Cluster, recovery: Recovery) -> None:
         self.node = node
         self._lanes, self._config, self._cluster, self._recovery = lanes, config, cluster, recovery
-        self.line: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
-        self.full: dict[TopicPartition, None] = {}  # partitions in `line` without room: they had used up their share at the last check
-        self._bound: dict[TopicPartition, None] = {}  # partitions in `line` for which a leader must not choose a follower
-        self.bounded: dict[TopicPartition, Position] = {}  # partitions in `line` that are read up to an offset
-        self.alone: dict[TopicPartition, None] = {}  # partitions in `line` to fetch once by themselves
+        self.positions: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
+        self.full: dict[TopicPartition, None] = {}  # partitions in `positions` without room: they had used up their share at the last check
+        self._bound: dict[TopicPartition, None] = {}  # partitions in `positions` for which a leader must not choose a follower
+        self.bounded: dict[TopicPartition, Position] = {}  # partitions in `positions` that are read up to an offset
+        self.alone: dict[TopicPartition, None] = {}  # partitions in `positions` to fetch once by themselves
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
@@ -105,7 +105,7 @@ class Source:
         self.wait = self.usual_wait  # seconds for which the broker may hold the next Fetch back
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
-        self._holding: dict[TopicPartition, None] = {}  # partitions in `line` with data that the application has not read
+        self._holding: dict[TopicPartition, None] = {}  # partitions in `positions` with data that the application has not read
         self._news: dict[TopicPartition, None] = {}  # partitions that may differ from their last request in the session
         self._refusals = 0
         self._no_session_before = -INFINITY
@@ -113,7 +113,7 @@ class Source:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to fetch and nothing in flight."""
-        return not self.line and self.in_flight is None and self.left_behind is None
+        return not self.positions and self.in_flight is None and self.left_behind is None
 
     @property
     def lane(self) -> int:
@@ -128,11 +128,11 @@ class Source:
         """The connection for the next request."""
         return via(self.lane, self.node)
 
-    # ---------------------------------------------------------------- the line
+    # ---------------------------------------------------------------- the positions
 
     def put(self, position: Position) -> None:
-        """Add `position` to the line, or note that it changed."""
-        self.line[position.tp] = position
+        """Add `position`, or note that it changed."""
+        self.positions[position.tp] = position
         self._news[position.tp] = None
         if position.bound:
             self._bound[position.tp] = None
@@ -147,17 +147,17 @@ class Source:
 
     def remove(self, tp: TopicPartition) -> None:
         """Do not fetch `tp` from this broker."""
-        for things in (self.line, self.full, self.alone, self._bound, self._holding, self.bounded):
+        for things in (self.positions, self.full, self.alone, self._bound, self._holding, self.bounded):
             things.pop(tp, None)
         self._news[tp] = None
-        if not self.line:  # possibly for ever: release the memory
+        if not self.positions:  # possibly for ever: release the memory
             self.session = FetchSession(self.session.number)
             self._news.clear()
 
     def look_for_room(self, share: int) -> None:
         """Find the partitions that have used up their share: at least `share` bytes that the application has not read."""
         for tp in list(self._holding):
-            held = self.line[tp].buffered
+            held = self.positions[tp].buffered
             if not held:
                 del self._holding[tp]
             if (held > 0 and held >= share) is not (tp in self.full):
@@ -199,7 +199,7 @@ class Source:
     def _with_room(self) -> Iterator[Position]:
         """The positions to fetch now: not those that the held Fetch includes."""
         held = self._held
-        for tp, position in self.line.items():
+        for tp, position in self.positions.items():
             if tp not in self.full and not (held is not None and held.asks_for(position)):
                 yield position
 
@@ -275,7 +275,7 @@ class Source:
         return fetch
 
     def _next_alone(self) -> Position | None:
-        return next((self.line[tp] for tp in self.alone if tp not in self.full), None)
+        return next((self.positions[tp] for tp in self.alone if tp not in self.full), None)
 
     def _name_all(self, used: FetchSession, alone: Position | None) -> list[RequestedPartition]:
         """Name `alone`, otherwise all partitions to fetch; the partition that was served last comes last."""
@@ -294,9 +294,9 @@ class Source:
         session = self.session
         if not self._news:
             return [], []
-        positions = {tp: None if tp in self.full else self.line.get(tp) for tp in self._news}
+        positions = {tp: None if tp in self.full else self.positions.get(tp) for tp in self._news}
         for tp, position in positions.items():
-            if position is not None and tp not in session.asked and min(last_turn - position.turn, self.served) >= len(self.line):
+            if position is not None and tp not in session.asked and min(last_turn - position.turn, self.served) >= len(self.positions):
                 session.end()
                 return None
         self._news.clear()

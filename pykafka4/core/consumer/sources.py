@@ -33,7 +33,7 @@ class Sources:
         self._followers = followers
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._positions, self._lanes = positions, lanes
-        self.leading: dict[Source, None] = {}  # the sources that have positions in their line
+        self.with_positions: dict[Source, None] = {}  # the sources that have positions
         self._by_node: dict[int, Source] = {}
         self._of: dict[TopicPartition, Source] = {}  # the source in whose line each partition is
 
@@ -47,7 +47,7 @@ class Sources:
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:
-        """Put `tp` into the line of the source that can fetch it, if any, and out of any other. Returns whether its source changed."""
+        """Put `tp` among the positions of the source that can fetch it, if any, and of no other. Returns whether its source changed."""
         position = self._positions.get(tp)
         node = self._followers.node(position) if position is not None and position.fetchable else None
         before, source = self._of.get(tp), None if node is None else self._source(node)
@@ -58,12 +58,12 @@ class Sources:
         if before is not None:
             before.remove(tp)
             del self._of[tp]
-            if not before.line:
-                del self.leading[before]
+            if not before.positions:
+                del self.with_positions[before]
                 self.retire(before)
         if source is not None:
             self._of[tp] = source
-            self.leading[source] = None
+            self.with_positions[source] = None
         return True
 
     def retire(self, source: Source) -> None:

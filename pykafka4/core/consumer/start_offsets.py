@@ -295,7 +295,7 @@ class StartOffsets:
         """Handle changed metadata of the positions' topics. In a recreated topic, old offsets belong to other records."""
         for position in positions:
             error = self._cluster.topic_error(position.tp.topic)
-            if (refusal := self._cluster.refusal(position.tp.topic, position.asked)) is not None:
+            if (refusal := self._cluster.refusal(position.tp.topic, position.after_request)) is not None:
                 self.positions.tell_once(position, refusal)
             if position.by_policy and position.stage is not Stage.FETCHING:
                 self._check_if_new(position, error)

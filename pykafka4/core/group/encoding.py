@@ -13,7 +13,7 @@ from typing import Final
 from pykafka4.assignors.interface import GroupMember
 from pykafka4.core.group.notes import without_note
 from pykafka4.errors import ConfigError, DecodeError
-from pykafka4.errors.words import visible
+from pykafka4.errors.peer_text import visible
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
-from pykafka4.errors.words import LONGEST_HOST, visible
+from pykafka4.errors.peer_text import LONGEST_HOST, visible
 
 __all__ = ["Broker", "changes_of"]
 

@@ -30,7 +30,7 @@ from pykafka4.core.network.call import OTHER_BROKER_S
 from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME
-from pykafka4.errors.words import visible
+from pykafka4.errors.peer_text import visible
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ClientConfig
@@ -42,9 +42,9 @@ __all__ = ["MISSING", "Cluster", "MetadataChange", "Waiter"]
 
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
-# Seconds until the next check, while no broker is connected. The first connection causes one at once (`Network.changes`); RECHECK is for
+# Seconds until the next check, while no broker is connected. The first connection causes one at once (`Network.changes`); RECHECK_S is for
 # events that are no change of the network, such as a back-off that is over.
-RECHECK = 0.5
+RECHECK_S = 0.5
 ASKS_PER_BROKER = 4  # requests for a topic with an error, before the request goes to another broker
 # The version of Metadata from which on epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
 # reject requests with that epoch.
@@ -66,10 +66,10 @@ class MetadataChange:
 
 @attrs.define(eq=False)
 class Waiter:
-    """A caller that waits for responses with `names`, to requests later than number `after`."""
+    """A caller that waits for responses with `names`, to requests later than number `after_request`."""
 
     names: set[str]
-    after: int  # the response to an earlier request may be older than the caller's call
+    after_request: int  # the response to an earlier request may be older than the caller's call
     then: Then
     wishes: frozenset[str]  # topics that the waiter uses until the call of `then`
     named: frozenset[str]  # the topics that the caller named: `then` gets their denial
@@ -94,7 +94,7 @@ class Cluster(KnownMetadata):
     def __init__(self, config: ClientConfig, network: Network, random: Random, events: EventSink) -> None:
         super().__init__()
         self.version = 0  # incremented with each change
-        self.told_at: float | None = None  # when the last response with metadata arrived
+        self.updated_at: float | None = None  # when the last response with metadata arrived
         self.changed_at: float | None = None  # when a response last changed the metadata
         self.controller: int | None = None
         self.cluster_id: str | None = None
@@ -108,8 +108,9 @@ class Cluster(KnownMetadata):
         self._queue.put(BROKERS, -INFINITY)
         self._vanishing: dict[str, None] = {}  # topics that were known, and no longer exist according to brokers
         self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests in flight: number -> (names, since)
-        self._number = self._told = 0  # numbers of the last request, and of the last request whose response replaced the list of brokers
-        self._told_by: int | None = None  # the broker that sent that response
+        # Numbers of the last request, and of the last request whose response replaced the list of brokers.
+        self._number = self._brokers_from = 0
+        self._updated_by: int | None = None  # the broker that sent that response
         self._request: MetadataInFlight | None = None  # the last request, until it has an outcome
         self._waiters: list[Waiter] = []
         self._retry = Backoff.retry(config, random)
@@ -271,8 +272,8 @@ class Cluster(KnownMetadata):
 
     def _avoid(self, now: float) -> None:
         """Send the next request to another broker than the one that sent the current metadata."""
-        if self._told_by is not None:
-            self._network.avoid(now, self._told_by)
+        if self._updated_by is not None:
+            self._network.avoid(now, self._updated_by)
 
     def _new_topic(self) -> Topic:
         return Topic(Backoff.retry(self._config, self._random))
@@ -367,7 +368,7 @@ class Cluster(KnownMetadata):
             return None, min(starts, self._expires, patient if patient > now else INFINITY)
         if not self._network.reachable(now):
             self._network.want(ANY)
-            return None, now + RECHECK
+            return None, now + RECHECK_S
         return self._ask(now), min(now + OTHER_BROKER_S, self._expires)
 
     def _ask(self, now: float) -> Request:
@@ -418,8 +419,8 @@ class Cluster(KnownMetadata):
             self._failed(now, names, KafkaError("Metadata: the response contains no brokers"))
             return
         self._retry.reset()
-        self._not_before, self.error, self.told_at, version = -INFINITY, None, now, self.version
-        brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message, brokers)
+        self._not_before, self.error, self.updated_at, version = -INFINITY, None, now, self.version
+        brokers_changed = number > self._brokers_from and self._apply_brokers(now, number, outcome.node, message, brokers)
         self._apply(now, request, names, message, outcome.version, brokers_changed)
         if self.version != version:
             self.changed_at = now
@@ -441,7 +442,7 @@ class Cluster(KnownMetadata):
         return sorted(name for name in names if name in self._topics)
 
     def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
-        for waiter in [w for w in self._waiters if w.after < number]:
+        for waiter in [w for w in self._waiters if w.after_request < number]:
             waiter.names -= names
             if not waiter.names:
                 refusals = [refusal for name in sorted(waiter.named) if (refusal := self.refusal(name)) is not None and refusal.code.denied]
@@ -454,7 +455,7 @@ class Cluster(KnownMetadata):
         Lists of brokers have no epoch that shows which is newer. Without the comparison of numbers: request 1 goes to a slow broker,
         request 2 after `OTHER_BROKER_S` to another. Response 2 adds broker 4; then response 1, which is older, would remove broker 4.
         """
-        self._told, self._told_by = number, node
+        self._brokers_from, self._updated_by = number, node
         self._check_cluster(message.cluster_id)
         return self._set_brokers(now, brokers, message.controller_id)
 
@@ -467,10 +468,10 @@ class Cluster(KnownMetadata):
         wanted = {t.name: t for t in message.topics if t.name is not None and t.name in self._wanted}
         topics = unseated | {n for n, t in wanted.items() if self._apply_topic(now, request.sent_at, self._topics[n], t, version)}
         for name in self._still(names):
-            self._topics[name].judged = request.number
+            self._topics[name].answered_request = request.number
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
         if topics or brokers_changed:
-            self._queue.news()
+            self._queue.note_change()
             self._changed(topics, brokers_changed)
         if refused := frozenset(name for name in self._still(names) if self.refusal(name) is not None) - topics:
             # An unchanged refusal is no change, but users that came after the last response have not received it.

@@ -53,7 +53,7 @@ class Coordinator:
         "_kind",
         "_network",
         "_outbox",
-        "_told_by",
+        "_reported_by",
         "_user",
         "_wanted",
         "node",
@@ -78,7 +78,7 @@ class Coordinator:
         self._call = Call(AnyBroker(network), backoff, timeout, self._message, self._answered, self._gave_up, ONE_KEY)
         self._wanted = False
         self.node: int | None = None
-        self._told_by: int | None = None  # the broker that reported `node`, until `node` has responded
+        self._reported_by: int | None = None  # the broker that reported `node`, until `node` has responded
 
     @property
     def subject(self) -> str:
@@ -117,10 +117,10 @@ class Coordinator:
             # The next lookup avoids two brokers: the coordinator, which may be frozen, or cut off from the cluster and name itself; and the
             # broker that named this coordinator, which may have outdated metadata, and name the same coordinator again.
             self._network.avoid(now, node)
-            if self._told_by is not None:
-                self._network.avoid(now, self._told_by)
+            if self._reported_by is not None:
+                self._network.avoid(now, self._reported_by)
             self.node, self._before = None, node
-            self._call.rest(now, reason)
+            self._call.back_off(now, reason)
             self.retried(now, reason)
 
     def retried(self, now: float, reason: KafkaError) -> None:
@@ -132,7 +132,7 @@ class Coordinator:
         """Note a response of the coordinator: the next loss begins with the first back-off."""
         self.troubles.over(self)
         self._call.reset()
-        self._told_by = None
+        self._reported_by = None
 
     def poll(self, now: float) -> float:
         """Send FindCoordinator if one is due; returns the time of the next poll."""
@@ -161,7 +161,7 @@ class Coordinator:
         self._wanted = False
         self._user.coordinator_refused(self, error)
 
-    def _found(self, now: float, node: int, told_by: int) -> Verdict:
+    def _found(self, now: float, node: int, reported_by: int) -> Verdict:
         if node not in self._cluster.brokers:  # the metadata is older than this response
             self._cluster.refresh(now)
             return Next.RETRY, KafkaError(f"the coordinator of {self.subject} is broker {node}, which is not in the metadata yet")
@@ -170,7 +170,7 @@ class Coordinator:
         # broker is found again, the back-off keeps growing, because nothing has changed.
         if node != self._before:
             self._backoff.reset()
-        self.node, self._told_by = node, told_by
+        self.node, self._reported_by = node, reported_by
         self._wanted = False
         assert self.address is not None
         self._network.want(self.address)  # connect now, so that the first request does not wait for the connection

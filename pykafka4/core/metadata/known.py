@@ -65,14 +65,14 @@ class KnownMetadata:
         known = self._topics.get(topic)
         return None if known is None else known.error
 
-    def refusal(self, topic: str, after: int = 0) -> BrokerError | None:
-        """The lasting error with which brokers refuse `topic`; None without one, or without one since Metadata request number `after`.
+    def refusal(self, topic: str, after_request: int = 0) -> BrokerError | None:
+        """The lasting error with which brokers refuse `topic`; None without one since Metadata request number `after_request`.
 
         A user of `topic` passes the number of the last request before its first use: the right may have been granted since earlier
         requests for other users of the client.
         """
         known = self._topics.get(topic)
-        return None if known is None else known.refusal(topic, after)
+        return None if known is None else known.refusal(topic, after_request)
 
     def unknown_since(self, topic: str) -> float | None:
         """The time since which brokers report `topic` as missing; None if the topic exists or was not requested."""

@@ -74,7 +74,7 @@ class MetadataQueue:
         self._due.pop(name, None)
         self._rotation.pop(name, None)
 
-    def news(self) -> None:
+    def note_change(self) -> None:
         """Note that a response contained a change: topics in rotation may have changed, too."""
         self._rush = bool(self._rotation)
 

@@ -52,7 +52,7 @@ class Topic:
     replicas: tuple[Sequence[int], ...] = ()  # brokers with a replica of each partition; empty until a broker has a rack
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
-    judged: int = 0  # number of the last request for the topic that had a response
+    answered_request: int = 0  # number of the last request for the topic that had a response
     creating: bool = False  # whether the last request asked brokers to create the topic, so that the error may refuse its creation
     missing_since: float | None = None  # the time of the first of the reports in a row that the topic is missing
     missing_at: float = -INFINITY  # the sending time of the last request whose response reported the topic as missing
@@ -74,9 +74,9 @@ class Topic:
         """
         return self.missing_since is not None and self.missing_since + seconds <= self.missing_at
 
-    def refusal(self, name: str, after: int) -> BrokerError | None:
+    def refusal(self, name: str, after_request: int) -> BrokerError | None:
         """See `KnownMetadata.refusal`."""
-        if self.error is None or self.error.retriable or self.judged <= after:
+        if self.error is None or self.error.retriable or self.answered_request <= after_request:
             return None
         return broker_error(self.error.code, f"topic {name}", None, "Metadata", topic=name, creating=self.creating)
 

@@ -19,7 +19,7 @@ from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.errors import AuthenticationError, ConfigError, KafkaError
 from pykafka4.errors.codes import BY_NAME, error_code
 from pykafka4.errors.frames import place_of
-from pykafka4.errors.words import visible
+from pykafka4.errors.peer_text import visible
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

@@ -143,7 +143,7 @@ class Call:
         outbox.send(CallRequest(node, message, deadline, self.max_version, self._fit, self._decode, call=self, number=self._latest))
         return self._repeat_at
 
-    def rest(self, now: float, reason: KafkaError) -> None:
+    def back_off(self, now: float, reason: KafkaError) -> None:
         """Let the next request wait for a back-off, because of `reason`."""
         self.last_error, self._not_before = reason, now + self._backoff.next()
         if isinstance(reason, BrokerError):  # the network notes lost connections
@@ -181,7 +181,7 @@ class Call:
         if then is Next.ELSEWHERE:
             self._target.lost(now, outcome.node if isinstance(outcome, Reply) else broker_of(node), self.last_error)
         if self._target.address == node:
-            self.rest(now, self.last_error)
+            self.back_off(now, self.last_error)
         if then is Next.GIVE_UP:
             self._end()
             self._gave_up(now, self.last_error)

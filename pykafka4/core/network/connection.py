@@ -266,11 +266,11 @@ class Connection:
         if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
             self.poison(exchange.cut_off(reason))
             return
-        suspected = None
+        guess = None
         if not self._proven and type(reason) is ConnectionLost and reason.__cause__ is None:
-            suspected = self._suspect(reason)
+            guess = self._guess_cause(reason)
         reason = self._advised(reason)
-        self.poison(suspected or reason, reason)
+        self.poison(guess or reason, reason)
 
     def _advised(self, reason: KafkaError) -> KafkaError:
         """Return `reason` with the advice, if brokers have answered at other addresses, and none at this one."""
@@ -282,7 +282,7 @@ class Connection:
         advised.__cause__ = reason.__cause__
         return advised
 
-    def _suspect(self, reason: KafkaError) -> KafkaError | None:
+    def _guess_cause(self, reason: KafkaError) -> KafkaError | None:
         """Return the guess that the listener demands another `security_protocol`, if the broker closed the connection before an answer."""
         if self.state is S.NEGOTIATING and not self._config.encrypts and self.address not in self._answered.negotiated:
             why = "its listener may demand TLS: set security_protocol to SSL or SASL_SSL"
@@ -290,9 +290,9 @@ class Connection:
             why = f"its listener may demand SASL: set security_protocol to {'SASL_SSL' if self._config.encrypts else 'SASL_PLAINTEXT'}"
         else:
             return None
-        suspected = AuthenticationError(f"{reason}, instead of answering; {why}")
-        suspected.certain, suspected.suspicion = False, why
-        return suspected
+        guess = AuthenticationError(f"{reason}, instead of answering; {why}")
+        guess.certain, guess.guessed_cause = False, why
+        return guess
 
     def poison(self, reason: KafkaError, fact: KafkaError | None = None) -> None:
         """End the connection. Requests that were handed out fail as MAYBE, the others as NO.

@@ -74,8 +74,8 @@ class Endpoint:
     wanted: bool = False
     leaving: bool = False  # the broker left the cluster, or the lane was dropped
     failures: int = 0  # failed attempts since the last READY connection
-    refusals: int = 0  # attempts in a row that ended with an AuthenticationError and the same `suspicion`
-    suspicion: str = ""
+    refusals: int = 0  # attempts in a row that ended with an AuthenticationError and the same `guessed_cause`
+    guessed_cause: str = ""
     refused_since: float = 0.0  # the end of the first of these attempts
     undecodable: bool = False  # the last response could not be decoded
     avoided_at: float = -INFINITY  # the time since which requests for ANY avoid this node

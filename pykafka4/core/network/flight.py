@@ -28,13 +28,13 @@ MUTES_FROM = {
 class Flight:
     """A request whose bytes were handed out, with its version and its deadline."""
 
-    __slots__ = ("correlation_id", "deadline", "patience", "request", "version", "written_at")
+    __slots__ = ("correlation_id", "deadline", "request", "timeout", "version", "written_at")
 
     def __init__(self, request: Request, version: int, correlation_id: int, written_at: float) -> None:
         self.request, self.version, self.correlation_id, self.written_at = request, version, correlation_id, written_at
         waited = 0.0 if request.asked_at is None else written_at - request.asked_at
         self.deadline = request.deadline + waited
-        self.patience = self.deadline - written_at
+        self.timeout = self.deadline - written_at
 
     @property
     def is_muting(self) -> bool:
@@ -43,11 +43,11 @@ class Flight:
 
     def was_nearly_late(self, now: float) -> bool:
         """Whether a response at `now` took most of the request's time-out."""
-        return self.deadline - now < (1 - NEARLY_LATE_SHARE) * self.patience
+        return self.deadline - now < (1 - NEARLY_LATE_SHARE) * self.timeout
 
     def restart_time(self, now: float) -> None:
         """Restart the time for the response: the broker has just answered an earlier request, and may begin with this one only now."""
-        self.deadline = max(self.deadline, now + self.patience)
+        self.deadline = max(self.deadline, now + self.timeout)
 
 
 def of_others(reason: KafkaError) -> KafkaError:

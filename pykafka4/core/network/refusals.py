@@ -25,7 +25,7 @@ from pykafka4.errors import AuthenticationError
 __all__ = ["DOUBT_S", "FIRST_PAUSE_S", "LONGEST_PAUSE_S", "Refusals", "Refused"]
 
 Refused: TypeAlias = Callable[[float, int, AuthenticationError], None]
-GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that shuts down closes connections, too
+LEAST_GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that shuts down closes connections, too
 DOUBT_S: Final = 5.0  # seconds for which these attempts have to continue
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # seconds until the next attempt at a broker that refused; some lock accounts after many attempts
 
@@ -55,10 +55,10 @@ class Refusals:
 
     def ended(self, now: float, endpoint: Endpoint) -> None:
         """Note the failure of a connection or an attempt, and call the listeners if it is a refusal that counts."""
-        if isinstance(endpoint.error, AuthenticationError) and not (endpoint.error.suspicion and self._accepted):
+        if isinstance(endpoint.error, AuthenticationError) and not (endpoint.error.guessed_cause and self._accepted):
             self._without_credentials = min(self._without_credentials, endpoint.dialled_at) if endpoint.error.is_local else INFINITY
-            if endpoint.suspicion != endpoint.error.suspicion:
-                endpoint.refusals, endpoint.suspicion = 0, endpoint.error.suspicion
+            if endpoint.guessed_cause != endpoint.error.guessed_cause:
+                endpoint.refusals, endpoint.guessed_cause = 0, endpoint.error.guessed_cause
             endpoint.refused_since = endpoint.refused_since if endpoint.refusals else now
             endpoint.refusals += 1
             endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE_S * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE_S))
@@ -85,8 +85,8 @@ class Refusals:
             return None
         if (certain := next((error for error in errors if error.certain), None)) is not None:
             return certain
-        alike = len({e.suspicion for e in endpoints}) == 1
-        return errors[0] if alike and all(e.refusals >= GUESSES and now >= e.refused_since + DOUBT_S for e in endpoints) else None
+        alike = len({e.guessed_cause for e in endpoints}) == 1
+        return errors[0] if alike and all(e.refusals >= LEAST_GUESSES and now >= e.refused_since + DOUBT_S for e in endpoints) else None
 
     def _tell(self, now: float, broker: int, error: AuthenticationError) -> None:
         for listener in list(self.listeners):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pykafka4.errors.words import UNSHOWN, filtered, repeats
+from pykafka4.errors.peer_text import UNSHOWN, filtered, repeats
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.secret import Secret
 

@@ -172,11 +172,11 @@ def show(
     `found` and `parked` are the results of `look` and `look_at_parked`; `final` is the error that ended the producer, and its time.
     """
     rows: dict[str, Row] = {}
-    by_place: dict[tuple[str, int], Row] = {}
+    by_partition: dict[tuple[str, int], Row] = {}
     undated: list[Row] = []  # offline rows without a known beginning: they get the age of their oldest record
     items = iter(found)
     for tp, reason, since, error, error_at in zip(items, items, items, items, items, strict=True):
-        by_place[tp] = rows[_key(*tp)] = row = {
+        by_partition[tp] = rows[_key(*tp)] = row = {
             "state": "online" if reason is None else "offline",
             "since": None if reason is None or since is None else now - since,
             "reason": None if reason is None else str(reason),
@@ -191,7 +191,7 @@ def show(
         }
         if since is None and reason is not None:
             undated.append(row)
-    _add_batches(rows, by_place, census, now)
+    _add_batches(rows, by_partition, census, now)
     for row in undated:
         row["since"] = row["oldest_age"]
     _add_parked(rows, census, parked, now)
@@ -206,13 +206,13 @@ def _key(topic: str, partition: int) -> str:
     return f"{topic}-{partition}" if partition >= 0 else NO_PARTITION.format(topic)
 
 
-def _add_batches(rows: dict[str, Row], by_place: dict[tuple[str, int], Row], census: Census, now: float) -> None:
+def _add_batches(rows: dict[str, Row], by_partition: dict[tuple[str, int], Row], census: Census, now: float) -> None:
     """Add the batches without an outcome: queued and in flight."""
     for batch, records, in_flight in census[1]:
         place = batch.topic, batch.partition
-        row = by_place.get(place)
+        row = by_partition.get(place)
         if row is None:
-            row = by_place[place] = rows[_key(*place)] = {**EMPTY}
+            row = by_partition[place] = rows[_key(*place)] = {**EMPTY}
         if in_flight:
             row["in_flight"] += records
         else:

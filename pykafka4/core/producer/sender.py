@@ -94,7 +94,7 @@ class Sender:
             config, accumulator, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._limits, self
         )
         self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers)
-        self.standings = PartitionStatus(network, cluster, recovery, self._requests, self.ledger, self._numbering)
+        self.partition_status = PartitionStatus(network, cluster, recovery, self._requests, self.ledger, self._numbering)
         self._late = LateBatches(accumulator, network, cluster, recovery, self._ready, self)
         self._unready: list[PartitionQueue] = []  # queues whose next batch is still being compressed
         self._changes = TopicChanges(cluster, recovery)
@@ -118,7 +118,7 @@ class Sender:
         """Create the transactions, and pass them to every part whose behaviour depends on them."""
         records = Transacted(self.acc, self.ledger, self._requests, self._ready, self._application, self)
         self.transactions = Transactions(self.config, self.network, self.cluster, self._random, self._outbox, records)
-        self._numbering.transactions = self.standings.transactions = self.transactions
+        self._numbering.transactions = self.partition_status.transactions = self.transactions
         self._outcomes.on_lost = self.transactions.record_failed
 
     @property
@@ -461,7 +461,7 @@ class Sender:
         while assigned:
             assigned = self._late.assign(now)
             self._fill_requests(now, requests)
-        self._rest(now, self._requests.all_full())
+        self._allow_wakeups(now, self._requests.all_full())
         return requests
 
     def _fill_requests(self, now: float, requests: list[Request]) -> None:
@@ -476,7 +476,7 @@ class Sender:
                     break
                 requests.append(self._requests.build(node, entries, now))
 
-    def _rest(self, now: float, full: bool) -> None:
+    def _allow_wakeups(self, now: float, full: bool) -> None:
         """Let batches that are sealed from here on wake the loop, unless all connections in use are `full`: a wake-up would only cost time.
 
         A response on one of these connections causes another turn soon. But these connections may be stuck, and a new batch may be for

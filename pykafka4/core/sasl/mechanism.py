@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Protocol
 from pykafka4.core import Transitions
 from pykafka4.errors import AuthenticationError
 from pykafka4.errors.codes import BY_NAME, ErrorCode
-from pykafka4.errors.words import filtered
+from pykafka4.errors.peer_text import filtered
 
 __all__ = ["Exchange", "Mechanism", "Step", "failed"]
 

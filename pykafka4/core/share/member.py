@@ -153,9 +153,9 @@ class ShareMember(HeartbeatMember):
 
     def _message(self, epoch: int, report: tuple[str, ...] | None) -> ShareGroupHeartbeatRequest:
         message = ShareGroupHeartbeatRequest(group_id=self._config.group, member_id=self.member_id, member_epoch=epoch)
-        if report is not None and self._told is None:
+        if report is not None and self._confirmed_report is None:
             message.rack_id = self._config.client_rack
-        if report is not None and self._told != report:
+        if report is not None and self._confirmed_report != report:
             message.subscribed_topic_names = list(report)
         return message
 

@@ -11,7 +11,7 @@ from pykafka4.options.share import ShareConsumerConfig
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_share import AcknowledgementBatch, ShareAcknowledgeRequest, ShareFetchRequest
 
-__all__ = ["CLOSE", "by_partition", "needs_renewals", "not_supported", "share_acknowledge", "share_fetch"]
+__all__ = ["CLOSE", "by_partition", "require_renewals", "not_supported", "share_acknowledge", "share_fetch"]
 
 CLOSE = -1  # the session epoch of a request that ends the session
 RENEWALS_FROM = 2  # the first version of ShareAcknowledge with the type RENEW
@@ -90,7 +90,7 @@ def share_acknowledge(
     )
 
 
-def needs_renewals(message: ShareAcknowledgeRequest, version: int) -> None:
+def require_renewals(message: ShareAcknowledgeRequest, version: int) -> None:
     """Raise UnsupportedVersion if `message` renews locks and the broker's version has no renewals."""
     if version < RENEWALS_FROM and message.is_renew_ack:
         raise UnsupportedVersion(

@@ -2,7 +2,7 @@
 because each request has the next epoch; each acknowledgement has one outcome.
 
 A share session belongs to a connection. When the connection is lost, the broker releases this member's acquired records, but only of
-partitions that are in the session at that moment. Records of other partitions (on hold, no longer assigned) stay locked, and all records
+partitions that are in the session at that moment. Records of other partitions (paused, no longer assigned) stay locked, and all records
 stay locked if a new session replaces the old one on the same connection. The end of a session ends its leases; acknowledgements under these
 leases fail without being sent. So the source sends releases of the records that may still be locked: in `close`, or in its next session
 with the broker. Without a next session these records stay locked until their locks end.
@@ -25,7 +25,7 @@ from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.share.mailbox import Mailbox
-from pykafka4.core.share.requests import CLOSE, by_partition, needs_renewals, share_acknowledge, share_fetch
+from pykafka4.core.share.requests import CLOSE, by_partition, require_renewals, share_acknowledge, share_fetch
 from pykafka4.core.share.values import EXPIRED, Acknowledgements, AcknowledgeType, Acquired, SessionLease, lock_lost, release
 from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
 from pykafka4.errors.codes import Refresh, error_code
@@ -108,7 +108,7 @@ class ShareSource:
         self.node, self._context, self._config = node, context, context.config
         self.targets: dict[TopicPartition, UUID] = {}  # partitions from which to acquire records
         self.leases: dict[TopicPartition, SessionLease] = {}  # leases of this session
-        self.wanted = NOBODY  # `Mailbox.taken` of a poll that found no records: one ShareFetch is due, even if no poll waits
+        self.wanted_by_poll = NOBODY  # `Mailbox.taken` of a poll that found no records: one ShareFetch is due, even if no poll waits
         self.in_flight = False
         self.queue: list[Acknowledgements] = []
         self._sent: list[Acknowledgements] = []  # acknowledgements in the request in flight
@@ -119,9 +119,9 @@ class ShareSource:
         self._names: dict[tuple[UUID, int], TopicPartition] = {}
         self._epoch = 0  # session epoch of the next request; 0 opens a session
         self._backoff = Backoff.retry(context.config, context.random)
-        self._rest_until = 0.0  # end of the pause after a request that has failed as a whole
+        self._paused_until = 0.0  # end of the pause after a request that has failed as a whole
         self._error: KafkaError | None = None  # the error of such a request, until the next success
-        self._holds: dict[TopicPartition, PartitionPause] = {}
+        self._pauses: dict[TopicPartition, PartitionPause] = {}
         self._closing: Callable[[], None] | None = None
         self._closed = False
 
@@ -134,7 +134,7 @@ class ShareSource:
     def errors(self) -> dict[str, str]:
         """Errors by broker (`broker N`) or partition, of those that deliver no records now; the source retries all of them."""
         whole = {} if self._error is None or not self.targets else {f"broker {self.node}": str(self._error)}
-        return whole | {str(tp): str(hold.error) for tp, hold in self._holds.items() if tp in self.targets}
+        return whole | {str(tp): str(pause.error) for tp, pause in self._pauses.items() if tp in self.targets}
 
     # ---------------------------------------------------------------- calls
 
@@ -171,17 +171,17 @@ class ShareSource:
         if self._closing is not None:
             self._close(now)
             return INFINITY
-        held = {tp: hold.until for tp, hold in self._holds.items() if now < hold.until}
-        if self._epoch and self._left and self._release_left(now, held):
+        paused = {tp: pause.until for tp, pause in self._pauses.items() if now < pause.until}
+        if self._epoch and self._left and self._release_left(now, paused):
             return INFINITY
-        targets = {tp: i for tp, i in self.targets.items() if tp not in held} if held else self.targets
-        due = [each for each in self.queue if each.acquired.tp not in held]
-        fetches = bool(targets) and self._context.mailbox.wants(self.wanted)
+        targets = {tp: i for tp, i in self.targets.items() if tp not in paused} if paused else self.targets
+        due = [each for each in self.queue if each.acquired.tp not in paused]
+        fetches = bool(targets) and self._context.mailbox.wants(self.wanted_by_poll)
         if not due and not fetches:
-            return min(held.values(), default=INFINITY)
-        if now < self._rest_until:
-            return self._rest_until
-        self._sent, self.queue = due, [each for each in self.queue if each.acquired.tp in held]
+            return min(paused.values(), default=INFINITY)
+        if now < self._paused_until:
+            return self._paused_until
+        self._sent, self.queue = due, [each for each in self.queue if each.acquired.tp in paused]
         # ShareAcknowledge if no records are wanted, for renewals (brokers refuse to fetch in the same request), and for partitions that are
         # no targets: naming one in a ShareFetch would put it back into the session.
         if due and (not fetches or any(each.renews or each.acquired.tp not in targets for each in due)):
@@ -208,7 +208,7 @@ class ShareSource:
     def _fetch(self, now: float, targets: dict[TopicPartition, UUID]) -> None:
         added = {tp: i for tp, i in targets.items() if self._in_session.get(tp) != i}
         forgotten = {tp: i for tp, i in self._in_session.items() if targets.get(tp) != i}
-        self.wanted = NOBODY
+        self.wanted_by_poll = NOBODY
         self._try(targets)
         context = self._context
         most = min(context.mailbox.limit, self._config.max_poll_records)
@@ -222,7 +222,7 @@ class ShareSource:
     def _send_acknowledgements(self, now: float, epoch: int, kind: ShareRequest) -> None:
         self._try(())
         message = share_acknowledge(self._config, self._context.member_id, epoch, self._sent)
-        self._submit(now, message, 0.0, kind, needs_renewals)
+        self._submit(now, message, 0.0, kind, require_renewals)
 
     def _submit(
         self,
@@ -249,7 +249,7 @@ class ShareSource:
             return
         assert not isinstance(outcome, Failed)
         answer = outcome.message
-        self.wanted = NOBODY  # this response also answers the polls that have wanted records while the request was in flight
+        self.wanted_by_poll = NOBODY  # this response also answers the polls that have wanted records while the request was in flight
         lock = answer.acquisition_lock_timeout_ms / 1000
         self._context.mailbox.lock_seconds = lock
         self._settle(now, answer, lock, "acknowledge_")
@@ -263,11 +263,11 @@ class ShareSource:
                     self._partition_failed(now, tp, part, endpoints)
                 elif part.acquired_records:
                     self._acquired(now, tp, topic.topic_id, part, lock)
-        self._release()
+        self._end_pauses()
 
     def _acknowledged(self, now: float, outcome: Outcome) -> None:
         renews = any(each.renews for each in self._sent)
-        # `needs_renewals` refuses the message when it is encoded, so the broker has seen nothing and the session's epoch stands.
+        # `require_renewals` refuses the message when it is encoded, so the broker has seen nothing and the session's epoch stands.
         if renews and isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion):
             sent, self._sent = self._sent, []
             self.queue = [*self._without_renewals(sent, lambda _: outcome.reason), *self.queue]
@@ -275,7 +275,7 @@ class ShareSource:
             assert not isinstance(outcome, Failed)
             lock = outcome.message.acquisition_lock_timeout_ms / 1000 or self._context.mailbox.lock_seconds or 0.0
             self._settle(now, outcome.message, lock, "")
-            self._release()
+            self._end_pauses()
 
     def _without_renewals(self, those: list[Acknowledgements], error: Callable[[Acknowledgements], KafkaError]) -> list[Acknowledgements]:
         """Fail the renewals among `those` with `error`; return the other acknowledgements."""
@@ -327,7 +327,7 @@ class ShareSource:
         self._left += [found for lease in self.leases.values() for found in lease.locked(now).items()]
         self._end(reason)
         self._fail(sent if over else [], lambda each: lock_lost(each.acquired.tp, each.types, reason))
-        self._rest_until, self._error = now + self._backoff.next(), error
+        self._paused_until, self._error = now + self._backoff.next(), error
 
     def _end(self, reason: str) -> None:
         """End the leases of the session; the next request opens a new one."""
@@ -337,22 +337,22 @@ class ShareSource:
             lease.ended = reason
 
     def _try(self, fetched: Iterable[TopicPartition]) -> None:
-        """Note which partitions on hold the next request names: those in `fetched` and those with acknowledgements in it."""
-        if self._holds:
+        """Note which paused partitions the next request names: those in `fetched` and those with acknowledgements in it."""
+        if self._pauses:
             tried = {*fetched, *(each.acquired.tp for each in self._sent)}
-            for tp, hold in self._holds.items():
-                hold.tried = tp in tried
+            for tp, pause in self._pauses.items():
+                pause.tried = tp in tried
 
-    def _hold(self, now: float, tp: TopicPartition, error: KafkaError) -> None:
-        hold = self._holds.setdefault(tp, PartitionPause(Backoff.retry(self._config, self._context.random), error))
-        hold.error = error
+    def _pause(self, now: float, tp: TopicPartition, error: KafkaError) -> None:
+        pause = self._pauses.setdefault(tp, PartitionPause(Backoff.retry(self._config, self._context.random), error))
+        pause.error = error
         self._context.recovery.note_retry(now, tp, error)
-        if now >= hold.until:  # otherwise the same response had an error for the partition's acknowledgements, too: one pause for both
-            hold.until, hold.tried = now + hold.backoff.next(), False
+        if now >= pause.until:  # otherwise the same response had an error for the partition's acknowledgements, too: one pause for both
+            pause.until, pause.tried = now + pause.backoff.next(), False
 
-    def _release(self) -> None:
+    def _end_pauses(self) -> None:
         """Delete the holds of partitions that the last request has named, and that have not failed again."""
-        self._holds = {tp: hold for tp, hold in self._holds.items() if not hold.tried}
+        self._pauses = {tp: pause for tp, pause in self._pauses.items() if not pause.tried}
 
     def _settle(self, now: float, answer: Any, lock: float, prefix: str) -> None:
         """Settle each acknowledgement of the request, or queue it again.
@@ -388,7 +388,7 @@ class ShareSource:
             error = lock_lost(lease.tp, each.types, f"broker {self.node} no longer leads the partition ({row.name})")
         elif row.retriable and lease.ended is None and now < max(each.acquired.locked_until(offset) for offset in each.types):
             self.queue.append(each)  # the broker may be able to store them later: at least one of the records is still locked
-            self._hold(now, lease.tp, error)
+            self._pause(now, lease.tp, error)
             return
         each.fail(error)
 
@@ -398,16 +398,16 @@ class ShareSource:
         if row.refresh is Refresh.METADATA:
             self._moved(now, tp, error, part, endpoints)
             return
-        self._hold(now, tp, error)
+        self._pause(now, tp, error)
         if not row.retriable and row.name != TRANSIENT:
             self._context.mailbox.put_error(error)
 
     def _moved(self, now: float, tp: TopicPartition, error: KafkaError, part: Any, endpoints: Mapping[int, tuple[str, int]]) -> None:
-        """End the lease and hold the partition: the broker does not lead the partition, or does not know it."""
+        """End the lease and pause the partition: the broker does not lead the partition, or does not know it."""
         self.drop_lease(tp, f"broker {self.node} no longer leads the partition")
-        # The hold also removes the partition from the session. Otherwise the broker would answer each ShareFetch at once, or would not
+        # The pause also removes the partition from the session. Otherwise the broker would answer each ShareFetch at once, or would not
         # learn the name of a topic whose id it did not know when the partition joined the session.
-        self._hold(now, tp, error)
+        self._pause(now, tp, error)
         leader = part.current_leader
         if leader.leader_id >= 0:
             self._context.cluster.hint(tp, leader.leader_id, leader.leader_epoch, endpoints.get(leader.leader_id))
@@ -438,15 +438,15 @@ class ShareSource:
 
     # ---------------------------------------------------------------- locks of earlier sessions
 
-    def _release_left(self, now: float, held: Container[TopicPartition]) -> bool:
-        """Release the records that earlier sessions have left locked, except in partitions that are `held`; return whether a request was
+    def _release_left(self, now: float, paused: Container[TopicPartition]) -> bool:
+        """Release the records that earlier sessions have left locked, except in partitions that are `paused`; return whether a request was
         sent.
 
         The request carries nothing else: if the broker has released one of these records by itself, it refuses all acknowledgements of the
         partition in the same request.
         """
-        left, self._left = self._left, [(acquired, offsets) for acquired, offsets in self._left if acquired.tp in held]
-        due = [each for each in left if each[0].tp not in held]
+        left, self._left = self._left, [(acquired, offsets) for acquired, offsets in self._left if acquired.tp in paused]
+        due = [each for each in left if each[0].tp not in paused]
         self._sent = [found for acquired, offsets in due for found in self._as_release(now, acquired, offsets)]
         if self._sent:
             self._send_acknowledgements(now, self._epoch, ShareRequest.RELEASE)

@@ -66,7 +66,7 @@ class ShareSources:
     def want(self, taken: int) -> None:
         """Let each broker acquire records once, although no poll waits. `taken`: see `Mailbox`."""
         for source in self._sources.values():
-            source.wanted = taken
+            source.wanted_by_poll = taken
 
     def acknowledge(self, acknowledgements: Iterable[Acknowledgements], report: AcknowledgementReport) -> None:
         """Queue acknowledgements at the sources that have acquired the records; fail those without a source."""

@@ -152,7 +152,7 @@ class AcknowledgementReport:
 
     done: Callable[[AcknowledgementReport], object]
     results: dict[TopicPartition, KafkaError | None] = attrs.Factory(dict)
-    accepted: int = 0  # records, gaps not counted, whose acknowledgements the brokers have stored
+    stored: int = 0  # records, gaps not counted, whose acknowledgements the brokers have stored
     failed: int = 0  # records whose acknowledgements have failed
     _open: int = 1
 
@@ -170,7 +170,7 @@ class AcknowledgementReport:
         if self.results.get(tp) is None:
             self.results[tp] = error
         if error is None:
-            self.accepted += records
+            self.stored += records
         else:
             self.failed += records
         self.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykafka4.consumer.processing.committable_offsets import CommittableOffsets
-from pykafka4.core.subscription import Place
+from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -17,10 +17,12 @@ class Books:
 
     def __init__(self) -> None:
         self.selection: Any = None
-        self.taken_so_far: dict[TopicPartition, Place] = {}
-        self.first: dict[TopicPartition, Place] = {}
+        self.taken_so_far: dict[TopicPartition, OffsetAndEpoch] = {}
+        self.first: dict[TopicPartition, OffsetAndEpoch] = {}
         self.known: dict[TopicPartition, int] = {}  # offsets that are committed
-        self.comes: dict[TopicPartition, tuple[Place, Place]] = {}  # what comes into hand as soon as one side was looked at
+        self.comes: dict[
+            TopicPartition, tuple[OffsetAndEpoch, OffsetAndEpoch]
+        ] = {}  # what comes into hand as soon as one side was looked at
 
     def left(self) -> float:
         return float("inf")
@@ -38,12 +40,12 @@ class Books:
     def stored(self) -> Mapping[TopicPartition, int]:
         return self.known
 
-    def taken_places(self) -> dict[TopicPartition, Place]:
+    def taken_places(self) -> dict[TopicPartition, OffsetAndEpoch]:
         places = dict(self.taken_so_far)
         self._come()
         return places
 
-    def unfinished(self) -> dict[TopicPartition, Place]:
+    def unfinished(self) -> dict[TopicPartition, OffsetAndEpoch]:
         places = dict(self.first)
         self._come()
         return places
@@ -55,7 +57,7 @@ class Books:
     def go_back(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
 
 
-def made(**taken: Place) -> tuple[Books, CommittableOffsets]:
+def made(**taken: OffsetAndEpoch) -> tuple[Books, CommittableOffsets]:
     books = Books()
     books.taken_so_far = {TopicPartition("t", int(name[1:])): place for name, place in taken.items()}
     return books, CommittableOffsets(books, books.unfinished)

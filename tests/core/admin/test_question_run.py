@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from pykafka4.core import Reply
-from pykafka4.core.admin.question_run import LOOK_S, BrokerChoice, Question, QuestionRun, Refusal, RunContext
+from pykafka4.core.admin.question_run import CHECK_S, BrokerChoice, Question, QuestionRun, Refusal, RunContext
 from pykafka4.core.outbox import Outbox
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME
@@ -99,16 +99,16 @@ def test_keys_whose_broker_is_not_known_are_looked_at_from_time_to_time_and_when
     bench = Bench()
     bench.choice.known = False
     for number in range(5):
-        bench.run.stir()
+        bench.run.check_all()
         bench.run.poll(number / 100)
     assert bench.choice.looks == 5 * MANY
-    assert bench.run.poll(0.1) == LOOK_S
-    bench.run.poll(LOOK_S)
+    assert bench.run.poll(0.1) == CHECK_S
+    bench.run.poll(CHECK_S)
     assert bench.choice.looks == 6 * MANY  # not once more for each time before
     bench.choice.known = True
     bench.run.placed("a group that is none of the keys")
-    assert bench.run.wake_at > LOOK_S
-    bench.run.stir()
+    assert bench.run.wake_at > CHECK_S
+    bench.run.check_all()
     bench.run.poll(0.3)
     bench.answer(0.3)
     assert len(bench.settled) == MANY

@@ -8,7 +8,7 @@ from pykafka4.core import Reply
 from pykafka4.core.admin.producers import AbortTransaction, ActiveProducer
 from pykafka4.core.admin.question_run import Refusal
 from pykafka4.core.admin.replicas import DescribeLogDirs, LogDir
-from pykafka4.core.admin.topic_looks import Change, KnowChanges
+from pykafka4.core.admin.topic_queries import AwaitChanges, Change
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_admin import DescribeLogDirsResponse
@@ -31,7 +31,7 @@ def test_a_change_is_known_to_a_broker_that_knows_a_leader_of_each_partition(lea
     parts = [MetadataResponse.Topic.Partition(partition_index=number, leader_id=leader) for number, leader in enumerate(leaders)]
     answer = MetadataResponse(topics=[MetadataResponse.Topic(name="t", partitions=parts)])
     late = Refusal(BY_NAME["LEADER_NOT_AVAILABLE"].code, "t")
-    assert KnowChanges({"t": Change(2)}).read([1], Reply(answer, 12, 1)) == {1: True if is_known else late}
+    assert AwaitChanges({"t": Change(2)}).read([1], Reply(answer, 12, 1)) == {1: True if is_known else late}
 
 
 @pytest.mark.parametrize(("version", "space"), [(3, (None, None)), (4, (100, 40))])

@@ -85,9 +85,9 @@ def test_refusals_of_two_fetches_that_were_under_way_together_are_one(harness: C
     harness.run()
     for request in (before, harness.fetch_at(2)):
         harness.fetched(request, {tp(0): "UNKNOWN_SERVER_ERROR"})
-    rest = harness.machine.fetcher.positions[tp(0)].rest
-    assert rest is not None
-    assert rest.backoff.attempts == 1
+    own_backoff = harness.machine.fetcher.positions[tp(0)].own_backoff
+    assert own_backoff is not None
+    assert own_backoff.backoff.attempts == 1
     assert set(harness.recovery.retried) == {tp(0)}
 
 

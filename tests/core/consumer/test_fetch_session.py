@@ -303,7 +303,7 @@ def test_a_session_that_the_broker_closed_or_replaced_is_opened_again(number: in
 
 def test_epochs_go_on_at_1_after_the_largest() -> None:
     harness = reading()
-    (source,) = harness.machine.fetcher._sources.leading
+    (source,) = harness.machine.fetcher._sources.with_positions
     source.session.epoch = MAX_INT32
     assert place(idle(harness)) == (SESSION, 1)
 
@@ -487,12 +487,12 @@ def test_a_fetch_that_names_all_does_so_in_the_order_in_which_partitions_were_se
 def test_nothing_is_kept_of_partitions_that_are_not_read_any_more(open_it: bool) -> None:
     """The session that the broker keeps ends with the next Fetch that it gets."""
     harness = reading(open_it=open_it)
-    (source,) = harness.machine.fetcher._sources.leading
+    (source,) = harness.machine.fetcher._sources.with_positions
     held = harness.fetch_at(1)
     harness.machine.fetcher.drop(list(harness.reader.claims.values()))
     harness.run()
     harness.fetched(held, {}, session=SESSION, version=17)
-    assert (source.session.asked, source._news, source.line) == ({}, {}, {})
+    assert (source.session.asked, source._news, source.positions) == ({}, {}, {})
     assert harness.pending(FetchRequest) == []
     harness.assign(tp(1), start=5)
     assert (place(harness.fetch_at(1)), harness.asked(harness.fetch_at(1))) == ((SESSION, 0), {tp(1): 5})

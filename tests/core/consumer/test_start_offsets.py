@@ -266,11 +266,11 @@ def test_the_committed_offset_of_dropped_partitions_is_not_asked_for_again(error
 def test_what_was_refused_before_a_position_is_not_told_to_it() -> None:
     """Another user of the client was refused; the right may have been granted since."""
     harness = ConsumerHarness()
-    harness.cluster.asked = harness.cluster.judged = 5
+    harness.cluster.asked = harness.cluster.answered_request = 5
     harness.cluster.set("secret", error="TOPIC_AUTHORIZATION_FAILED")
     harness.assign(tp(0, "secret"))
     assert harness.poll() == []
-    harness.cluster.asked = harness.cluster.judged = 6
+    harness.cluster.asked = harness.cluster.answered_request = 6
     harness.cluster.change("secret")
     harness.run()
     with pytest.raises(AuthorizationError, match="topic 'secret'"):

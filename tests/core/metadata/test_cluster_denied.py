@@ -104,8 +104,8 @@ def test_a_late_response_to_an_earlier_request_is_no_news_for_who_came_after_it(
     world = denying()
     topic = world.engine.cluster._topics["t"]
     first = world.engine.cluster.asked
-    assert topic.judged == first
-    topic.judged = first - 1  # as after the response to the request before, which came last
+    assert topic.answered_request == first
+    topic.answered_request = first - 1  # as after the response to the request before, which came last
     assert world.engine.cluster.refusal("t", first - 1) is None
 
 

@@ -149,11 +149,11 @@ def test_what_is_due_soon_is_asked_for_along_with_what_is_due_now() -> None:
 def test_a_change_after_a_change_waits_for_a_round() -> None:
     queue = MetadataQueue(config(), Random(1))
     queue.put_in_rotation("a", BUDGET)
-    queue.news()
+    queue.note_change()
     assert queue.due(0.0, 0.1) == ["a"]
     queue.asked(["a"], 0.0)
     queue.put_in_rotation("a", BUDGET)
-    queue.news()
+    queue.note_change()
     assert 0.8 <= queue.due_at <= 1.2
     assert queue.due(0.5, 0.6) == []
     assert queue.due(1.2, 1.3) == ["a"]
@@ -165,6 +165,6 @@ def test_an_empty_queue_is_never_due() -> None:
     queue.put_in_rotation("b", 1)
     queue.discard("a")
     queue.discard("b")
-    queue.news()
+    queue.note_change()
     assert queue.due_at == INFINITY
     assert len(queue) == 0

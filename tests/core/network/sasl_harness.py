@@ -11,7 +11,7 @@ from pykafka4.core.network.connection import Connection, ConnectionState
 from pykafka4.core.network.network import Network, NetworkEffects
 from pykafka4.core.sasl.mechanism import failed
 from pykafka4.errors import AuthenticationError, ConnectionLost
-from pykafka4.errors.words import filtered
+from pykafka4.errors.peer_text import filtered
 from pykafka4.options.config import ClientConfig
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,

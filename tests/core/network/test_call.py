@@ -192,7 +192,7 @@ def test_a_request_for_another_purpose_does_not_wait(h: Harness) -> None:
 
 
 def test_a_rest_is_a_back_off_without_a_request(h: Harness) -> None:
-    h.call.rest(0.0, NO)
+    h.call.back_off(0.0, NO)
     assert h.call.last_error is NO
     assert h.poll(0.0) == pytest.approx(0.1, rel=0.2)
 
@@ -206,7 +206,7 @@ def test_a_timeout_names_the_last_error_of_the_call_or_else_of_its_target(h: Har
     assert text() == "commit: timed out (last error: none)"
     h.leader.last_error = KafkaError("no coordinator")
     assert text() == "commit: timed out (last error: no coordinator)"
-    h.call.rest(0.0, NO)
+    h.call.back_off(0.0, NO)
     assert text() == "commit: timed out (last error: no)"
 
 

@@ -342,9 +342,9 @@ def test_a_cluster_that_cannot_be_reached_refuses_nobody() -> None:
     assert cluster.told == []
 
 
-def guess(suspicion: str = "") -> AuthenticationError:
+def guess(guessed_cause: str = "") -> AuthenticationError:
     error = AuthenticationError("closed")
-    error.certain, error.suspicion = False, suspicion
+    error.certain, error.guessed_cause = False, guessed_cause
     return error
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pykafka4.core.network.connection import Connection
 from pykafka4.core.network.secret_filter import SecretFilter
-from pykafka4.errors.words import UNSHOWN
+from pykafka4.errors.peer_text import UNSHOWN
 from pykafka4.wire.protocol import declared  # noqa: F401  # importing it fills REQUESTS
 from pykafka4.wire.protocol.fields import array, spec_of
 from pykafka4.wire.protocol.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse

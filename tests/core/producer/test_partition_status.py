@@ -19,9 +19,9 @@ TP = TopicPartition("t", 0)
 
 
 def rows(harness: SenderHarness) -> dict[str, dict[str, Any]]:
-    standings, census = harness.sender.standings, take_census(harness.acc)
-    found = standings.look(harness.sender.queues.values(), harness.now)
-    return show(harness.now, found, census, standings.look_at_parked([topic for topic, _ in census[2]], harness.acc, harness.now))
+    partition_status, census = harness.sender.partition_status, take_census(harness.acc)
+    found = partition_status.look(harness.sender.queues.values(), harness.now)
+    return show(harness.now, found, census, partition_status.look_at_parked([topic for topic, _ in census[2]], harness.acc, harness.now))
 
 
 def stuck(harness: SenderHarness) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def test_records_of_an_unknown_topic_are_in_a_row_without_a_partition(up: bool, 
 
 def test_a_producer_that_has_ended_sends_to_no_partition() -> None:
     harness = SenderHarness().proven()
-    found = harness.sender.standings.look(harness.sender.queues.values(), harness.now)
+    found = harness.sender.partition_status.look(harness.sender.queues.values(), harness.now)
     shown = show(harness.now, found, take_census(harness.acc), final=(LOST, harness.now - 4.0))
     assert {(row["state"], row["reason"], row["since"]) for row in shown.values()} == {("offline", str(LOST), 4.0)}
 

@@ -312,11 +312,11 @@ def test_stats_of_many_partitions_hold_the_loop_for_a_moment_only(busy: Plant) -
 
 def test_a_look_at_many_partitions_leaves_the_loop_nothing_for_the_garbage_collector(busy: Plant) -> None:
     """A full collection of a large heap holds the loop longer than the look itself."""
-    queues, standings, ledger = list(busy.sender.queues.values()), busy.sender.standings, busy.sender.ledger
+    queues, partition_status, ledger = list(busy.sender.queues.values()), busy.sender.partition_status, busy.sender.ledger
     for queue in queues:
         busy.engine.recovery.offline[queue.tp] = Offline(0.0, KafkaError("why"), 1, None, 0.0)
     try:
-        for look in (lambda: standings.look(queues, 0.0), lambda: ledger.snapshot(take_census(busy.acc), 0)):
+        for look in (lambda: partition_status.look(queues, 0.0), lambda: ledger.snapshot(take_census(busy.acc), 0)):
             gc.collect()
             gc.disable()
             try:
@@ -332,10 +332,10 @@ def test_a_look_at_many_partitions_leaves_the_loop_nothing_for_the_garbage_colle
 
 
 def test_status_of_many_partitions_takes_little_time_in_all_and_less_at_once(busy: Plant) -> None:
-    queues, standings = list(busy.sender.queues.values()), busy.sender.standings
+    queues, partition_status = list(busy.sender.queues.values()), busy.sender.partition_status
     now, census = busy.world.now, take_census(busy.acc)
-    assert cost(lambda: standings.look(queues[:SLICE_ROWS], now)) < 5.0
-    found = standings.look(queues, now)
+    assert cost(lambda: partition_status.look(queues[:SLICE_ROWS], now)) < 5.0
+    found = partition_status.look(queues, now)
     assert len(show(now, found, census)) == BUSY
     assert cost(lambda: show(now, found, census)) < 50.0
 

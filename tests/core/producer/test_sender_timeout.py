@@ -121,7 +121,7 @@ def test_records_that_expire_without_a_producer_id_say_why_there_is_none() -> No
 
 def test_records_that_expire_while_others_have_no_producer_id_say_their_own_reason() -> None:
     harness = SenderHarness(delivery_timeout_ms=10_000).proven()
-    harness.sender.identity._call.rest(harness.now, LOST)
+    harness.sender.identity._call.back_off(harness.now, LOST)
     delivery = harness.batch()
     harness.poll(11)
     assert str(delivery.exception(0).cause) == f"{LATE}: broker 1 has not responded"

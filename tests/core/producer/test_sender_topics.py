@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core import Reply
-from pykafka4.core.producer.topics.parking import DENIED_S
+from pykafka4.core.producer.topics.parking import MISSING_PARTITION_S
 from pykafka4.errors import AuthorizationError, DeliveryFailed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition, Written
@@ -163,7 +163,7 @@ def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiter
     harness.cluster.change()
     harness.poll()
     looks = harness.looks
-    harness.poll(DENIED_S)
+    harness.poll(MISSING_PARTITION_S)
     stats = harness.stats()
     assert (stats.failed, stats.queued) == ({("UNKNOWN_TOPIC_OR_PARTITION", Written.NO): 2}, 0)
     assert plain.settled

@@ -132,7 +132,7 @@ def test_brokers_that_cannot_renew_get_the_other_acknowledgements() -> None:
     assert batches(harness.poll()) == [(0, 0, ACCEPT.value), (2, 2, RELEASE.value)]
     harness.acknowledged()
     assert isinstance(report.results[T0], UnsupportedVersion)
-    assert (report.accepted, report.failed, report.is_open) == (2, 1, False)
+    assert (report.stored, report.failed, report.is_open) == (2, 1, False)
 
 
 def test_a_broker_that_has_no_share_groups_any_more_is_told_and_not_asked_for_ever() -> None:
@@ -204,24 +204,24 @@ def test_a_lease_does_not_remember_what_has_an_outcome_or_is_long_over() -> None
 
 def test_a_poll_that_has_records_lets_no_broker_lock_more() -> None:
     harness = Harness()
-    harness.source.wanted = harness.mailbox.taken  # a poll has found nothing
+    harness.source.wanted_by_poll = harness.mailbox.taken  # a poll has found nothing
     assert isinstance(harness.poll(), ShareFetchRequest)
-    harness.source.wanted = harness.mailbox.taken  # and so has another one
+    harness.source.wanted_by_poll = harness.mailbox.taken  # and so has another one
     harness.fetched((0, 0, 1))
     assert harness.poll() is None
     harness.taken()
     assert harness.poll() is None
-    harness.source.wanted = harness.mailbox.taken - 1  # of a poll before that
+    harness.source.wanted_by_poll = harness.mailbox.taken - 1  # of a poll before that
     assert harness.poll() is None
-    harness.source.wanted = harness.mailbox.taken
+    harness.source.wanted_by_poll = harness.mailbox.taken
     assert isinstance(harness.poll(), ShareFetchRequest)
 
 
 def test_a_response_answers_all_polls_so_far() -> None:
     harness = Harness()
-    harness.source.wanted = harness.mailbox.taken
+    harness.source.wanted_by_poll = harness.mailbox.taken
     harness.poll()
-    harness.source.wanted = harness.mailbox.taken
+    harness.source.wanted_by_poll = harness.mailbox.taken
     harness.fetched()
     assert harness.poll() is None
 
@@ -456,7 +456,7 @@ def test_what_a_partition_on_hold_has_left_locked_is_released_after_the_pause_an
     harness.refused("UNKNOWN_SERVER_ERROR")
     harness.source.targets = {T0: ID, T1: ID}
     harness.poll()
-    harness.source._hold(harness.now, T0, KafkaError("refused"))
+    harness.source._pause(harness.now, T0, KafkaError("refused"))
     harness.fetched(beside="NONE")
     assert fetched_partitions(harness.poll()) == ([], [0])
     harness.fetched(beside="NONE")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.consumer.reading.forms import ListForm, LoopForm
-from pykafka4.core.subscription import Claim, Place
+from pykafka4.core.subscription import Claim, OffsetAndEpoch
 from pykafka4.wire.records.hot import Record
 from tests.simulation.plans.schedules import around
 
@@ -18,7 +18,7 @@ __all__ = ["change_lists"]
 def change_lists(patch: pytest.MonkeyPatch, change: Callable[[list[Record]], list[Record]]) -> None:
     """Each list of a poll, and of a step of a loop, is `change` of the real one."""
 
-    def finish(original: Any, self: Any, places: Mapping[Claim, Place]) -> Any:
+    def finish(original: Any, self: Any, places: Mapping[Claim, OffsetAndEpoch]) -> Any:
         self._records = change(self._records)
         return original(self, places)
 

@@ -15,7 +15,7 @@ from pykafka4.consumer.processing.pauses import Pauses
 from pykafka4.consumer.processing.progress import PartitionProgress
 from pykafka4.consumer.processing.work import HandlerWork
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.subscription import Place
+from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from tests.simulation.plans.schedules import Hunt, Patch, around
@@ -29,7 +29,7 @@ ALONE, ORDER, ENDS = "one record of a key or partition at a time", "records are 
 
 
 def the_last_finished_record_is_committed(patch: pytest.MonkeyPatch) -> None:
-    def first(self: PartitionProgress) -> Place | None:
+    def first(self: PartitionProgress) -> OffsetAndEpoch | None:
         tasks = list(self._window.values())
         behind = max((n + 1 for n, task in enumerate(tasks) if task.finished), default=0)
         return (tasks[behind].record.offset, -1) if behind < len(tasks) else None
@@ -38,7 +38,7 @@ def the_last_finished_record_is_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_record_that_a_stream_takes_is_finished(patch: pytest.MonkeyPatch) -> None:
-    def instead(_: Any, self: Allotment) -> dict[TopicPartition, Place]:
+    def instead(_: Any, self: Allotment) -> dict[TopicPartition, OffsetAndEpoch]:
         return {tp: (queue.records[0].offset, -1) for tp, queue in self.queues.items() if queue.records}
 
     around(patch, Allotment, "unfinished", instead)

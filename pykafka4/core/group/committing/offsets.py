@@ -45,11 +45,13 @@ LAST_ONE_GROUP_VERSION: Final = 7
 STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # queued commits: there are more only if the application keeps committing while the coordinator is unreachable
 UNKNOWN_S: Final = 5.0  # seconds for which the coordinator might not know a new partition; after that the partition counts as deleted
+ILLEGAL_GENERATION: Final = BY_NAME["ILLEGAL_GENERATION"].code
+REBALANCE_IN_PROGRESS: Final = BY_NAME["REBALANCE_IN_PROGRESS"].code
 UNKNOWN_ID: Final = BY_NAME["UNKNOWN_TOPIC_ID"].code
 NO_GROUP: Final = BY_NAME["GROUP_ID_NOT_FOUND"].code  # to a member: the group removed it, and was deleted since
 LATE_S: Final = 30.0  # a request without a response is executed within this time, or never
 
-Places = Mapping[TopicPartition, OffsetAndMetadata]
+OffsetsToCommit = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
 Verdicts = Mapping[TopicPartition, Reaction]
 NEXT_BY_REACTION: Final = {
@@ -131,8 +133,8 @@ class Offsets:
         self._config, self._coordinator, self._random = config, coordinator, random
         self._outbox, self._consumer = outbox, consumer
         self._no_member = MemberIdentity(config.group_id or "")
-        self._line: deque[Commit] = deque()
-        self._sent: tuple[Commit, Places, int]  # the commit sent last, with its offsets and generation at that time
+        self._queue: deque[Commit] = deque()
+        self._sent: tuple[Commit, OffsetsToCommit, int]  # the commit sent last, with its offsets and generation at that time
         # Every request has the full time-out, even if its caller's deadline is earlier: a request that times out closes the connection,
         # which heartbeats and other commits use.
         self._timeout = config.request_timeout_ms / 1000
@@ -150,16 +152,16 @@ class Offsets:
     @property
     def busy(self) -> bool:
         """Whether any commit is incomplete."""
-        return bool(self._line)
+        return bool(self._queue)
 
     @property
     def under_generation(self) -> bool:
         """Whether a commit of a member is incomplete and may still be accepted."""
-        return any(commit.identity is not None and not commit.lost for commit in self._line)
+        return any(commit.identity is not None and not commit.lost for commit in self._queue)
 
     def incomplete(self) -> set[TopicPartition]:
         """The partitions of commits `under_generation`."""
-        waiting = (commit.offsets for commit in self._line if commit.identity is not None and not commit.lost)
+        waiting = (commit.offsets for commit in self._queue if commit.identity is not None and not commit.lost)
         return set().union(*waiting)
 
     # ---------------------------------------------------------------- calls
@@ -170,7 +172,7 @@ class Offsets:
             commit.done(None)
         elif self._ended:
             commit.done(_abandoned(commit))
-        elif len(self._line) >= MOST_WAITING:
+        elif len(self._queue) >= MOST_WAITING:
             commit.done(
                 KafkaError(
                     f"{MOST_WAITING} commits already wait for the coordinator of group {self._config.group_id}; this one was rejected"
@@ -179,13 +181,13 @@ class Offsets:
         else:
             if commit.identity is not None:
                 commit.ids = _ids_of(commit.offsets, commit.identity)
-            self._line.append(commit)
+            self._queue.append(commit)
             for tp in commit.offsets:
                 self.stored.pop(tp, None)  # until the response confirms the new offset
 
     def limit_rebalance(self, by: float) -> None:
         """Let no queued commit wait for a rebalance after `by`: a dead member can delay the rebalance, and the application waits."""
-        for commit in self._line:
+        for commit in self._queue:
             commit.rebalanced_by = min(commit.rebalanced_by, by)
 
     def forget(self, tp: TopicPartition) -> None:
@@ -195,7 +197,7 @@ class Offsets:
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
         """Fail the member's commits of lost partitions, which are given with the reasons. A commit in flight may still be accepted."""
-        for commit in self._line:
+        for commit in self._queue:
             if commit.identity is not None and not commit.lost:
                 commit.lost = next((losses[tp] for tp in commit.offsets if tp in losses), "")
 
@@ -224,7 +226,7 @@ class Offsets:
 
     def poll(self, now: float) -> float:
         """Send the next commit and the look-ups, fail overdue ones; returns when to be polled again."""
-        wake_at = self._poll_line(now)
+        wake_at = self._poll_queue(now)
         if self._lookups:
             self._lookups = {lookup: call for lookup, call in self._lookups.items() if lookup.wanted()}
             wake_at = min([wake_at, *(self._poll_lookup(now, lookup, call) for lookup, call in list(self._lookups.items()))])
@@ -232,9 +234,9 @@ class Offsets:
 
     def fail(self, error: KafkaError) -> None:
         """Fail all commits and look-ups with `error`."""
-        line, self._line = self._line, deque()
+        queue, self._queue = self._queue, deque()
         lookups, self._lookups = self._lookups, {}
-        for commit in line:
+        for commit in queue:
             commit.finish(error)
         for lookup in lookups:
             lookup.done(0.0, error)
@@ -242,33 +244,33 @@ class Offsets:
     def end(self) -> None:
         """Fail all commits and look-ups, present and future, because the consumer is closed."""
         self._ended = True
-        line, self._line = self._line, deque()
+        queue, self._queue = self._queue, deque()
         lookups, self._lookups = self._lookups, {}
-        for commit in line:
+        for commit in queue:
             commit.finish(_abandoned(commit))
         for lookup in lookups:
             lookup.done(0.0, _unanswered(lookup))
 
     # ---------------------------------------------------------------- commits
 
-    def _poll_line(self, now: float) -> float:
-        for commit in [c for c in self._line if self._hopeless(c, now)]:
+    def _poll_queue(self, now: float) -> float:
+        for commit in [c for c in self._queue if self._hopeless(c, now)]:
             self._finish(commit, self._why_not(commit, now))
         self._leave_stored_texts()
-        if not self._line:
+        if not self._queue:
             return INFINITY
-        identity = self._line[0].identity
+        identity = self._queue[0].identity
         # From the response to JoinGroup to the assignment, coordinators accept no commit of the member.
         waits = identity is not None and identity.begins and not self._call.in_flight
-        wake_at = self._line[0].rebalanced_by if waits else self._call.poll(now, self._outbox)
-        return min(wake_at, *(commit.deadline for commit in self._line))
+        wake_at = self._queue[0].rebalanced_by if waits else self._call.poll(now, self._outbox)
+        return min(wake_at, *(commit.deadline for commit in self._queue))
 
     def _leave_stored_texts(self) -> None:
         """Keep the texts of the application's commits when the next commit is an auto-commit, which has no texts.
 
         Stored offsets are left out. An offset that a late commit may overwrite has to be sent again, with its confirmed text.
         """
-        while self._line and not self._call.in_flight and (commit := self._line[0]).only_new:
+        while self._queue and not self._call.in_flight and (commit := self._queue[0]).only_new:
             for tp, place in tuple(commit.offsets.items()):
                 confirmed = self._confirmed.get(tp)
                 if self.stored.get(tp) == place.offset:
@@ -285,7 +287,7 @@ class Offsets:
 
         Until its deadline a commit in flight does not fail: the coordinator may still accept it.
         """
-        if self._call.in_flight and commit is self._line[0]:
+        if self._call.in_flight and commit is self._queue[0]:
             return now >= commit.deadline
         begins = commit.identity is not None and commit.identity.begins
         return now >= commit.deadline or bool(commit.lost) or (begins and now >= commit.rebalanced_by)
@@ -293,15 +295,17 @@ class Offsets:
     def _why_not(self, commit: Commit, now: float) -> KafkaError:
         what = f"commit of {names_of(commit.offsets)}"
         if now < commit.deadline and commit.lost:
-            return GroupError(22, what, f"{commit.lost}; uncommitted records will be redelivered to the partitions' new owner")
+            why = f"{commit.lost}; uncommitted records will be redelivered to the partitions' new owner"
+            return GroupError(ILLEGAL_GENERATION, what, why)
         if now < commit.deadline:
-            return GroupError(27, what, "the group's leader has not assigned partitions in time; uncommitted records will be redelivered")
+            why = "the group's leader has not assigned partitions in time; uncommitted records will be redelivered"
+            return GroupError(REBALANCE_IN_PROGRESS, what, why)
         return self._call.timed_out(f"{what}: timed out, {commit.outcome}")
 
     def _commit_message(self) -> OffsetCommitRequest:
         from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
 
-        commit = self._line[0]
+        commit = self._queue[0]
         identity = self._identity_of(commit)
         self._sent, commit.sent = (commit, dict(commit.offsets), identity.generation), True
         topics: dict[str, list[OffsetCommitRequest.Topic.Partition]] = {}
@@ -349,7 +353,7 @@ class Offsets:
                 commit.offsets.pop(tp, None)
         return self._act(now, commit, outcome.message, verdicts)
 
-    def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: Places) -> Verdicts:
+    def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: OffsetsToCommit) -> Verdicts:
         verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions missing in the response are not stored
         for tp, error in _errors_of(answer, commit.ids):
             if tp in verdicts:
@@ -385,10 +389,10 @@ class Offsets:
         return None
 
     def _finish(self, commit: Commit, error: KafkaError | None) -> None:
-        if commit in self._line:
-            if commit is self._line[0]:
+        if commit in self._queue:
+            if commit is self._queue[0]:
                 self._call.start_over()
-            self._line.remove(commit)
+            self._queue.remove(commit)
             if commit.sent or error is not None:
                 self.finished["" if error is None else short_name(error)] += 1
             commit.finish(error)

@@ -18,7 +18,7 @@ from pykafka4.core.group.encoding import assignment_bytes
 from pykafka4.core.group.leading.strategies import is_builtin
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import KafkaError, caused_by, shown
-from pykafka4.errors.words import visible
+from pykafka4.errors.peer_text import visible
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 

@@ -27,7 +27,7 @@ from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.outbox import Outbox
 from pykafka4.errors import DecodeError, KafkaError, listed
-from pykafka4.errors.words import visible
+from pykafka4.errors.peer_text import visible
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupResponse

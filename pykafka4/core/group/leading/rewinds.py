@@ -14,7 +14,7 @@ from pykafka4.assignors.interface import GroupMember
 from pykafka4.core.group.encoding import assigned_partitions
 from pykafka4.core.group.notes import NO_NOTE, Note, Rewind, note_bytes, read_note
 from pykafka4.errors import DecodeError, listed
-from pykafka4.errors.words import visible
+from pykafka4.errors.peer_text import visible
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import JoinGroupResponse

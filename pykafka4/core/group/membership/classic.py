@@ -90,8 +90,8 @@ class ClassicProtocol(ConsumerGroupMember):
 
     def join(self, now: float) -> float:
         """Join as soon as the coordinator is known; returns when to try again."""
-        if now < self._rest_until:
-            return self._rest_until
+        if now < self._paused_until:
+            return self._paused_until
         if self._coordinator.node is None:
             self._coordinator.want()
             self._join_by = INFINITY  # nobody responds to commits now: their COMMITS_FIRST_S begins when there is a coordinator
@@ -294,11 +294,11 @@ class ClassicProtocol(ConsumerGroupMember):
                 self.member_id = answer.member_id
                 self._why = f"need to re-join with the given member-id: {answer.member_id}"
             if at_once:
-                self._rest_until = now
+                self._paused_until = now
             return
         if self._missed(answer.generation_id, led=bool(answer.leader)):
             self._lost(f"the group has rebalanced without this member: generation {answer.generation_id} came after {self.generation}")
-            self._rest_until = now
+            self._paused_until = now
             return
         self.member_id, self.generation, self._why, self._led = answer.member_id, answer.generation_id, "", bool(answer.leader)
         self._move(MemberState.SYNCING)
@@ -365,7 +365,7 @@ class ClassicProtocol(ConsumerGroupMember):
         if verdict is not Reaction.NONE:
             self._turned_away(now, node, verdict, self._error(outcome.message.error_code, "syncing", "SyncGroup"))
             if verdict is Reaction.REJOIN:  # no back-off, as in Java: the other members wait for this one
-                self._rest_until = now
+                self._paused_until = now
             return
         try:
             tps, starts = assigned_partitions(outcome.message.assignment), self.rewinds.take(now, outcome.message.assignment)
@@ -448,7 +448,7 @@ class ClassicProtocol(ConsumerGroupMember):
         to = MemberState.UNJOINED if self.identity is None else MemberState.REJOINING
         if self.state is not to:
             self._move(to)
-        self._rest_until = now + self._backoff.next()
+        self._paused_until = now + self._backoff.next()
 
     def _ignore_responses(self) -> None:
         if self._attempt is not None:

@@ -291,7 +291,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
 
     def _message(self, epoch: int, report: Report | None) -> ConsumerGroupHeartbeatRequest:
         """A heartbeat with the changes of `report`; without `report`, one that gives up the place of this member, or of an earlier one."""
-        return group_heartbeat(self._config, self.member_id, epoch, report, self._told)
+        return group_heartbeat(self._config, self.member_id, epoch, report, self._confirmed_report)
 
     def _answered(self, now: float, heartbeat: HeartbeatInFlight, outcome: Outcome) -> None:
         if heartbeat.report is None:
@@ -304,7 +304,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         self._unreleased_since = None
         if answer.member_epoch <= 0:  # a member without an assignment yet
             self._rejoin(now)
-            self._rest_until = now + self._heartbeat.interval
+            self._paused_until = now + self._heartbeat.interval
             return
         if self.state is S.JOINING:
             group, instance = self._config.group_id or "", self._config.group_instance_id
@@ -319,7 +319,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             before, self._settled, self._look_pause = self._target or {}, False, LOOK_AGAIN_S
             self._target = {part.topic_id: frozenset(part.partitions) for part in answer.assignment.topic_partitions}
             if self._has_lost_unknown(before):
-                self._told = None
+                self._confirmed_report = None
                 self._heartbeat.start(now)
 
     def _has_lost_unknown(self, before: Mapping[UUID, frozenset[int]]) -> bool:
@@ -386,7 +386,7 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
         self._release_first = False
         self._move(S.UNJOINED)
         if isinstance(outcome, Failed) or outcome.message.error_code:
-            self._rest_until = now + self._backoff.next()
+            self._paused_until = now + self._backoff.next()
 
     def on_commit_verdict(self, now: float, identity: MemberIdentity, generation: int, verdict: Reaction, error: KafkaError) -> bool:
         """React to an error of a commit that concerns the member; returns whether to send the commit again in the next epoch."""
@@ -394,7 +394,8 @@ class ConsumerProtocol(ConsumerGroupMember, HeartbeatMember):
             return False  # if the group is denied, not just a topic, the next heartbeat reports it
         if verdict is Reaction.STALE:
             if self._in_flight is None and generation == self.generation:
-                self._told = None  # a response with the new epoch was lost: only a full heartbeat is accepted in the previous one
+                # A response with the new epoch was lost: only a full heartbeat is accepted in the previous one.
+                self._confirmed_report = None
                 self._heartbeat.start(now)
             return True
         name = getattr(getattr(error, "code", None), "name", "")

@@ -47,7 +47,7 @@ class CoordinatedMember(ABC):
         self.generation = -1
         self.error: KafkaError | None = None  # the last error
         self._heartbeat = HeartbeatTimer(interval)
-        self._rest_until = 0.0  # a member that is out does not join before this time
+        self._paused_until = 0.0  # a member that is out does not join before this time
         self._leave_by = INFINITY  # in LEAVING: the deadline
         self._leave: Request | None = None  # the request that leaves the group, in flight
 
@@ -117,7 +117,7 @@ class CoordinatedMember(ABC):
 
     def _left(self) -> None:
         self._move(S.UNJOINED)
-        self.generation, self._leave_by, self._rest_until = -1, INFINITY, 0.0
+        self.generation, self._leave_by, self._paused_until = -1, INFINITY, 0.0
         self._forget_membership()
 
     # ---------------------------------------------------------------- the protocol's part
@@ -205,7 +205,7 @@ class HeartbeatMember(CoordinatedMember):
     def __init__(self, config: ClientConfig, coordinator: Coordinator, lane: int, random: Random, outbox: Outbox) -> None:
         super().__init__(config, coordinator, random, outbox, FIRST_INTERVAL_S)
         self._lane = lane
-        self._told: Any = None  # the last report that the coordinator confirmed; None: the next heartbeat is a full one
+        self._confirmed_report: Any = None  # the last report that the coordinator confirmed; None: the next heartbeat is a full one
         self._in_flight: HeartbeatInFlight | None = None  # responses to other heartbeats are ignored
         self._known = False  # the coordinator may know this member
 
@@ -218,15 +218,15 @@ class HeartbeatMember(CoordinatedMember):
 
     def join(self, now: float) -> float:
         """Join as soon as the coordinator is known; returns when to try again."""
-        if now < self._rest_until:
-            return self._rest_until
+        if now < self._paused_until:
+            return self._paused_until
         if not self._has_topics:
             return INFINITY
         node = self._coordinator.node
         if node is None:
             self._coordinator.want()
             return INFINITY
-        self._told = None
+        self._confirmed_report = None
         self._move(S.JOINING)
         self._send_join(now, node)
         return INFINITY
@@ -240,7 +240,7 @@ class HeartbeatMember(CoordinatedMember):
         if self._in_flight is not None:
             return INFINITY
         due = self._heartbeat.wait(now)
-        if due is not None and (self._told is None or self._told == self._report()):
+        if due is not None and (self._confirmed_report is None or self._confirmed_report == self._report()):
             return due
         node = self._coordinator.node
         if node is None:
@@ -273,18 +273,18 @@ class HeartbeatMember(CoordinatedMember):
             self._unanswered(now, node, outcome)
             return
         if outcome.message.error_code:
-            self._told = None
+            self._confirmed_report = None
             self.error = self._error(outcome.message)
             self._turned_away(now, node, outcome.message.error_code, self.error)
             return
-        self.error, self._told = None, heartbeat.report
+        self.error, self._confirmed_report = None, heartbeat.report
         self._backoff.reset()
         self._coordinator.well()
         self._heartbeat.interval = max(outcome.message.heartbeat_interval_ms, 1) / 1000
         self._enter(now, outcome.message)
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
-        self._told = None
+        self._confirmed_report = None
         reason = self._not_supported(str(outcome.reason)) if isinstance(outcome.reason, UnsupportedVersion) else outcome.reason
         if not outcome.passing:
             self.fail(reason)
@@ -316,9 +316,9 @@ class HeartbeatMember(CoordinatedMember):
 
     def _rejoin(self, now: float) -> None:
         """Join again after a back-off: the join was rejected, or the coordinator has put the member out."""
-        self._in_flight, self._told, self.generation = None, None, -1
+        self._in_flight, self._confirmed_report, self.generation = None, None, -1
         self._move(S.UNJOINED)
-        self._rest_until = now + self._backoff.next()
+        self._paused_until = now + self._backoff.next()
 
     # ---------------------------------------------------------------- the protocol's part
 

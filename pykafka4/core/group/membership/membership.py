@@ -38,7 +38,7 @@ class Application(Protocol):
     def idle_since(self) -> float | None:
         """The time at which the last poll returned; None during a poll, -INFINITY before the first."""
 
-    def mark(self) -> object:
+    def poll_mark(self) -> object:
         """A value that changes when the application gets other records."""
 
     def put(self, item: object) -> None:
@@ -173,7 +173,7 @@ class Membership:
         """The end of the lease: the time by which the application must poll again."""
         idle, (until, mark) = self._application.idle_since(), self._extension
         ends = (now if idle is None else idle) + self._max_poll
-        return until if until > ends and mark == self._application.mark() else ends
+        return until if until > ends and mark == self._application.poll_mark() else ends
 
     def extend_lease(self, now: float, seconds: float) -> str | None:
         """Extend the lease to `seconds` from now on; the extension ends early when the application gets other records.
@@ -189,7 +189,7 @@ class Membership:
         left = min((ended.deadline for ended in self._ending), default=INFINITY) - now
         if seconds > left:
             return f"the group is rebalancing, and waits for this member for {left:.3g} s more; poll takes part in the rebalance"
-        self._extension = (now + seconds, self._application.mark())
+        self._extension = (now + seconds, self._application.poll_mark())
         return None
 
     def keep_lease(self, now: float) -> float:

@@ -30,7 +30,7 @@ from pykafka4.core.producer.outcomes.losses import (
     Drops,
     Failed,
     Loss,
-    Place,
+    LossKey,
     by_topic,
 )
 from pykafka4.errors import DeliveryFailed, KafkaError
@@ -242,7 +242,7 @@ class Ledger:
         self._drops = NO_DROPS
         self._fresh_drops: tuple[list[Any], ...] = ()  # taken from the accumulator, and not in `_drops` yet
         self._tallies: dict[TopicPartition, Tally] = {}
-        self._losses: dict[Place, Loss] = {}
+        self._losses: dict[LossKey, Loss] = {}
         self._partitions: dict[str, list[int]] = {}  # topic -> its partitions with a tally
         self._retired: dict[str, Tally] = {}  # sums of topics whose partitions are no longer counted; the latest last
 
@@ -357,12 +357,12 @@ class Ledger:
         self._batches += 1
 
     def failures_since(
-        self, mark: int, looked_at: Collection[int] = (), reported: Sequence[tuple[int, int]] = ()
+        self, mark: int, seen: Collection[int] = (), reported: Sequence[tuple[int, int]] = ()
     ) -> tuple[int, DeliveryFailed | None]:
         """Return the number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first
         failure.
 
-        The application has seen the records in `looked_at` (for each, the number of records that had failed before its batch), and the
+        The application has seen the records in `seen` (for each, the number of records that had failed before its batch), and the
         records in the ranges `reported`, which are disjoint and in order.
         If many more than `REMEMBERED` batches failed, the returned failure may not be the first, because not all are kept; None means that
         there was none. May be called from any thread.
@@ -372,16 +372,16 @@ class Ledger:
         covered = sum(end - max(start, mark) for start, end in reported if end > mark)
         starts = [start for start, _ in reported]
 
-        def told(before: int) -> bool:
+        def was_reported(before: int) -> bool:
             at = bisect_right(starts, before) - 1
             return at >= 0 and before < reported[at][1]
 
-        looked = Counter(before for before in looked_at if before >= mark and not told(before))
-        count = total - mark - covered - looked.total()
+        seen_by_batch = Counter(before for before in seen if before >= mark and not was_reported(before))
+        count = total - mark - covered - seen_by_batch.total()
         if count <= 0 or not known:
             return 0, None
-        news = (f for f in known if looked[f.before] < f.records and not told(f.before))
-        return count, next(news, known[-1]).error
+        unseen = (f for f in known if seen_by_batch[f.before] < f.records and not was_reported(f.before))
+        return count, next(unseen, known[-1]).error
 
     # ---- the result
 
@@ -436,7 +436,7 @@ class Snapshot:
     fresh_drops: tuple[list[Any], ...]
     known: frozenset[str]  # topics in use, whose partitions are counted
     tallies: dict[TopicPartition, Tally]
-    losses: dict[Place, Loss]
+    losses: dict[LossKey, Loss]
     retired: dict[str, Tally]
     lost: Loss
     totals: dict[str, Any]

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from pykafka4.records import Written
 from pykafka4.wire.records.common import dropped_rows
 
-__all__ = ["NEVER", "NOTHING", "NO_DROPS", "NO_LOSS", "RETIRED", "Dropped", "Drops", "Failed", "Loss", "Place", "by_topic"]
+__all__ = ["NEVER", "NOTHING", "NO_DROPS", "NO_LOSS", "RETIRED", "Dropped", "Drops", "Failed", "Loss", "LossKey", "by_topic"]
 
 RETIRED = 1000  # the number of idle topics whose sums are kept
 NEVER = -1  # the timestamp of a record that does not exist
 
 Failed = Mapping[tuple[str, Written], int]
 Dropped = Mapping[str, int]
-Place = tuple[str, int | None]  # a partition, or with None a topic
+LossKey = tuple[str, int | None]  # a partition, or with None a topic
 NOTHING: Mapping[Any, int] = MappingProxyType({})
 
 
@@ -113,7 +113,7 @@ def _forget(
     return kept
 
 
-def by_topic(losses: Mapping[Place, Loss], drops: Drops) -> dict[str, Loss]:
+def by_topic(losses: Mapping[LossKey, Loss], drops: Drops) -> dict[str, Loss]:
     """The lost records of each topic."""
     found: dict[str, tuple[dict[tuple[str, Written], int], dict[str, int], list[int]]] = {}
     for (topic, _), (failed, dropped, first, last) in losses.items():

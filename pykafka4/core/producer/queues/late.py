@@ -29,7 +29,7 @@ __all__ = ["UNDESIGNATED", "LateBatches"]
 UNDESIGNATED = -1  # the partition of the queue of batches without one
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
 HUNGER = 0.5  # seconds after which a batch queues behind other batches, if records with keys keep every partition busy
-LOOKS = 50  # maximum number of a broker's partitions that a turn checks: a broker may lead thousands, and a turn must be short
+MOST_CHECKS = 50  # maximum number of a broker's partitions that a turn checks: a broker may lead thousands, and a turn must be short
 PACE = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
 
 
@@ -39,7 +39,7 @@ class BrokerShare:
 
     partitions: list[int] = attrs.Factory(list)  # the online partitions that the broker leads
     cursor: int = 0  # index of the partition that was checked last
-    looked: int = 0  # number of partitions that were checked since one of them got a batch
+    checked: int = 0  # number of partitions that were checked since one of them got a batch
     taken: float = 0.0  # records per partition
     busy_since: float | None = None  # the time since which it is this broker's turn, and it cannot take a batch
     excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
@@ -74,8 +74,8 @@ class LateBatches:
 
     __slots__ = (
         "_acc",
+        "_checking",
         "_cluster",
-        "_looking",
         "_network",
         "_queues",
         "_ready",
@@ -96,7 +96,7 @@ class LateBatches:
         self._acc, self._network, self._cluster, self._recovery, self._ready = accumulator, network, cluster, recovery, ready
         self._queues = queues
         self._shares: dict[str, BrokerShares] = {}
-        self._looking: BrokerShare | None = None  # the share whose partitions are being checked
+        self._checking: BrokerShare | None = None  # the share whose partitions are being checked
         self.wake_at = INFINITY
 
     def changed(self, topic: str) -> None:
@@ -149,8 +149,8 @@ class LateBatches:
         The answer is no until all partitions of the broker were checked: a partition with other batches may be stuck, and the others idle.
         """
         oldest = queue.candidate or queue.due
-        share = self._looking
-        return share is not None and share.looked >= len(share.partitions) and oldest is not None and oldest.created + HUNGER <= now
+        share = self._checking
+        return share is not None and share.checked >= len(share.partitions) and oldest is not None and oldest.created + HUNGER <= now
 
     def _target(self, queue: PartitionQueue, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         """The queue of the next partition of `node` that can send a batch now."""
@@ -159,23 +159,23 @@ class LateBatches:
             return None
         if not self._queues.has_room(node):
             return None
-        self._looking = share
+        self._checking = share
         hungry = self.is_hungry(queue, now)
         target = self._next_target(queue.tp.topic, node, share, now)
         if target is None and not hungry and self.is_hungry(queue, now):  # all partitions have been checked now
             target = self._next_target(queue.tp.topic, node, share, now)
         if target is None:
-            self.wake_at = min(self.wake_at, now if share.looked < len(share.partitions) else now + PACE)
+            self.wake_at = min(self.wake_at, now if share.checked < len(share.partitions) else now + PACE)
         return target
 
     def _next_target(self, topic: str, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         count = len(share.partitions)
-        for _ in range(min(count, LOOKS)):
+        for _ in range(min(count, MOST_CHECKS)):
             share.cursor = (share.cursor + 1) % count  # also past a stuck partition: the next turn continues after it
             target = self._queues.late_queue(topic, share.partitions[share.cursor], node, now)
             if target is not None:
                 return target
-            share.looked += 1
+            share.checked += 1
         return None
 
     def _excuse(self, share: BrokerShare, now: float) -> bool:
@@ -195,7 +195,7 @@ class LateBatches:
         """
         if share.excused:
             share.taken = max(share.taken, min((other.taken for other in shares.values() if not other.excused), default=share.taken))
-        share.busy_since, share.excused, share.looked = None, False, 0
+        share.busy_since, share.excused, share.checked = None, False, 0
 
     def _look(self, topic: str) -> dict[int, BrokerShare]:
         """The shares of the brokers that lead online partitions of `topic`."""

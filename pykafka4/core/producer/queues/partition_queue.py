@@ -52,7 +52,7 @@ class PartitionQueue:
     next_sequence: int = 0
     stale: bool = False  # continue in another epoch, from sequence 0, as soon as nothing is in doubt
     spent: bool = False  # like `stale`, and with another producer id
-    void: frozenset[Batch] = frozenset()  # batches in flight that are certainly not in the log, as a batch before them is not
+    never_written: frozenset[Batch] = frozenset()  # batches in flight that are certainly not in the log, as a batch before them is not
     topic_id: UUID | None = None
     placed_at: int | None = None  # the node under which `ReadyQueues` lists this queue
     watched: bool = False  # a timer for a delivery time-out is set
@@ -93,7 +93,7 @@ class PartitionQueue:
         """
         self.producer_id, self.epoch, self.next_sequence = producer_id, epoch, 0
         self.proven = self.stale = self.spent = False
-        self.void = frozenset()
+        self.never_written = frozenset()
         for batch in self.batches:
             batch.base_sequence = batch.producer_id = UNASSIGNED
             batch.written = False
@@ -134,8 +134,8 @@ class PartitionQueue:
         if batch.in_flight:
             batch.in_flight = False
             self.in_flight -= 1
-            if self.void:
-                self.void -= {batch}
+            if self.never_written:
+                self.never_written -= {batch}
         if self.in_flight == 0:
             self.broken = False
 
@@ -198,12 +198,12 @@ class PartitionQueue:
 
     def doubt(self, batch: Batch) -> None:
         """Mark `batch` as maybe written, after a request without a definite response."""
-        if batch not in self.void:
+        if batch not in self.never_written:
             batch.written = True
 
     def may_be_written(self, batch: Batch) -> bool:
         """Whether `batch` may be in the log, or may still be written by a request in flight."""
-        return batch.written or (batch.in_flight and batch not in self.void)
+        return batch.written or (batch.in_flight and batch not in self.never_written)
 
     def withdraw(self, batch: Batch) -> None:
         """Take back the sequence of `batch`, which is still in the queue, and is not resent with that sequence.
@@ -223,7 +223,7 @@ class PartitionQueue:
         self.stale = True
         for later in islice(self.batches, self.batches.index(batch) + 1, None):
             if later.in_flight:
-                self.void |= {later}
+                self.never_written |= {later}
             else:
                 later.written = False
 

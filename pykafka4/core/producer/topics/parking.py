@@ -24,7 +24,7 @@ __all__ = ["Parking"]
 
 SLICE = 1000  # maximum number of records that a turn moves, so that the loop stays responsive
 PACE = 0.001  # seconds between two checks of a topic's time-outs: records that were sent in that time fail together
-DENIED_S = 2.0  # seconds for which brokers must report a partition as missing: they learn of a new partition at different times
+MISSING_PARTITION_S = 2.0  # seconds for which brokers must report a partition as missing: they learn of a new partition at different times
 
 
 class ParkedOutcomes(Protocol):
@@ -56,10 +56,10 @@ class Parking:
         "_changes",
         "_cluster",
         "_config",
-        "_denied",
         "_empty",
         "_expires",
         "_hurried",
+        "_missing",
         "_moved_hurried",
         "_network",
         "_next_look",
@@ -89,7 +89,7 @@ class Parking:
         self._waiting: dict[str, float] = {}  # topics with parked records -> time of the next check; in the order of their first record
         self._asked: dict[str, int] = {}  # topic in `_waiting` -> number of the last Metadata request before its first record was parked
         self._next_look = INFINITY  # the earliest time in `_waiting`
-        self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
+        self._missing: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
         self._empty: dict[str, float] = {}  # unknown topic without parked records -> the time since which it has none
         # Unknown topics for which no broker answered for a while -> the time of the first answer after that; INFINITY: no answer yet.
         self._silent: dict[str, float] = {}
@@ -190,14 +190,14 @@ class Parking:
 
     def _drop(self, topic: str) -> None:
         self._cluster.forget(topic, self)
-        for known in (self._announced, self._used, self._waiting, self._asked, self._empty, self._denied, self._silent):
+        for known in (self._announced, self._used, self._waiting, self._asked, self._empty, self._missing, self._silent):
             known.pop(topic, None)
         self._hurried.discard(topic)
 
     def _look(self, topic: str, now: float) -> float:
         if topic not in self._announced:
             return self._wait(topic, now)
-        since, _ = self._denied.get(topic, (now, now))
+        since, _ = self._missing.get(topic, (now, now))
         patient = now < since + self._patience
         before, _ = self._acc.parked(topic)
         left, misplaced = self._acc.designate(topic, SLICE, patient)
@@ -207,24 +207,24 @@ class Parking:
         if not left:
             self._waiting.pop(topic, None)
             self._asked.pop(topic, None)
-            self._denied.pop(topic, None)
+            self._missing.pop(topic, None)
             self._silent.pop(topic, None)
             self._hurried.discard(topic)
         elif patient and before - left < SLICE:
-            return self._deny(topic, now)
+            return self._await_partition(topic, now)
         return now
 
     @property
     def _patience(self) -> float:
-        return min(DENIED_S, self._config.delivery_timeout_ms / 1000)
+        return min(MISSING_PARTITION_S, self._config.delivery_timeout_ms / 1000)
 
-    def _deny(self, topic: str, now: float) -> float:
+    def _await_partition(self, topic: str, now: float) -> float:
         """Refresh the metadata for a while: the partition of the oldest record does not exist. The records behind it wait, in order."""
-        since, ask_at = self._denied.get(topic, (now, now))
+        since, ask_at = self._missing.get(topic, (now, now))
         if ask_at <= now:
             self._cluster.refresh(now, [topic])
             ask_at = now + self._config.retry_backoff_ms / 1000
-        self._denied[topic] = since, ask_at
+        self._missing[topic] = since, ask_at
         return min(ask_at, since + self._patience)
 
     def _wait(self, topic: str, now: float) -> float:
@@ -235,7 +235,7 @@ class Parking:
         longest = self._config.delivery_timeout_ms / 1000
         patience = min(self._config.unknown_topic_timeout_ms / 1000, longest)
         parked, oldest = self._acc.parked(topic)
-        since = self._denied_since(topic, now)
+        since = self._missing_since(topic, now)
         if parked and max(oldest, since) + patience <= now:
             error = self._cluster.topic_error(topic)
             assert error is not None
@@ -250,7 +250,7 @@ class Parking:
             return self._drop_empty(topic, patience, now)
         return min(oldest + longest, (now if since == INFINITY else max(oldest, since)) + patience)
 
-    def _denied_since(self, topic: str, now: float) -> float:
+    def _missing_since(self, topic: str, now: float) -> float:
         """The time since which brokers answer that `topic` is missing: INFINITY while none answers, -INFINITY if they always answered.
 
         While no broker can be reached, the records wait until `delivery_timeout_ms`, as records of a known topic do. The first answer

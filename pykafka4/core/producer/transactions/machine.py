@@ -213,7 +213,7 @@ class Transactions:
         self._check("commit_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
         # The door closes before the counters are read. In the other order: all records are acknowledged, `send` on another thread accepts
         # one more, and the commit goes out without that record.
-        self._close_door("commit_transaction has been called; call begin_transaction before the next record")
+        self._refuse_records("commit_transaction has been called; call begin_transaction before the next record")
         self._move(S.COMMITTING, done)
         self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
         if dropped := self._records.dropped() - self._dropped:
@@ -225,7 +225,7 @@ class Transactions:
         if self.state is not S.ABORTABLE_ERROR:
             self._check("abort_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
             self._why = why or TransactionAborted(f"{self.id}: the transaction was aborted before this record was written")
-        self._close_door("abort_transaction has been called; call begin_transaction before the next record")
+        self._refuse_records("abort_transaction has been called; call begin_transaction before the next record")
         self._move(S.ABORTING, done)
         self._to_add.clear()
         self._offsets.stop(self._why)
@@ -335,7 +335,7 @@ class Transactions:
         self.state = TABLE.move(self.state, to)
         self._done = done
 
-    def _close_door(self, why: str) -> None:
+    def _refuse_records(self, why: str) -> None:
         self._records.set_refusal(TransactionError(f"{self.id}: {why}"))
 
     def _resolve(self, error: KafkaError | None) -> None:
@@ -347,7 +347,7 @@ class Transactions:
         """End the transaction, or the initialization, and call the callbacks that wait for this."""
         log.info("%s: %s: transaction ended (%s)", self.config.client_id, self.id, self.state.value, transactional_id=self.id)
         self.state = TABLE.move(self.state, S.READY)
-        self._close_door("no transaction is open; call begin_transaction first")
+        self._refuse_records("no transaction is open; call begin_transaction first")
         self._resolve(None)
         self._tell_waiters()
 

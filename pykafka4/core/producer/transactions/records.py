@@ -17,7 +17,7 @@ from pykafka4.wire.records.hot import Accumulator
 __all__ = ["Transacted"]
 
 
-class Admission(Protocol):
+class SendSession(Protocol):
     """The session: the part that opens and closes `send`."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
@@ -45,7 +45,7 @@ class Transacted:
         ledger: Ledger,
         requests: ProduceRequests,
         ready: ReadyQueues,
-        application: Admission,
+        application: SendSession,
         sender: TransactedSender,
     ) -> None:
         self._acc, self._ledger = accumulator, ledger

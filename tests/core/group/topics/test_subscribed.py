@@ -136,12 +136,12 @@ def test_a_denied_topic_is_told_each_time_that_brokers_deny_it(harness: Consumer
 
 def test_what_was_refused_before_the_subscription_is_not_told(harness: ConsumerHarness) -> None:
     """Another user of the client was refused; the right may have been granted since."""
-    harness.cluster.asked = harness.cluster.judged = 5
+    harness.cluster.asked = harness.cluster.answered_request = 5
     harness.cluster.set("secret", error="TOPIC_AUTHORIZATION_FAILED")
     harness.machine.membership.subscribe(("t", "secret"))
     harness.run()
     assert denied(harness) == []
-    harness.cluster.asked = harness.cluster.judged = 6
+    harness.cluster.asked = harness.cluster.answered_request = 6
     harness.machine.membership.subscribe(("t", "secret"))
     harness.run()
     assert denied(harness) == ["secret"], "the subscription to it has not changed"

@@ -246,11 +246,11 @@ def test_failures_that_were_reported_or_looked_at_are_told_apart_quickly() -> No
         ledger = Ledger()
         for partition in range(failures):
             lose(ledger, partition)
-        looked_at, reported = range(0, failures, 2), [(n, n + 1) for n in range(1, failures, 4)]
-        count, first = ledger.failures_since(0, looked_at, reported)
-        assert count == failures - len(looked_at) - len(reported)
+        seen, reported = range(0, failures, 2), [(n, n + 1) for n in range(1, failures, 4)]
+        count, first = ledger.failures_since(0, seen, reported)
+        assert count == failures - len(seen) - len(reported)
         assert first is not None
         assert first.partition % 4 == 3
-        return bytecodes(lambda: ledger.failures_since(0, looked_at, reported))
+        return bytecodes(lambda: ledger.failures_since(0, seen, reported))
 
     assert cost(1600) < 6 * cost(400)

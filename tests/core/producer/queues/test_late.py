@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core import Request
 from pykafka4.core.producer.partition_status import show
-from pykafka4.core.producer.queues.late import HUNGER, LAGGARD_S, LOOKS, PACE
+from pykafka4.core.producer.queues.late import HUNGER, LAGGARD_S, MOST_CHECKS, PACE
 from pykafka4.errors import ClosedError, DeliveryFailed
 from pykafka4.records import TopicPartition
 from tests.core.producer.sender_harness import SenderHarness
@@ -226,7 +226,7 @@ def test_records_without_a_partition_are_counted_with_their_topic() -> None:
     stats = it.sender.ledger.snapshot(it.acc.census(), 0).stats()
     assert (stats.queued, stats.topics["t"].queued) == (5, 5)
     assert not any(tp.partition < 0 for tp in stats.partitions)
-    found = it.sender.standings.look(it.sender.queues.values(), it.now)
+    found = it.sender.partition_status.look(it.sender.queues.values(), it.now)
     row = show(it.now, found, it.acc.census())["t (no partition yet)"]
     assert (row["reason"], row["queued"]) == ("waits for a broker that can take it", 5)
 
@@ -320,10 +320,10 @@ class ManyHarness(LateHarness):
 
 
 def test_stuck_neighbours_do_not_hide_the_partitions_behind_them() -> None:
-    it = ManyHarness(3 * LOOKS)
+    it = ManyHarness(3 * MOST_CHECKS)
     it.send_all(1)
     it.run()
-    it.stuck.update(range(3 * LOOKS - 1))
+    it.stuck.update(range(3 * MOST_CHECKS - 1))
     it.got.clear()
     it.send_all(30)
     turns = 0
@@ -332,37 +332,37 @@ def test_stuck_neighbours_do_not_hide_the_partitions_behind_them() -> None:
         it.answer_once()
         turns += 1
         assert turns < 60
-    assert set(it.got) == {3 * LOOKS - 1}
+    assert set(it.got) == {3 * MOST_CHECKS - 1}
 
 
 def test_partitions_that_are_all_stuck_are_looked_at_now_and_then() -> None:
-    it = ManyHarness(3 * LOOKS)
+    it = ManyHarness(3 * MOST_CHECKS)
     it.send_all(1)
     it.run()
-    it.stuck.update(range(3 * LOOKS))
+    it.stuck.update(range(3 * MOST_CHECKS))
     it.send_all(1)
     it.asked.clear()
     for _ in range(3):
         it.poll()
-    assert set(it.asked) == set(range(3 * LOOKS))
+    assert set(it.asked) == set(range(3 * MOST_CHECKS))
     assert it.sender.poll(it.now).wake_at == pytest.approx(it.now + PACE)
 
 
 def test_a_batch_that_has_waited_for_long_prefers_an_idle_partition_to_one_with_something_to_send() -> None:
-    it = ManyHarness(2 * LOOKS)
+    it = ManyHarness(2 * MOST_CHECKS)
     it.send_all(1)
     it.run()
     it.network.up.clear()
-    for partition in range(LOOKS, 2 * LOOKS - 1):
+    for partition in range(MOST_CHECKS, 2 * MOST_CHECKS - 1):
         it.send_all(20, partition=partition)  # more than one batch
     it.poll()
     (late,) = it.send_all(1)
     it.poll()
     it.poll(HUNGER)
-    it.stuck.update(range(LOOKS - 1))
-    it.sender._late._shares["t"].by_node[1].cursor = LOOKS - 1
+    it.stuck.update(range(MOST_CHECKS - 1))
+    it.sender._late._shares["t"].by_node[1].cursor = MOST_CHECKS - 1
     it.network.up.add(1)
     for _ in range(4):
         it.poll()
         it.answer_once()
-    assert late.partition in (LOOKS - 1, 2 * LOOKS - 1)
+    assert late.partition in (MOST_CHECKS - 1, 2 * MOST_CHECKS - 1)

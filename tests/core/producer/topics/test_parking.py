@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core import INFINITY
-from pykafka4.core.producer.topics.parking import DENIED_S, SLICE, Parking
+from pykafka4.core.producer.topics.parking import MISSING_PARTITION_S, SLICE, Parking
 from pykafka4.errors import BufferFull, ClosedError, KafkaError, broker_error
 from pykafka4.errors.codes import BY_NAME, ErrorCode
 from pykafka4.options.config import ProducerConfig
@@ -24,7 +24,7 @@ class Lot:
         self.now = 1000.0
         self.count, self.code = 0, ""  # what the cluster knows of every topic
         self.asked = 0  # Metadata requests so far
-        self.judged = 1  # the one whose response has `code`
+        self.answered_request = 1  # the one whose response has `code`
         self.noted: set[str] = set()  # topics to look at in the next poll
         self.error: KafkaError | None = None
         self.unreachable = ""
@@ -93,9 +93,9 @@ class Lot:
     def topic_error(self, topic: str) -> ErrorCode | None:
         return BY_NAME[self.code] if self.code else None
 
-    def refusal(self, topic: str, after: int) -> KafkaError | None:
+    def refusal(self, topic: str, after_request: int) -> KafkaError | None:
         error = self.topic_error(topic)
-        if error is None or error.retriable or self.judged <= after:
+        if error is None or error.retriable or self.answered_request <= after_request:
             return None
         return broker_error(error.code, f"topic {topic}", None, "Metadata", topic=topic, creating=True)
 
@@ -160,7 +160,7 @@ def test_a_record_for_a_missing_partition_fails_and_the_others_move() -> None:
     lot.poll()
     assert not bad.done(), "it may have been added just now"
     assert good.partition is None, "nothing passes what is parked"
-    lot.poll(DENIED_S)
+    lot.poll(MISSING_PARTITION_S)
     why = "t: partition=99 but the topic has 3 partitions, 0 to 2"
     assert lot.lost == [("t", "UNKNOWN_TOPIC_OR_PARTITION", why, 1)]
     assert bad.done()
@@ -289,11 +289,11 @@ def test_a_permanent_error_fails_the_records_at_once() -> None:
 def test_what_brokers_refused_to_others_before_a_record_was_sent_does_not_fail_it() -> None:
     """Another user of the client was refused; the right may have been granted since."""
     lot = Lot()
-    lot.code, lot.asked, lot.judged = "TOPIC_AUTHORIZATION_FAILED", 5, 5
+    lot.code, lot.asked, lot.answered_request = "TOPIC_AUTHORIZATION_FAILED", 5, 5
     lot.acc.send("t", b"v")
     lot.poll()
     assert lot.lost == []
-    lot.asked = lot.judged = 6
+    lot.asked = lot.answered_request = 6
     lot.noted.add("t")
     lot.poll()
     assert [code for _, code, _, _ in lot.lost] == ["TOPIC_AUTHORIZATION_FAILED"]
@@ -301,7 +301,7 @@ def test_what_brokers_refused_to_others_before_a_record_was_sent_does_not_fail_i
 
 def test_a_refusal_from_before_the_record_is_not_its_reason_when_it_times_out() -> None:
     lot = Lot(delivery_timeout_ms=2000)
-    lot.code, lot.asked, lot.judged = "TOPIC_AUTHORIZATION_FAILED", 5, 5
+    lot.code, lot.asked, lot.answered_request = "TOPIC_AUTHORIZATION_FAILED", 5, 5
     lot.acc.send("t", b"v")
     lot.poll(2)
     assert [code for _, code, _, _ in lot.lost] == ["TIMED_OUT"]
