@@ -17,7 +17,7 @@ from pykafka4.aio.waits import run
 from pykafka4.consumer.processing.committable_offsets import RunSession
 from pykafka4.consumer.processing.plan import Plan
 from pykafka4.consumer.processing.progress import PartitionProgress, TaskInHand
-from pykafka4.consumer.processing.run_loop import COMMIT_S, RunConsumer, RunLoop
+from pykafka4.consumer.processing.run_loop import RELEASE_COMMIT_S, RunConsumer, RunLoop
 from pykafka4.consumer.processing.work import HandlerWork, OrderedRecords, checked_delivery
 from pykafka4.consumer.selection import ConsumerRun
 from pykafka4.errors import KafkaError, shown
@@ -153,7 +153,7 @@ class TaskWork(HandlerWork):
         except asyncio.CancelledError as cancelled:
             await self.drain(cancelled)
             raise
-        return COMMIT_S
+        return RELEASE_COMMIT_S
 
     def cancel_handlers(self) -> None:
         """See RecordsInHand.cancel_handlers."""

@@ -30,11 +30,11 @@ __all__ = ["LEAVE_S", "LAST_COMMIT_S", "Assignment"]
 LAST_COMMIT_S: Final = 10.0  # for the last auto-commit before partitions are released
 # For this long a poll waits for the last commit and returns no records. A commit takes milliseconds, and the rebalance waits until the
 # application is back in `poll`, so records of partitions that stay wait, too. A slow coordinator must not hold them up for longer.
-LAST_COMMIT_ALONE: Final = 0.5
-LAST_COMMIT_LEAST: Final = 1.0  # for the last commit of a consumer that closes without time to wait for the response
+LAST_COMMIT_ALONE_S: Final = 0.5
+LEAST_LAST_COMMIT_S: Final = 1.0  # for the last commit of a consumer that closes without time to wait for the response
 # For the last commit of a consumer that closes while its group rebalances. Coordinators accept no commit between JoinGroup and SyncGroup,
 # and a dead leader delays SyncGroup until its session times out: without this limit the close would use up its time-out.
-LAST_COMMIT_REBALANCE: Final = 3.0
+LAST_COMMIT_IN_REBALANCE_S: Final = 3.0
 LEAVE_S: Final = 5.0  # for the response to LeaveGroup
 
 
@@ -224,7 +224,7 @@ class Assignment:
             owed = [] if ended.ending is Ending.LOST else [claim.tp for claim in current]
             last_commit = self._commits.commit_finished(LAST_COMMIT_S, owed)
             last_commit.add_done_callback(lambda _: self._last_commit_ended())
-            self._alone_until = self._attachment.runtime.loop.now() + LAST_COMMIT_ALONE
+            self._alone_until = self._attachment.runtime.loop.now() + LAST_COMMIT_ALONE_S
             self.last_commit = last_commit
         return True
 
@@ -234,7 +234,7 @@ class Assignment:
         self._signal.notify()
 
     def alone(self) -> float:
-        """For how many seconds a poll still waits for the last commit and returns no records (see LAST_COMMIT_ALONE)."""
+        """For how many seconds a poll still waits for the last commit and returns no records (see LAST_COMMIT_ALONE_S)."""
         return 0.0 if self.last_commit is None else self._alone_until - self._attachment.runtime.loop.now()
 
     def last_commit_done(self) -> bool:
@@ -301,8 +301,8 @@ class Assignment:
             owed = None
             if begun is not None:
                 owed = reader.claims.keys() - {claim.tp for claim in reader.current(reader.events[0].claims)}
-            last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()), owed)
-            self._attachment.post(lambda at: self._attachment.machine.offsets.limit_rebalance(at + LAST_COMMIT_REBALANCE))
+            last_commit = self._commits.commit_finished(max(LEAST_LAST_COMMIT_S, deadline - now()), owed)
+            self._attachment.post(lambda at: self._attachment.machine.offsets.limit_rebalance(at + LAST_COMMIT_IN_REBALANCE_S))
             for commit in (begun, last_commit):
                 if commit is not None:
                     yield from settled(self._waits, commit, max(0.0, deadline - now()))

@@ -30,7 +30,7 @@ SHOWN: Final = 3  # records in an error's text
 AT_ONCE: Final = 2**31 - 1  # records of one decoding step: no limit, because their memory is limited
 # A lock is renewed only while more than this part of the renewal's lead time is left. If a renewal reached the broker after the lock's end,
 # the broker would refuse all acknowledgements of the partition in that request.
-LATE: Final = 0.1
+LATE_SHARE: Final = 0.1
 TYPES: Final = {kind.name.lower(): kind for kind in AcknowledgeType if kind is not AcknowledgeType.GAP}
 
 
@@ -248,7 +248,7 @@ class DeliveredRecords:
 
     def renewals(self, within: float) -> dict[Acquired, dict[int, ShareRecord]]:
         """Waiting records whose locks end `within` this many seconds, except locks that are being renewed, and locks
-        that end too soon (`LATE`)."""
+        that end too soon (`LATE_SHARE`)."""
         now = self._clock()
         if now + within < self._renew_from:
             return {}
@@ -256,7 +256,7 @@ class DeliveredRecords:
         self._renew_from = INFINITY
         for record in self.ready:
             left = record._acquired.locked_until(record.offset) - now
-            if left <= within and not _is_renewing(record) and left > LATE * within and _why_ended(record, now) is None:
+            if left <= within and not _is_renewing(record) and left > LATE_SHARE * within and _why_ended(record, now) is None:
                 found.setdefault(record._acquired, {})[record.offset] = record
             self._renew_from = min(self._renew_from, now + left)
         return found

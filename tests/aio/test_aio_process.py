@@ -489,7 +489,7 @@ def test_partitions_that_another_task_takes_away_leave_the_commits_of_the_others
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keyed(server, 2, 20, 20)
-    monkeypatch.setattr("pykafka4.consumer.processing.run_loop.COMMIT_EVERY", 0.05)
+    monkeypatch.setattr("pykafka4.consumer.processing.run_loop.COMMIT_INTERVAL_S", 0.05)
 
     async def main() -> None:
         notes, stop, hold = Notes(39), asyncio.Event(), asyncio.Event()

@@ -72,7 +72,7 @@ def test_close_by_another_thread_commits_where_reading_began(server: ModelServer
 
 @every_how
 def test_before_a_revocation_where_reading_began_is_committed(server: ModelServer, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.consumer.processing.run_loop.COMMIT_EVERY", 1e6)
+    monkeypatch.setattr("pykafka4.consumer.processing.run_loop.COMMIT_INTERVAL_S", 1e6)
     topic(server, 0, 0)
     with Running(server, how, **LATEST) as first:
         first.begun(0, 1)
@@ -163,7 +163,7 @@ def test_what_the_application_commits_holds_back_nothing(server: ModelServer, ho
 def test_a_commit_that_failed_or_has_no_outcome_yet_is_repeated_at_the_end(
     server: ModelServer, how: str, fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pykafka4.consumer.processing.run_loop.COMMIT_EVERY", 0.0)
+    monkeypatch.setattr("pykafka4.consumer.processing.run_loop.COMMIT_INTERVAL_S", 0.0)
     topic(server, 10)
     running, sent = Running(server, how, **EARLIEST), list[Any]()
 

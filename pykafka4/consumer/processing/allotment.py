@@ -24,7 +24,7 @@ from pykafka4.wire.records.hot import Record
 
 __all__ = ["Allotment", "StreamState"]
 
-LOOK = 0.2  # seconds between checks of threads that hold a record: the end of a thread notifies nobody
+CHECK_S = 0.2  # seconds between checks of threads that hold a record: the end of a thread notifies nobody
 
 
 class StreamState:
@@ -340,7 +340,7 @@ class Allotment:
             left = deadline - system.monotonic()
             if left <= 0:
                 return False
-            self._changed.wait(finished, min(left, LOOK))
+            self._changed.wait(finished, min(left, CHECK_S))
         return True
 
     def size(self, tp: TopicPartition) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 from pykafka4.consumer.processing.allotment import Allotment, StreamState
 from pykafka4.consumer.processing.committable_offsets import RunSession
 from pykafka4.consumer.processing.limits import Limits
-from pykafka4.consumer.processing.run_loop import COMMIT_S, RunConsumer, RunLoop
+from pykafka4.consumer.processing.run_loop import RELEASE_COMMIT_S, RunConsumer, RunLoop
 from pykafka4.consumer.waits import at_once
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
@@ -149,7 +149,7 @@ class Dispatcher(Allotment):
         seconds = max(0.0, min(self.limits.drain, self._drain_until - began))
         if not isinstance(error, ClosedError) and not self.wait_for_hands(seconds):
             log.warning("%s: streams still have records in hand after %g s; these are not finished", self.limits.where, seconds)
-        return max(LEAST_CLOSE_S, min(COMMIT_S, seconds))
+        return max(LEAST_CLOSE_S, min(RELEASE_COMMIT_S, seconds))
 
     def cancel_handlers(self) -> None:
         """See RecordsInHand.cancel_handlers."""

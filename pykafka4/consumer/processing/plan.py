@@ -21,7 +21,7 @@ from pykafka4.wire.records.hot import Record
 __all__ = ["Handler", "Order", "Plan", "Retries", "Stop", "check_commits", "check_sends", "plan"]
 
 UNORDERED: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
-LONGEST_BACKOFF: Final = 30.0  # seconds between two attempts; a longer `retry_backoff` of the application stays as it is
+LONGEST_BACKOFF_S: Final = 30.0  # seconds between two attempts; a longer `retry_backoff` of the application stays as it is
 MOST_WORKERS: Final = 1_000
 ELSEWHERE: Final = ("ProcessPoolExecutor", "InterpreterPoolExecutor")  # executors that pickle their calls; a run cannot be pickled
 
@@ -45,7 +45,7 @@ class Retries:
 
     def wait(self, attempts: int) -> float:
         """Seconds until the next attempt, after `attempts` attempts."""
-        return float(min(self.backoff * 2 ** min(attempts - 1, 60), max(self.backoff, LONGEST_BACKOFF)))
+        return float(min(self.backoff * 2 ** min(attempts - 1, 60), max(self.backoff, LONGEST_BACKOFF_S)))
 
 
 @attrs.frozen

@@ -24,13 +24,13 @@ from pykafka4.net import system
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
-__all__ = ["COMMIT_S", "RunConsumer", "OnCommitted", "RecordsInHand", "RunLoop", "run"]
+__all__ = ["RELEASE_COMMIT_S", "RunConsumer", "OnCommitted", "RecordsInHand", "RunLoop", "run"]
 
 log = get_log("pykafka4.processing")
 
-LOOK: Final = 0.2  # seconds between checks of `stop`, retries and failures
-COMMIT_EVERY: Final = 5.0  # seconds between commits, equal to the default of `auto_commit_interval_ms`: a crash repeats this much work
-COMMIT_S: Final = 10.0  # for a commit before partitions are released, and at the end
+CHECK_S: Final = 0.2  # seconds between checks of `stop`, retries and failures
+COMMIT_INTERVAL_S: Final = 5.0  # seconds between commits, equal to the default of `auto_commit_interval_ms`: a crash repeats this much work
+RELEASE_COMMIT_S: Final = 10.0  # for a commit before partitions are released, and at the end
 
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 
@@ -107,7 +107,7 @@ class RunLoop:
         self._limits = in_hand.limits
         self._safe = CommittableOffsets(reads, in_hand.unfinished)
         self._pauses = Pauses(consumer, self._limits.most_in_hand)
-        self._commit_at = system.monotonic() + COMMIT_EVERY
+        self._commit_at = system.monotonic() + COMMIT_INTERVAL_S
         self.closed = False  # the consumer is closed elsewhere, where the listener commits the finished records
 
     # ---------------------------------------------------------------- rounds
@@ -117,7 +117,7 @@ class RunLoop:
         try:
             while self._in_hand.goes_on():
                 most = self._pauses.room(self._in_hand.held, self._limits.most_polled)
-                self._round((yield from self._waits.awaited(self._consumer.poll(LOOK, most))))
+                self._round((yield from self._waits.awaited(self._consumer.poll(CHECK_S, most))))
         except BaseException as error:
             yield from self._finish(error)
             raise
@@ -134,7 +134,7 @@ class RunLoop:
         now = system.monotonic()
         in_hand.look(now)
         if now >= self._commit_at:
-            self._commit_at = now + COMMIT_EVERY
+            self._commit_at = now + COMMIT_INTERVAL_S
             self._drop_gone()
             self.commit_soon(self._uncommitted(), self.committed)
 
@@ -219,7 +219,7 @@ class RunLoop:
         # partitions any more.
         offsets = self._uncommitted(partitions)
         self._gone(partitions)
-        yield from self._commit_now(offsets, COMMIT_S)
+        yield from self._commit_now(offsets, RELEASE_COMMIT_S)
         yield from self._waits.awaited(self._tell(partitions, "on_partitions_revoked"))
 
     def _gone(self, tps: Collection[TopicPartition]) -> None:

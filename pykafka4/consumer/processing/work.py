@@ -23,7 +23,7 @@ import attrs
 from pykafka4.consumer.processing.partition_turns import PartitionTurns
 from pykafka4.consumer.processing.plan import Plan
 from pykafka4.consumer.processing.progress import PartitionProgress, TaskInHand
-from pykafka4.consumer.processing.run_loop import COMMIT_S
+from pykafka4.consumer.processing.run_loop import RELEASE_COMMIT_S
 from pykafka4.core.subscription import OffsetAndEpoch
 from pykafka4.errors import KafkaError, shown
 from pykafka4.logs import get_log
@@ -185,7 +185,7 @@ class HandlerWork:
             log.warning(
                 "%s: handlers still run after drain_timeout=%g s; their records are not finished", self.limits.where, self.limits.drain
             )
-        return COMMIT_S
+        return RELEASE_COMMIT_S
 
     def stop(self, timeout: float) -> bool:
         """Start no more handlers; returns whether the running ones returned in time."""

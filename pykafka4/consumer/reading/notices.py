@@ -16,7 +16,7 @@ __all__ = ["Notices", "subject_of"]
 
 # Seconds until `poll` raises the error of the same missing right again. All partitions of a topic lack the same right, and each reports it:
 # without this pause, polls would raise one error after another and return no records of other topics.
-DENIED_AGAIN: Final = 1.0
+DENIED_AGAIN_S: Final = 1.0
 
 
 class Notices:
@@ -56,7 +56,7 @@ class Notices:
         if now < self._denied.get(error.subject, -INFINITY):
             return True
         self._denied = {subject: until for subject, until in self._denied.items() if now < until}
-        self._denied[error.subject] = now + DENIED_AGAIN
+        self._denied[error.subject] = now + DENIED_AGAIN_S
         return False
 
 

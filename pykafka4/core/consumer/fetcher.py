@@ -31,7 +31,7 @@ from pykafka4.core.group.committing.offsets import Offsets
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.events import EventSink
-from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
+from pykafka4.core.metadata.recovery import SLACK_PART, SLACK_S, Recovery
 from pykafka4.core.outbox import Outbox
 from pykafka4.core.subscription import Claim, Move, Policy, Position, Since, Stage, Start
 from pykafka4.core.timers import Timers
@@ -43,7 +43,7 @@ __all__ = ["Fetcher"]
 PAUSE_BESIDE_S: Final = 0.05  # seconds until the next Fetch, after a Fetch beside a held one has returned no records
 # Seconds for which a broker may hold back a Fetch that leaves out a partition without room, which may have room soon. Also for a Fetch of a
 # partition that is read up to an offset.
-SHORT_WAIT: Final = 0.05
+SHORT_WAIT_S: Final = 0.05
 
 
 class Fetcher:
@@ -80,7 +80,7 @@ class Fetcher:
         self._due: dict[Source, None] = {}  # sources that may send a Fetch, in this order
         self._short_of_room: dict[Source, None] = {}  # sources that had too little room, oldest first
         self._reserved = 0  # bytes of room for the responses of Fetches in flight
-        self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
+        self._slack = min(SLACK_S, SLACK_PART * config.retry_backoff_ms / 1000)
 
     # ---------------------------------------------------------------- claims
 
@@ -215,11 +215,11 @@ class Fetcher:
             of_topic = positions.of_topic.get(topic, {})
             positions.touched.update(of_topic)
             self._start_offsets.topic_changed([positions[tp] for tp in of_topic])
-            self.searches.stir(topic)
+            self.searches.check_topic(topic)
         self._followers.look()
         for tp in self._changes.take_online():
             positions.touch(tp)
-            self.searches.stir_partition(tp)
+            self.searches.check_partition(tp)
 
     def _line_up(self) -> None:
         """Put each touched position that can be fetched among the positions of its source, and remove the others."""
@@ -269,7 +269,7 @@ class Fetcher:
         if source.full:
             self._wait_for_room()
         if source.has_work():
-            wait = min(source.next_wait, SHORT_WAIT) if source.full or source.nears_end else source.next_wait
+            wait = min(source.next_wait, SHORT_WAIT_S) if source.full or source.nears_end else source.next_wait
             if wait > source.usual_wait:
                 budget = min(budget, worth)  # other sources cannot use reserved room for as long as the broker holds this Fetch back
             fetch = source.fetch(now, budget, wait, self.positions.last_turn, self)

@@ -78,7 +78,7 @@ class LeaderConnections(Protocol):
 class Searches:
     """The ListOffsets requests of one consumer. A poll sends one request per leader, for all partitions that are due."""
 
-    __slots__ = ("_cluster", "_config", "_connections", "_of_topic", "_outbox", "_pending", "_recovery", "_stirred")
+    __slots__ = ("_cluster", "_config", "_connections", "_of_topic", "_outbox", "_pending", "_recovery", "_to_check")
 
     def __init__(
         self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, connections: LeaderConnections, outbox: Outbox
@@ -86,7 +86,7 @@ class Searches:
         self._config, self._cluster, self._recovery, self._connections, self._outbox = config, cluster, recovery, connections, outbox
         self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one look-up per partition
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
-        self._stirred: dict[Search, None] = {}  # those that the next poll checks
+        self._to_check: dict[Search, None] = {}  # those that the next poll checks
 
     def begin(self, search: Search) -> None:
         """Start a look-up; its request is sent in the next poll."""
@@ -95,7 +95,7 @@ class Searches:
             self.tidy(tp)
         self._pending.setdefault(tp, []).append(search)
         self._of_topic.setdefault(tp.topic, {})[tp] = None
-        self._stirred[search] = None
+        self._to_check[search] = None
 
     def tidy(self, tp: TopicPartition) -> None:
         """Forget look-ups of `tp` that nobody wants any more."""
@@ -103,22 +103,22 @@ class Searches:
             if not search.in_flight and not search.wanted():
                 self._end(search)
 
-    def stir(self, topic: str) -> None:
+    def check_topic(self, topic: str) -> None:
         """Have the next poll check the look-ups of `topic`, whose leaders may have changed."""
         for tp in self._of_topic.get(topic, ()):
-            self.stir_partition(tp)
+            self.check_partition(tp)
 
-    def stir_partition(self, tp: TopicPartition) -> None:
+    def check_partition(self, tp: TopicPartition) -> None:
         """Have the next poll check the look-ups of `tp`, which may be online again."""
-        self._stirred.update(dict.fromkeys(self._pending.get(tp, ())))
+        self._to_check.update(dict.fromkeys(self._pending.get(tp, ())))
 
     def poll(self, now: float) -> None:
         """Send requests to the leaders that are known."""
-        if not self._stirred:
+        if not self._to_check:
             return
-        stirred, self._stirred = self._stirred, {}
+        to_check, self._to_check = self._to_check, {}
         by_node: dict[int, list[Search]] = {}
-        for search in stirred:
+        for search in to_check:
             if search.in_flight or search not in self._pending.get(search.tp, ()):
                 continue
             if not search.wanted():
@@ -134,7 +134,7 @@ class Searches:
         asked: dict[TopicPartition, Search] = {}
         for search in searches:
             if search.tp in asked:  # a request names each partition once; another search goes into the next request
-                self._stirred[search] = None
+                self._to_check[search] = None
                 continue
             asked[search.tp] = search
             search.in_flight = True
@@ -156,7 +156,7 @@ class Searches:
         """Read the outcome of the request for the look-ups in `asked`."""
         for search in asked.values():
             search.in_flight = False
-            self._stirred[search] = None
+            self._to_check[search] = None
         if isinstance(outcome, Failed):
             for search in asked.values():
                 self._failed(now, search, outcome.reason, outcome.passing)

@@ -39,12 +39,12 @@ __all__ = ["Answer", "InFlightFetch", "Source"]
 BY_NAME_ONLY: Final = 12  # from Fetch 13 on topics go by id
 EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker detects that its log was truncated
 NO_SESSION: Final = -1
-# A broker that rejects this many sessions in a row gets Fetches without a session for WITHOUT_SESSIONS seconds: each rejection costs a
+# A broker that rejects this many sessions in a row gets Fetches without a session for WITHOUT_SESSIONS_S: each rejection costs a
 # round trip.
 REFUSALS: Final = 3
-WITHOUT_SESSIONS: Final = 60.0
+WITHOUT_SESSIONS_S: Final = 60.0
 LONGEST: Final = 10  # times fetch_max_wait_ms: the time for which a broker without records may hold a Fetch back
-MOST: Final = 30.0  # seconds: in any case less than brokers keep an unused session (2 minutes) or connection
+MOST_WAIT_S: Final = 30.0  # in any case less than brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
 FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; a topic name can take 249 of them
 
@@ -101,7 +101,7 @@ class Source:
         self._left_out: list[Position] = []  # sought while both connections had a Fetch
         self.usual_wait = config.fetch_max_wait_ms / 1000
         longest = LONGEST if config.fetch_min_bytes <= 1 else 1
-        self._longest_wait = max(self.usual_wait, min(longest * self.usual_wait, MOST))
+        self._longest_wait = max(self.usual_wait, min(longest * self.usual_wait, MOST_WAIT_S))
         self.wait = self.usual_wait  # seconds for which the broker may hold the next Fetch back
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
@@ -363,7 +363,7 @@ class Source:
             return False
         self._refusals += 1
         if self._refusals >= REFUSALS:
-            self._refusals, self._no_session_before = 0, now + WITHOUT_SESSIONS
+            self._refusals, self._no_session_before = 0, now + WITHOUT_SESSIONS_S
         return True
 
     def read(self, fetch: InFlightFetch, response: FetchResponse) -> Iterator[tuple[Position, int, Answer]]:

@@ -25,11 +25,11 @@ from pykafka4.errors.codes import ErrorCode
 from pykafka4.logs import get_log
 from pykafka4.options.config import ConsumerConfig
 
-__all__ = ["RETRY_LOOKUP", "StartOffsets"]
+__all__ = ["RETRY_LOOKUP_S", "StartOffsets"]
 
 log = get_log("pykafka4.fetcher")
 
-RETRY_LOOKUP: Final = 1.0  # seconds, after an error that only an administrator can fix
+RETRY_LOOKUP_S: Final = 1.0  # seconds, after an error that only an administrator can fix
 
 
 class PositionSearch(Search):
@@ -247,7 +247,7 @@ class StartOffsets:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
                 self.positions.tell_once(position, found)
-                self._timers.at(now + RETRY_LOOKUP, lambda _, position=position: self._unasked.append(position))  # type: ignore[misc]
+                self._timers.at(now + RETRY_LOOKUP_S, lambda _, position=position: self._unasked.append(position))  # type: ignore[misc]
                 continue
             if position.claim.recreated != asked[position]:  # the response may have an offset of the deleted topic
                 position.move(Stage.UNKNOWN)

@@ -1,5 +1,5 @@
 """Keeps the client's copy of the cluster's metadata up to date. Invariant: older metadata of a topic replaces newer metadata only after
-responses have had nothing newer for `topic.CONTRADICTED` seconds.
+responses have had nothing newer for `topic.CONTRADICTED_S`.
 
 Modules; each line imports only from lines below it:
     changes         the topics that changed since a machine last looked

@@ -36,7 +36,7 @@ __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 
 # Seconds: partitions that are due within this time are handled together. Back-offs have a jitter: after the loss of a broker, thousands of
 # partitions would otherwise take a turn of the loop each.
-SLACK = 0.01
+SLACK_S = 0.01
 SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so that a short back-off is not skipped
 
 
@@ -93,7 +93,7 @@ class Recovery:
         self._up = False  # whether a broker was connected at the last check
         self._timers = Timers()
         self._tell_at = INFINITY  # when to note again that partitions are offline
-        self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
+        self._slack = min(SLACK_S, SLACK_PART * config.retry_backoff_ms / 1000)
         cluster.on_change.append(self._on_change)
         cluster.on_forgotten.append(self._forgotten)
 

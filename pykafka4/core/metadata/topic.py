@@ -16,12 +16,12 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.errors import BrokerError, broker_error
 from pykafka4.errors.codes import ErrorCode, error_code
 
-__all__ = ["CONTRADICTED", "MISSING_S", "Leader", "Topic"]
+__all__ = ["CONTRADICTED_S", "MISSING_S", "Leader", "Topic"]
 
 # Seconds for which brokers have to report a topic or partition as missing, before it counts as missing. Brokers learn of a new topic at
 # different times, and a broker that has just started knows no topic: one report is not enough.
 MISSING_S = 2.0
-CONTRADICTED = 30.0  # seconds with only older metadata, after which the client accepts it; brokers do not lag behind for that long
+CONTRADICTED_S = 30.0  # seconds with only older metadata, after which the client accepts it; brokers do not lag behind for that long
 # Not retriable by Kafka's table, but for a topic these errors only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer
 # brokers are up than the topic needs for its replicas; a broker before 0.11 that has just started returns this error for every topic.
 # TOPIC_ALREADY_EXISTS: two brokers created the topic at once. UNKNOWN_SERVER_ERROR: a broker failed to create the topic; a retry does no
@@ -137,7 +137,7 @@ class Topic:
         """Whether responses have had nothing newer for so long that older metadata is accepted. Called for each older response."""
         if self.behind_since is None:
             self.behind_since = now
-        return now - self.behind_since >= CONTRADICTED
+        return now - self.behind_since >= CONTRADICTED_S
 
     def forget_epochs(self, partitions: Iterable[int]) -> None:
         """Accept any epoch of these partitions in the next response."""

@@ -13,7 +13,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.producer.outcomes.ledger import Census, Ledger
-from pykafka4.core.producer.produce.requests import SILENCE, ProduceRequests
+from pykafka4.core.producer.produce.requests import SILENCE_S, ProduceRequests
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
 from pykafka4.core.producer.transactions.machine import Transactions
 from pykafka4.errors import KafkaError
@@ -128,7 +128,7 @@ class PartitionStatus:
             return why, None
         node = queue.node if queue.awaits_response else node
         quiet_since = self._requests.quiet_since(node)
-        if quiet_since is not None and quiet_since + SILENCE <= now:
+        if quiet_since is not None and quiet_since + SILENCE_S <= now:
             return f"broker {node} has not responded for {now - quiet_since:.3g} s", quiet_since
         if queue.stale and queue.in_doubt:
             return "its epoch has ended; waits until nothing sent in it is in doubt", None
@@ -144,7 +144,7 @@ class PartitionStatus:
         if transactions is None or queue.in_flight or queue.placed_at is not None:
             return None
         oldest = queue.batches[0] if queue.batches else queue.due
-        late = oldest is not None and oldest.sent_at + SILENCE <= now
+        late = oldest is not None and oldest.sent_at + SILENCE_S <= now
         return transactions.trouble or ("waits for the coordinator of the transaction" if late else None)
 
 

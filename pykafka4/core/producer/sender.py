@@ -22,7 +22,7 @@ from pykafka4.core.producer.outcomes.batch_outcomes import BatchEvents, Callback
 from pykafka4.core.producer.outcomes.deadlines import Deadlines
 from pykafka4.core.producer.outcomes.obstacles import Obstacles
 from pykafka4.core.producer.partition_status import PartitionStatus
-from pykafka4.core.producer.produce.requests import SILENCE, ProduceRequests
+from pykafka4.core.producer.produce.requests import SILENCE_S, ProduceRequests
 from pykafka4.core.producer.produce.responses import ProduceAnswers
 from pykafka4.core.producer.queues.late import UNDESIGNATED, LateBatches
 from pykafka4.core.producer.queues.partition_queue import PartitionQueue
@@ -148,7 +148,7 @@ class Sender:
         if now >= self._listen_at:
             self._ask_for_silent(now)
         if requests and self.config.enable_idempotence:
-            self._listen_at = min(self._listen_at, now + SILENCE)
+            self._listen_at = min(self._listen_at, now + SILENCE_S)
         wanted = bool(self.queues or self._parking)
         self._outbox.requests += requests
         asked_at = min(self._numbering.poll(now, self._outbox, wanted), self._limits.poll(now, self._outbox))
@@ -549,7 +549,7 @@ class Sender:
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
         """The queue of that partition of `node`, if the queue may send a batch now.
 
-        A queue with batches of its own does not count, unless the topic's batches without a partition have waited for long (`HUNGER`).
+        A queue with batches of its own does not count, unless the topic's batches without a partition have waited for long (`HUNGER_S`).
         """
         queue = self._queue(topic, partition)
         leader = self.recovery.leader(queue.tp)

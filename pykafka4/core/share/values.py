@@ -33,9 +33,9 @@ __all__ = [
 EXPIRED = "the lock has expired"
 SHOWN = 5  # ranges of offsets in an error's text: enough to find the records, short enough for a log line
 # A lease remembers the last delivery of each offset. Records that the application never acknowledges would stay in the lease until the
-# session ends. So a lease with FEW offsets or more forgets the offsets whose locks ended more than REMEMBERED ago.
+# session ends. So a lease with FEW offsets or more forgets the offsets whose locks ended more than REMEMBERED_S ago.
 FEW = 1_000
-REMEMBERED = 60.0  # seconds
+REMEMBERED_S = 60.0  # seconds
 
 
 class AcknowledgeType(enum.Enum):
@@ -67,7 +67,7 @@ class SessionLease:
         has processed.
         """
         if len(self._current) >= self._most:
-            self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED}
+            self._current = {o: each for o, each in self._current.items() if now < each.locked_until(o) + REMEMBERED_S}
             self._most = FEW + 2 * len(self._current)
         for first, last, _ in acquired.spans:
             for offset in range(first, last + 1):

@@ -11,7 +11,7 @@ from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.records.hot import Record
 from tests.consumer.processing.run_fakes import LIMITS, T0, T1, Fakes, places
 
-EVERY = "pykafka4.consumer.processing.run_loop.COMMIT_EVERY"
+EVERY = "pykafka4.consumer.processing.run_loop.COMMIT_INTERVAL_S"
 
 
 @pytest.fixture(autouse=True)

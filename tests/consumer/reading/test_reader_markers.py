@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 from pykafka4.consumer.reading.forms import LoopForm
-from pykafka4.consumer.reading.notices import DENIED_AGAIN
+from pykafka4.consumer.reading.notices import DENIED_AGAIN_S
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Located, PollError, Start, Truncated
 from pykafka4.errors import AuthorizationError, CorruptRecord, KafkaError, LogTruncated, broker_error
 from tests.consumer.reader_harness import ReaderHarness, offsets
@@ -314,7 +314,7 @@ def test_a_missing_right_is_raised_once_a_second_for_all_partitions_of_a_topic()
         assert not any(claim.troubled for claim in harness.claims), "all of them may be told again"
         harness.now += 0.3
     assert [name for _, name in raised] == ["t", "t"]
-    assert raised[1][0] - raised[0][0] >= DENIED_AGAIN
+    assert raised[1][0] - raised[0][0] >= DENIED_AGAIN_S
 
 
 def test_records_behind_a_missing_right_that_was_just_raised_are_returned_by_the_same_poll() -> None:
@@ -340,7 +340,7 @@ def test_different_rights_are_raised_one_after_the_other(harness: ReaderHarness)
     harness.reader.drain()
     harness.reader.notices.raise_next()
     assert not harness.reader.notices, "it was just raised"
-    harness.now += DENIED_AGAIN
+    harness.now += DENIED_AGAIN_S
     harness.reader.tell_denied(denial("t"))
     harness.reader.drain()
     with pytest.raises(AuthorizationError):

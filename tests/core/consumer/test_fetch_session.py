@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core import Failed, Request
 from pykafka4.core.consumer.fetch_session import OtherVersion
-from pykafka4.core.consumer.source import REFUSALS, WITHOUT_SESSIONS
+from pykafka4.core.consumer.source import REFUSALS, WITHOUT_SESSIONS_S
 from pykafka4.core.network.network import LANE
 from pykafka4.errors import ConnectionLost, DecodeError
 from pykafka4.records import TopicPartition, Written
@@ -238,7 +238,7 @@ def test_a_broker_that_refuses_each_session_is_asked_without_for_a_while() -> No
         assert place(harness.fetch_at(1)) == (0, -1)
         assert len(harness.asked(harness.fetch_at(1))) == 3
         harness.fetched(harness.fetch_at(1), {}, version=17)
-    harness.now += WITHOUT_SESSIONS
+    harness.now += WITHOUT_SESSIONS_S
     harness.fetched(harness.fetch_at(1), {}, version=17)
     assert place(harness.fetch_at(1))[1] == 0
 

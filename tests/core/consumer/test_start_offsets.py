@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from pykafka4.core.consumer.start_offsets import RETRY_LOOKUP
+from pykafka4.core.consumer.start_offsets import RETRY_LOOKUP_S
 from pykafka4.core.subscription import Since, Start
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
@@ -52,7 +52,7 @@ def test_when_the_committed_offsets_are_refused_all_partitions_are_asked_for_aga
     harness.assign(tp(0), tp(1))
     harness.find_coordinator()
     harness.committed(error="TOPIC_AUTHORIZATION_FAILED")
-    harness.run(RETRY_LOOKUP)
+    harness.run(RETRY_LOOKUP_S)
     assert harness.one(OffsetFetchRequest).message.topics[0].partition_indexes == [0, 1]
 
 

@@ -11,7 +11,7 @@ from pykafka4.core import INFINITY, Failed
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import MetadataChange
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
-from pykafka4.core.metadata.topic import CONTRADICTED, Leader, Topic
+from pykafka4.core.metadata.topic import CONTRADICTED_S, Leader, Topic
 from pykafka4.errors import ConfigError, ConnectionLost, KafkaError, UnsupportedVersion
 from pykafka4.records import TopicPartition, Written
 from tests.core.cluster_harness import ID, ME, T0, T1, answer_metadata, knowing
@@ -58,11 +58,11 @@ def test_a_lower_epoch_or_none_does_not_replace_a_known_one_until_nothing_newer_
     known = Topic(Backoff(0.1, 1.0, Random(1)))
     known.resize(1)
     known.lead(0, 1, 5)
-    for now in (0.0, CONTRADICTED - 0.1):
+    for now in (0.0, CONTRADICTED_S - 0.1):
         known.compare(now, [(0, epoch)])
         known.lead(0, 2, epoch)
         assert known.leaders == [Leader(1, 5)]
-    known.compare(CONTRADICTED, [(0, epoch)])
+    known.compare(CONTRADICTED_S, [(0, epoch)])
     known.lead(0, 2, epoch)
     assert known.leaders == [Leader(2, epoch)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka4.core.metadata.cluster import EPOCHS_FROM, MetadataChange
 from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
-from pykafka4.core.metadata.topic import CONTRADICTED, Leader
+from pykafka4.core.metadata.topic import CONTRADICTED_S, Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.fields import NO_UUID
@@ -32,7 +32,7 @@ def test_older_epochs_are_accepted_when_no_broker_has_sent_newer_ones_for_long(t
     world.engine.cluster.want("t", ME)
     world.run()
     answer_metadata(world, metadata({"t": (topic_id, [(3, 0), (3, 0)])}))
-    world.run(CONTRADICTED)
+    world.run(CONTRADICTED_S)
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
     answer_metadata(world, world.metadata)
     assert world.engine.cluster.leader(T0) == Leader(3, 0)
@@ -119,10 +119,10 @@ def test_a_replaced_topic_id_is_accepted_when_no_broker_has_sent_another_for_lon
     new = world.metadata
     answer_metadata(world, metadata({"t": (OTHER, [(3, 9), (3, 9)])}))
     answer_metadata(world, new)
-    world.run(CONTRADICTED / 2)
+    world.run(CONTRADICTED_S / 2)
     answer_metadata(world, new)
     assert world.engine.cluster.topic_id("t") == OTHER
-    world.run(CONTRADICTED / 2)
+    world.run(CONTRADICTED_S / 2)
     answer_metadata(world, new)
     assert world.engine.cluster.topic_id("t") == ID
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
@@ -138,7 +138,7 @@ def test_a_replaced_topic_id_is_ignored_while_a_broker_sends_the_current_one() -
     for _ in range(4):
         answer_metadata(world, new)
         answer_metadata(world, old)
-        world.run(CONTRADICTED / 2)
+        world.run(CONTRADICTED_S / 2)
     answer_metadata(world, old)
     assert world.engine.cluster.topic_id("t") == OTHER
     assert world.engine.cluster.leader(T0) == Leader(3, 0)

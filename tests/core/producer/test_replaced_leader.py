@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykafka4.core import Failed, Request
-from pykafka4.core.producer.produce.requests import SILENCE
+from pykafka4.core.producer.produce.requests import SILENCE_S
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition, Written
 from tests.core.producer.sender_harness import LOST, SenderHarness, header, producer_id, values
@@ -221,7 +221,7 @@ def test_the_metadata_of_a_leader_that_does_not_respond_is_requested_every_secon
     while harness.now < sent_at + 6:
         harness.poll(0.25)
     assert [round(at - sent_at, 2) for at in asked] == pytest.approx([2, 3, 4, 5, 6], abs=0.3)
-    assert SILENCE == 2.0
+    assert SILENCE_S == 2.0
     harness.answer(harness.requests.pop())
     harness.poll(20)
     assert len(asked) <= 5
@@ -239,7 +239,7 @@ def test_a_leader_that_falls_silent_is_noticed_on_time_whenever_the_last_look_wa
     sent_at = harness.now
     while not asked:
         harness.now = min(harness.poll().wake_at, sent_at + 5)
-    assert asked[0] - sent_at == pytest.approx(SILENCE, abs=0.01)
+    assert asked[0] - sent_at == pytest.approx(SILENCE_S, abs=0.01)
 
 
 def test_old_brokers_without_leader_epochs_are_waited_for() -> None:

@@ -15,7 +15,7 @@ from uuid import UUID
 import attrs
 
 from pykafka4.core import INFINITY
-from pykafka4.core.metadata.topic import CONTRADICTED
+from pykafka4.core.metadata.topic import CONTRADICTED_S
 from pykafka4.errors import DeliveryFailed
 from pykafka4.errors.codes import BY_NAME
 from pykafka4.records import TopicPartition, Written
@@ -385,7 +385,7 @@ class Watch:
             if known.former_ids and (since := known.behind_since) is not None and (name, since) not in self._misled:
                 self._misled.add((name, since))
                 if tps := self.truth.partitions_if(name, known.former_ids):
-                    self.misled_until = since + CONTRADICTED
+                    self.misled_until = since + CONTRADICTED_S
                     self.disturbances.add(self._clock(), self.misled_until, tps)
 
     def look_at_logs(self) -> None:

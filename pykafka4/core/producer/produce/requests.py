@@ -21,7 +21,7 @@ from pykafka4.options.config import ProducerConfig
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.hot import ACKED, Batch
 
-__all__ = ["NO_ID", "SILENCE", "InFlightProduce", "ProduceRequests"]
+__all__ = ["NO_ID", "SILENCE_S", "InFlightProduce", "ProduceRequests"]
 
 BY_NAME_ONLY = 12  # Produce identifies topics by id from v13 on
 MOST_IN_FLIGHT = 5  # the number of batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
@@ -29,7 +29,7 @@ REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers 
 # The part of request_timeout_ms for which brokers wait for replicas. If they waited for all of it, one partition without its replicas would
 # delay the response beyond the client's time-out, and the outcomes of all partitions in the response would be lost.
 BROKERS_SHARE = 0.8
-SILENCE = 2.0  # seconds without a response, after which metadata is requested: the broker may be frozen, and no longer be the leader
+SILENCE_S = 2.0  # seconds without a response, after which metadata is requested: the broker may be frozen, and no longer be the leader
 NO_ID = UUID(int=0)
 
 
@@ -101,7 +101,7 @@ class ProduceRequests:
         return not any(self.room(node) and self._network.ready(node) for node in self._in_flight)
 
     def silent(self, now: float) -> tuple[list[str], float]:
-        """Return the topics in requests to brokers that have not responded for SILENCE, and the time of the next check.
+        """Return the topics in requests to brokers that have not responded for SILENCE_S, and the time of the next check.
 
         That time is INFINITY if no request is in flight.
         """
@@ -109,8 +109,8 @@ class ProduceRequests:
         look_at = INFINITY
         for node, flights in self._unanswered.items():
             if (quiet_since := self.quiet_since(node)) is not None:
-                due = quiet_since + SILENCE
-                look_at = min(look_at, due if due > now else now + SILENCE / 2)
+                due = quiet_since + SILENCE_S
+                look_at = min(look_at, due if due > now else now + SILENCE_S / 2)
                 if due <= now:
                     topics.update(dict.fromkeys(name for flight in flights for name in flight.topics))
         return list(topics), look_at

@@ -28,9 +28,9 @@ __all__ = ["UNDESIGNATED", "LateBatches"]
 
 UNDESIGNATED = -1  # the partition of the queue of batches without one
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
-HUNGER = 0.5  # seconds after which a batch queues behind other batches, if records with keys keep every partition busy
+HUNGER_S = 0.5  # seconds after which a batch queues behind other batches, if records with keys keep every partition busy
 MOST_CHECKS = 50  # maximum number of a broker's partitions that a turn checks: a broker may lead thousands, and a turn must be short
-PACE = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
+PACE_S = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
 
 
 @attrs.define(eq=False)
@@ -150,7 +150,7 @@ class LateBatches:
         """
         oldest = queue.candidate or queue.due
         share = self._checking
-        return share is not None and share.checked >= len(share.partitions) and oldest is not None and oldest.created + HUNGER <= now
+        return share is not None and share.checked >= len(share.partitions) and oldest is not None and oldest.created + HUNGER_S <= now
 
     def _target(self, queue: PartitionQueue, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:
         """The queue of the next partition of `node` that can send a batch now."""
@@ -165,7 +165,7 @@ class LateBatches:
         if target is None and not hungry and self.is_hungry(queue, now):  # all partitions have been checked now
             target = self._next_target(queue.tp.topic, node, share, now)
         if target is None:
-            self.wake_at = min(self.wake_at, now if share.checked < len(share.partitions) else now + PACE)
+            self.wake_at = min(self.wake_at, now if share.checked < len(share.partitions) else now + PACE_S)
         return target
 
     def _next_target(self, topic: str, node: int, share: BrokerShare, now: float) -> PartitionQueue | None:

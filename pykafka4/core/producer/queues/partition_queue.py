@@ -25,7 +25,7 @@ SEQUENCES = 2**31  # sequence numbers wrap to 0 after 2^31 - 1
 UNASSIGNED = -1
 # Seconds without an acknowledgement or a batch in flight, after which the next batch is sent alone: meanwhile the leader may have changed
 # and changed back unnoticed (`meet`).
-QUIET = 10.0
+QUIET_S = 10.0
 
 
 @attrs.define(eq=False)
@@ -109,12 +109,12 @@ class PartitionQueue:
         before `may_send`.
 
         The same broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was
-        not the leader. After `QUIET` seconds both may have happened unnoticed, and the state may have expired.
+        not the leader. After `QUIET_S` both may have happened unnoticed, and the state may have expired.
         """
         if (connection, leader_epoch) != self.session:
             self.session, self.proven = (connection, leader_epoch), False
             return True
-        if self.in_flight == 0 and now - self.acked_at > QUIET:
+        if self.in_flight == 0 and now - self.acked_at > QUIET_S:
             self.proven = False
         return False
 

@@ -28,7 +28,7 @@ log = get_log("pykafka4.producer")
 
 TOPIC: Final = 2  # the kind of resource in DescribeConfigs
 OPTION: Final = "max.message.bytes"
-FRESH: Final = 5.0  # seconds after a response, during which brokers may still refuse batches from before that response
+FRESH_S: Final = 5.0  # seconds after a response, during which brokers may still refuse batches from before that response
 
 
 class TopicLimits:
@@ -42,9 +42,9 @@ class TopicLimits:
         self._call = Call(AnyBroker(network), backoff, config.request_timeout_ms / 1000, self._message, self._answered, self._gave_up)
 
     def refused(self, topic: str, now: float) -> None:
-        """Look up the limit of `topic`, because a broker refused a batch as too large; not if the last response is FRESH."""
+        """Look up the limit of `topic`, because a broker refused a batch as too large; not if the last response is younger than FRESH_S."""
         again_at = self._again_at.get(topic)
-        if again_at is None or again_at - self._max_age + FRESH < now:
+        if again_at is None or again_at - self._max_age + FRESH_S < now:
             self._wanted[topic] = None
 
     def start_again(self, topic: str) -> None:

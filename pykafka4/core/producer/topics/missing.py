@@ -16,7 +16,7 @@ from pykafka4.errors.codes import BY_NAME
 
 __all__ = ["MissingTopics"]
 
-AGAIN: Final = 1.0  # seconds until the next check, if brokers have not reported the topic as missing until the end of that time
+CHECK_AGAIN_S: Final = 1.0  # seconds until the next check, if brokers have not reported the topic as missing until the end of that time
 
 
 class TopicBatches(Protocol):
@@ -63,7 +63,7 @@ class MissingTopics:
             return
         if since + self._patience <= now:
             if not self._cluster.was_missing(topic, self._patience):
-                self._due[topic] = now + AGAIN  # there was no broker to send a request to
+                self._due[topic] = now + CHECK_AGAIN_S  # there was no broker to send a request to
                 return
             code = self._cluster.topic_error(topic) or BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]
             error = broker_error(code.code, f"topic {topic!r} did not exist for {self._patience:g} s", topic=topic)

@@ -23,7 +23,7 @@ from pykafka4.wire.records.hot import Accumulator
 __all__ = ["Parking"]
 
 SLICE = 1000  # maximum number of records that a turn moves, so that the loop stays responsive
-PACE = 0.001  # seconds between two checks of a topic's time-outs: records that were sent in that time fail together
+PACE_S = 0.001  # seconds between two checks of a topic's time-outs: records that were sent in that time fail together
 MISSING_PARTITION_S = 2.0  # seconds for which brokers must report a partition as missing: they learn of a new partition at different times
 
 
@@ -159,8 +159,8 @@ class Parking:
         if now >= self._next_look:
             for topic in [topic for topic, due in self._waiting.items() if due <= now]:
                 look_again = self._look(topic, now)
-                if topic in self._waiting:  # PACE: otherwise records that were sent within microseconds take a turn each to time out
-                    self._waiting[topic] = look_again if look_again <= now else max(look_again, now + PACE)
+                if topic in self._waiting:  # PACE_S: otherwise records that were sent within microseconds take a turn each to time out
+                    self._waiting[topic] = look_again if look_again <= now else max(look_again, now + PACE_S)
             self._next_look = min(self._waiting.values(), default=INFINITY)
         return self._next_look
 

@@ -56,7 +56,7 @@ log = get_log("pykafka4.producer")
 
 FEATURE: Final = "transaction.version"
 RENEWS_FROM: Final = 3  # the version of InitProducerId from which on the request can continue a producer id (KIP-360, Kafka 2.5)
-SOON: Final = 0.02  # seconds: about the time that the previous transaction takes to complete (as in Java)
+SOON_S: Final = 0.02  # seconds: about the time that the previous transaction takes to complete (as in Java)
 INIT_FIRST: Final = "call init_transactions first"
 
 MAYBE_COMMITTED: Final = "its commit was sent, and it may have been committed"
@@ -582,7 +582,7 @@ class JoinBackoff(Backoff):
     def __init__(self, config: ProducerConfig, random: Random) -> None:
         longest = config.retry_backoff_max_ms / 1000
         super().__init__(config.retry_backoff_ms / 1000, longest, random)
-        self._soon, self.soon = Backoff(SOON, longest, random), False
+        self._soon, self.soon = Backoff(SOON_S, longest, random), False
 
     def next(self) -> float:
         """The next pause in seconds."""

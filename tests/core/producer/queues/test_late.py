@@ -9,7 +9,7 @@ import pytest
 
 from pykafka4.core import Request
 from pykafka4.core.producer.partition_status import show
-from pykafka4.core.producer.queues.late import HUNGER, LAGGARD_S, MOST_CHECKS, PACE
+from pykafka4.core.producer.queues.late import HUNGER_S, LAGGARD_S, MOST_CHECKS, PACE_S
 from pykafka4.errors import ClosedError, DeliveryFailed
 from pykafka4.records import TopicPartition
 from tests.core.producer.sender_harness import SenderHarness
@@ -280,7 +280,7 @@ def test_records_with_keys_do_not_keep_the_others_waiting_for_ever() -> None:
     it.network.up.add(1)
     for _ in range(30):
         deliveries += it.send_all(20, partition=0)  # always more than one batch
-        it.poll(HUNGER / 10)
+        it.poll(HUNGER_S / 10)
         it.answer_once()
         if late[0].done():
             break
@@ -328,7 +328,7 @@ def test_stuck_neighbours_do_not_hide_the_partitions_behind_them() -> None:
     it.send_all(30)
     turns = 0
     while it.got.total() < 30:
-        it.poll(PACE)
+        it.poll(PACE_S)
         it.answer_once()
         turns += 1
         assert turns < 60
@@ -345,7 +345,7 @@ def test_partitions_that_are_all_stuck_are_looked_at_now_and_then() -> None:
     for _ in range(3):
         it.poll()
     assert set(it.asked) == set(range(3 * MOST_CHECKS))
-    assert it.sender.poll(it.now).wake_at == pytest.approx(it.now + PACE)
+    assert it.sender.poll(it.now).wake_at == pytest.approx(it.now + PACE_S)
 
 
 def test_a_batch_that_has_waited_for_long_prefers_an_idle_partition_to_one_with_something_to_send() -> None:
@@ -358,7 +358,7 @@ def test_a_batch_that_has_waited_for_long_prefers_an_idle_partition_to_one_with_
     it.poll()
     (late,) = it.send_all(1)
     it.poll()
-    it.poll(HUNGER)
+    it.poll(HUNGER_S)
     it.stuck.update(range(MOST_CHECKS - 1))
     it.sender._late._shares["t"].by_node[1].cursor = MOST_CHECKS - 1
     it.network.up.add(1)
