@@ -232,7 +232,7 @@ _HOMES = {  # the public names by module
     "pykafka4.tables.table": "Table table",
     "pykafka4.wire.records.hot": "Delivery Record RecordColumns SentRows",
 }
-_PACKAGES = ("aio", "messages", "spark", "testing")  # modules that an application has to import by name
+_BY_NAME_ONLY = ("aio", "messages", "spark", "testing")  # modules that an application has to import by name
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = sorted([*_HOME, "__version__"])
@@ -242,7 +242,7 @@ if not TYPE_CHECKING:  # because of this function, type checkers would accept ev
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
-            if name in _PACKAGES:
+            if name in _BY_NAME_ONLY:
                 raise AttributeError(f"module 'pykafka4' has no {name!r} until it is imported: import pykafka4.{name}")
             from pykafka4.other_clients.tables import CLASSES
 

@@ -15,7 +15,7 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
     "LONGEST_TOPIC",
-    "NameOfPeers",
+    "ForeignField",
     "api_timeout",
     "as_offset",
     "as_offsets",
@@ -105,17 +105,17 @@ def topic_partition(value: object) -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-def as_offset(tp: object, place: object) -> OffsetAndMetadata:
-    """Return `place`, the offset of the next record to read, as an OffsetAndMetadata. Raises TypeError or ConfigError for wrong values."""
-    if not isinstance(place, OffsetAndMetadata):
-        return OffsetAndMetadata(check_count(place, f"the offset of {tp}"))
-    epoch = place.leader_epoch
+def as_offset(tp: object, offset: object) -> OffsetAndMetadata:
+    """Return `offset`, the offset of the next record to read, as an OffsetAndMetadata. Raises TypeError or ConfigError for wrong values."""
+    if not isinstance(offset, OffsetAndMetadata):
+        return OffsetAndMetadata(check_count(offset, f"the offset of {tp}"))
+    epoch = offset.leader_epoch
     if epoch != -1:
         epoch = check_count(epoch, f"leader_epoch of the offset of {tp}", 2**31 - 1)
-    text = str.__str__(place.metadata) if isinstance(place.metadata, str) else None
+    text = str.__str__(offset.metadata) if isinstance(offset.metadata, str) else None
     if text is None or len(text.encode(errors="replace")) > MOST_METADATA or (not text.isascii() and not _is_utf8(text)):
         raise ConfigError(f"metadata of the offset of {tp}: must be a string of at most {MOST_METADATA:,} bytes as UTF-8")
-    return OffsetAndMetadata(check_count(place.offset, f"the offset of {tp}"), epoch, text)
+    return OffsetAndMetadata(check_count(offset.offset, f"the offset of {tp}"), epoch, text)
 
 
 def _is_utf8(text: str) -> bool:
@@ -169,7 +169,7 @@ def explain_send(error: TypeError) -> None:
         error.args = (f"{text}; use {instead}",)
 
 
-class NameOfPeers:
+class ForeignField:
     """A field that only records of other clients have. A read raises AttributeError with a hint."""
 
     __slots__ = ("_text",)

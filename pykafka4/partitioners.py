@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-__all__ = ["DEFAULT", "NAMED", "Hash", "PartitionFunction", "Partitioner", "Spread", "Wraps", "partitioner"]
+__all__ = ["DEFAULT", "NAMED", "Hash", "PartitionFunction", "Partitioner", "Spread", "PartitionArgument", "partitioner"]
 
 # Called with topic, key, all partitions of the topic, and the partitions with a leader (all partitions, if none is known to have a leader).
 # Returns the partition.
@@ -40,7 +40,7 @@ class Spread(IntEnum):
     LATE = 2  # a batch gets its partition when a request with it is built
 
 
-class Wraps(IntEnum):
+class PartitionArgument(IntEnum):
     """The meaning of the argument `partition` of `send`."""
 
     NONE = 0  # a partition, which must exist
@@ -55,7 +55,7 @@ class Partitioner:
     hash: Hash = Hash.MURMUR2
     least_key: int = NOT_NULL  # keys of at least this many bytes are hashed; a null key has -1
     spread: Spread = Spread.STICKY
-    wraps: Wraps = Wraps.NONE
+    partition_argument: PartitionArgument = PartitionArgument.NONE
     adaptive: bool = True  # for STICKY: a partition with much unsent data is chosen less often
     function: PartitionFunction | None = None  # the application's callable, in place of the other fields
 
@@ -72,10 +72,10 @@ NAMED: Final = {
     "random": Partitioner(Hash.NONE),
     "round_robin": Partitioner(Hash.NONE, spread=Spread.ROUND_ROBIN),
     "late": Partitioner(spread=Spread.LATE),
-    "partition_key": Partitioner(wraps=Wraps.NEXT),
-    "partition_key_wait": Partitioner(wraps=Wraps.WAIT),
-    "late_partition_key": Partitioner(spread=Spread.LATE, wraps=Wraps.NEXT),
-    "late_partition_key_wait": Partitioner(spread=Spread.LATE, wraps=Wraps.WAIT),
+    "partition_key": Partitioner(partition_argument=PartitionArgument.NEXT),
+    "partition_key_wait": Partitioner(partition_argument=PartitionArgument.WAIT),
+    "late_partition_key": Partitioner(spread=Spread.LATE, partition_argument=PartitionArgument.NEXT),
+    "late_partition_key_wait": Partitioner(spread=Spread.LATE, partition_argument=PartitionArgument.WAIT),
 }
 
 

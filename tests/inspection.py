@@ -71,9 +71,9 @@ class Inside:
         return int(self.session.gate.waiting)
 
     @property
-    def line(self) -> Any:
+    def tickets(self) -> Any:
         """The tickets of threads that wait for room, first come first."""
-        return self.session.gate.line
+        return self.session.gate.tickets
 
     def rejoin(self) -> None:
         """The member joins its group again, as after an error of the coordinator."""

@@ -2,7 +2,7 @@
 
 `python -m tools.wording messages [folder …]` lists each error, warning and log line with its place. `… words [folder …]` counts, by folder,
 words that hide a noun (targets per 1,000 words: `what` 1.5, `that of` 0.3), comment lines (target: 5 % of the code lines), and module
-heads without a verb. A verb is a word in AUXILIARY, or the first word of some function's name in the third person.
+heads without a verb. A verb is a word in VERBS, or the first word of some function's name in the third person.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.sizes import sources
 ERRORS = {name for module in (builtins, errors, click.exceptions) for name, cls in vars(module).items() if isinstance(cls, type)}
 LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "warn", "add_note", "echo"}
 COMPILED = re.compile(r"(?:Error|Full|Closed)\w*\(.*[\"']")
-AUXILIARY = {
+VERBS = {
     *("is", "are", "has", "have", "can", "may", "must", "will", "stays", "happens", "belongs", "knows", "means"),
     *("changes", "defines", "downloads", "implements"),  # verbs of heads, with which no function's name begins
 }
@@ -72,7 +72,7 @@ def count(path: Path, verbs: set[str]) -> list[int]:
 def words(files: list[Path]) -> Iterator[str]:
     """A row for each folder and one for all, then the files whose head lacks a verb."""
     names = re.findall(r"def _?([a-z]+)", " ".join(path.read_text() for path in files))
-    counts = {path: count(path, AUXILIARY | {f"{name}{end}" for name in names for end in ("s", "es")}) for path in files}
+    counts = {path: count(path, VERBS | {f"{name}{end}" for name in names for end in ("s", "es")}) for path in files}
     yield ROW.format("folder", "words", "what", "that of", "comments", "bare heads")
     for folder in ["", *sorted({"/".join(path.parts[:2]) for path in files})]:
         rows = [row for path, row in counts.items() if str(path).startswith(folder)]

@@ -245,7 +245,7 @@ class Producer(ProducerHandle):
         def hindered() -> bool:
             return session.acc.refusal is None and session.acc.crowded(topic, partition, size)
 
-        with session.gate.place(latch, (topic, partition), hindered, latch.gone) as attempts:
+        with session.gate.queued(latch, (topic, partition), hindered, latch.gone) as attempts:
             while not attempts(try_again):
                 if not await latch.sleep(deadline):
                     raise BufferFull(f"{awaits}; no room within max_block_ms={session.config.max_block_ms:g}")

@@ -118,21 +118,21 @@ class Invocation:
         """Call `make(properties, **options)` with the properties of the cluster; `kind` is the class of its options."""
         from pykafka4.options.from_properties import translate
 
-        place = self._place()
-        servers = {SERVERS: place["bootstrap"]} if "bootstrap" in place else {}
+        named = self._named_cluster()
+        servers = {SERVERS: named["bootstrap"]} if "bootstrap" in named else {}
         try:
             given = {**translate(kind, {**self.properties, **servers}, {}).options, **options}
         except ConfigError as error:
             raise click.UsageError(str(error).removeprefix("the mapping: ")) from None
-        if "profile" not in place:
-            return self._from_file(make, place.get("config", {}), given)
+        if "profile" not in named:
+            return self._from_file(make, named.get("config", {}), given)
         try:
-            return make(of_kind(kind, profile(place["profile"])), **given)
+            return make(of_kind(kind, profile(named["profile"])), **given)
         except ConfigError as error:
-            raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{place['profile']}]", 1)) from None
+            raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{named['profile']}]", 1)) from None
 
-    def _place(self) -> dict[str, str]:
-        """The place that names the cluster: the command line, else the environment, else the default profile."""
+    def _named_cluster(self) -> dict[str, str]:
+        """Return the options that name the cluster: from the command line, else the environment, else the default profile."""
         given = {name: value for name in VARIABLES if (value := getattr(self, name)) is not None}
         if SERVERS in self.properties:  # `-X bootstrap.servers=…` names the cluster, too
             given.setdefault("bootstrap", self.properties[SERVERS])
@@ -155,8 +155,8 @@ class Invocation:
             return make(source, **given)
         except OSError as error:
             if isinstance(source, str) and error.filename == source:
-                place = f"{self.prefix}config" if self.config is not None else VARIABLES["config"]
-                raise click.UsageError(f"the file of {place} cannot be read: {_text(error)}") from None
+                named_by = f"{self.prefix}config" if self.config is not None else VARIABLES["config"]
+                raise click.UsageError(f"the file of {named_by} cannot be read: {_text(error)}") from None
             raise
 
 

@@ -50,7 +50,7 @@ POM: Final = """\
   </dependencies>
 </project>
 """
-WAYS: Final = (
+WAYS_OUT: Final = (
     "Ways out: install Maven (Debian, Ubuntu: apt install maven; macOS: brew install maven), which then fetches Kafka; "
     "or unpack Kafka from "
     "https://kafka.apache.org/downloads and name the folder: --kafka DIR or KAFKA_HOME; or use Docker: docker run -p 9092:9092 apache/kafka"
@@ -102,7 +102,7 @@ def _folder(version: str) -> Path:
 def fetch(version: str, tell: Callable[[str], object] = lambda _: None) -> Path:
     """Let Maven fetch the jars: about 100 MB, once. `tell` gets the name of each jar. Raises click.ClickException."""
     if shutil.which("mvn") is None:
-        raise click.ClickException(f"Kafka {version} is not on this machine yet. {WAYS}")
+        raise click.ClickException(f"Kafka {version} is not on this machine yet. {WAYS_OUT}")
     folder = _folder(version)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Next to `folder`, because a rename needs the same file system.
@@ -137,8 +137,8 @@ def _maven(version: str, command: Sequence[str], tell: Callable[[str], object]) 
             end.cancel()
     if time.monotonic() > limit:
         raise click.ClickException(
-            f"Maven did not fetch Kafka {version} within {FETCH_S:g} s: try again, and Maven continues where it stopped.\n{WAYS}"
+            f"Maven did not fetch Kafka {version} within {FETCH_S:g} s: try again, and Maven continues where it stopped.\n{WAYS_OUT}"
         )
     if process.returncode != 0:
         lines = "\n".join(said)
-        raise click.ClickException(f"Maven could not fetch Kafka {version}: is there such a version, and a network?\n{lines}\n{WAYS}")
+        raise click.ClickException(f"Maven could not fetch Kafka {version}: is there such a version, and a network?\n{lines}\n{WAYS_OUT}")

@@ -262,7 +262,7 @@ def _fetch(version: str) -> Path:
 json_option = click.option("--json", "json_", is_flag=True, help="JSON instead of text.")
 
 
-def _here() -> LocalCluster:
+def _local_cluster() -> LocalCluster:
     return LocalCluster(cache() / "local")
 
 
@@ -299,10 +299,10 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     down`. Topics are created at their first use, and stay from one `up` to the next, in ~/.cache/pykafka4/local. If it runs already, `up`
     shows it.
     """
-    here = _here()
-    if here.running():
+    cluster = _local_cluster()
+    if cluster.running():
         show_note("a local cluster runs already")
-        return _show(here, json_)
+        return _show(cluster, json_)
     # Before Maven, which takes minutes.
     for number in range(brokers):
         for each in (port + number, port + number + CONTROLLER_PORT_OFFSET):
@@ -311,11 +311,11 @@ def up(brokers: int, port: int, kafka: Path | None, kafka_version: str, json_: b
     jars = jars_of(kafka) if kafka is not None else fetched(kafka_version) or _fetch(kafka_version)
     try:
         with _busy(f"Kafka starts, {brokers} broker{'s'[: brokers > 1]} …"):
-            here.start(here.make(port, brokers), jars)
+            cluster.start(cluster.make(port, brokers), jars)
     except BaseException:  # Ctrl-C, too
-        here.stop()
+        cluster.stop()
         raise
-    return _show(here, json_)
+    return _show(cluster, json_)
 
 
 @click.command(
@@ -329,11 +329,11 @@ Examples:
 @json_option
 def down(delete: bool, json_: bool) -> int:
     """End the Kafka that `cluster up` started. Its topics stay, unless --delete is given."""
-    here = _here()
+    cluster = _local_cluster()
     with _busy("Kafka ends …"):
-        found = here.stop()
+        found = cluster.stop()
     if delete:
-        shutil.rmtree(here.folder, ignore_errors=True)
+        shutil.rmtree(cluster.folder, ignore_errors=True)
     if json_:
         print_json({"ended": [each.id for each in found], "deleted": delete})
     else:
@@ -354,20 +354,20 @@ Example:
 @json_option
 def status(json_: bool) -> int:
     """Show the Kafka that `cluster up` started; exit code 1 if none runs."""
-    here = _here()
-    if not here.running():
+    cluster = _local_cluster()
+    if not cluster.running():
         show_note("no local cluster runs: pykafka4 cluster up")
         return FAILED
-    return _show(here, json_)
+    return _show(cluster, json_)
 
 
-def _show(here: LocalCluster, json_: bool) -> int:
+def _show(cluster: LocalCluster, json_: bool) -> int:
     rows: list[dict[str, Any]] = [
-        {"broker": each.id, "address": f"localhost:{each.port}", "pid": each.pid(), "log": str(each.log)} for each in here.brokers()
+        {"broker": each.id, "address": f"localhost:{each.port}", "pid": each.pid(), "log": str(each.log)} for each in cluster.brokers()
     ]
     if json_:
-        print_json({"bootstrap": here.bootstrap, "folder": str(here.folder), "brokers": rows})
+        print_json({"bootstrap": cluster.bootstrap, "folder": str(cluster.folder), "brokers": rows})
         return DONE
     console().print(table(("broker", "address", "pid", "log"), [tuple(row.values()) for row in rows]))
-    show_note(f"export PYKAFKA4_BOOTSTRAP={here.bootstrap}")
+    show_note(f"export PYKAFKA4_BOOTSTRAP={cluster.bootstrap}")
     return DONE

@@ -79,7 +79,7 @@ def produce(
         defaults |= {"transactional_id": f"pykafka4-produce-{uuid.uuid4()}", "transaction_timeout_ms": TRANSACTION_MS}
     meter = Meter(topic, size_of(sources), shows=True)
     run = Run(send, Outcomes(meter.show_error), meter)
-    with contextlib.nullcontext() if transactional else run.told(), meter, producer(invocation, defaults, **decided) as opened:
+    with contextlib.nullcontext() if transactional else run.reported(), meter, producer(invocation, defaults, **decided) as opened:
         _check_partition(opened.partitions_for(topic, invocation.timeout or LOOKUP_S), topic, how["partition"])
         input_ = paced(blocks(sources, split), rate)
         if transactional:
@@ -168,7 +168,7 @@ class Run:
             self.meter.show_error("the transaction is aborted: readers of committed records see nothing of this input")
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
+    def reported(self) -> Iterator[None]:
         """Enclose the life of the producer, and report the records without an acknowledgement, even after an error or Ctrl-C."""
         outcomes = self.outcomes
         try:

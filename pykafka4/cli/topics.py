@@ -89,7 +89,7 @@ def describe(invocation: Invocation, topic: tuple[str, ...], under_replicated: b
         wanted = topic or tuple(admin.list_topics(internal=True, timeout=invocation.timeout))
         found = admin.describe_topics(list(map(_named, wanted)), timeout=invocation.timeout)
     if under_replicated:
-        found = {key: _ill(one) if isinstance(one, TopicDescription) else one for key, one in found.items()}
+        found = {key: _under_replicated(one) if isinstance(one, TopicDescription) else one for key, one in found.items()}
     if json_:
         for key, one in found.items():
             if isinstance(one, KafkaError) or one.partitions or not under_replicated:
@@ -105,7 +105,7 @@ def _named(text: str) -> str | UUID:
     return UUID(text) if ID.fullmatch(text) else text
 
 
-def _ill(topic: TopicDescription) -> TopicDescription:
+def _under_replicated(topic: TopicDescription) -> TopicDescription:
     return attrs.evolve(topic, partitions=tuple(p for p in topic.partitions if p.leader is None or set(p.isr) != set(p.replicas)))
 
 

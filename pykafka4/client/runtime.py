@@ -344,12 +344,12 @@ _RUNTIMES: Living[Runtime] = Living()
 
 @atexit.register
 def _drain_all(**signal: Any) -> None:
-    deadline, threading.excepthook = system.monotonic() + EXIT_S, partial(_tell, threading.excepthook)
+    deadline, threading.excepthook = system.monotonic() + EXIT_S, partial(_pass_unless_closed, threading.excepthook)
     for runtime in list(_RUNTIMES):
         runtime.drain(deadline)
 
 
-def _tell(before: Callable[[threading.ExceptHookArgs], object], args: threading.ExceptHookArgs) -> None:
+def _pass_unless_closed(before: Callable[[threading.ExceptHookArgs], object], args: threading.ExceptHookArgs) -> None:
     """Pass an error that ends a thread to the hook `before`, unless the exit of the process closed a client that a daemon thread uses."""
     if getattr(args.exc_value, "code", None) != ClosedError.code:
         before(args)

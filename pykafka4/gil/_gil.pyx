@@ -188,7 +188,6 @@ cdef class Lock:
             self.sleepers -= 1
             if acquired:
                 got()
-            if acquired:
                 return True
             PyErr_CheckSignals()
 

@@ -41,7 +41,7 @@ class HeldToken:
     token: Token
     ask_at: float  # when to ask the application for the next token
     refused: bool = False  # a broker has refused the token
-    is_told: bool = False  # the log has a warning that the application returned no next token
+    is_warned: bool = False  # the log has a warning that the application returned no next token
 
 
 class Bearer(OAuthBearer):
@@ -122,8 +122,8 @@ class Credentials:
         held, now = self._held.value, self._clock()
         if held is None or held.refused or held.token.expires_at is None or now >= held.token.expires_at:
             return None
-        if not held.is_told:
-            held.is_told = True
+        if not held.is_warned:
+            held.is_warned = True
             log.warning(
                 "%s: sasl_oauth_token raised %s; the last token is used until it expires, in %.0f s",
                 self._config.client_id,

@@ -38,7 +38,7 @@ LATEST_S: Final = 1e11  # seconds since 1970; a higher number counts millisecond
 LONGEST_TIMEOUT_S: Final = 300.0
 NUMBER: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")
 URL: Final = re.compile(r"[\x21-\x7e]+")
-PASSING: Final = (408, 425, 429)  # HTTP statuses of errors that may be temporary, like all statuses from 500 on
+TEMPORARY_STATUSES: Final = (408, 425, 429)  # HTTP statuses of errors that may be temporary, like all statuses from 500 on
 TIMED_OUT: Final = "no complete response within {:g} s"
 
 
@@ -252,7 +252,7 @@ class OidcToken(Secret):
             hint = "; check client_id, client_secret and scope"
         elif status in (404, 405):
             hint = "; check the path of token_url"
-        return self._failed(f"HTTP status {status}{words}{hint}", certain=status < 500 and status not in PASSING)
+        return self._failed(f"HTTP status {status}{words}{hint}", certain=status < 500 and status not in TEMPORARY_STATUSES)
 
     def _failed(self, reason: str, *, certain: bool = True) -> AuthenticationError:
         error = AuthenticationError(f"no token from {_shown(self.token_url)}: {reason}")

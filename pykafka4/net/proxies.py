@@ -91,7 +91,7 @@ def _parse(host: str) -> Host | None:
 class Handshake(ABC):
     """One handshake. The caller sends `out`, then passes received bytes to `receive`, which sets the next `out`, until `done` is true."""
 
-    __slots__ = ("_awaited", "_host", "_port", "_prefix", "_proxy", "_received", "_room", "done", "out")
+    __slots__ = ("_end_note", "_host", "_port", "_prefix", "_proxy", "_received", "_room", "done", "out")
 
     def __init__(self, proxy: Proxy, host: Host, port: int, prefix: str) -> None:
         self.out = b""  # the bytes to send
@@ -99,7 +99,8 @@ class Handshake(ABC):
         self._proxy, self._host, self._port, self._prefix = proxy, host, port, prefix
         self._received = bytearray()
         self._room = MAX_HANDSHAKE_BYTES
-        self._awaited = f"before it answered; is it a proxy for {proxy.kind.value}://?"
+        # The end of the error's text if the proxy closes the connection now.
+        self._end_note = f"before it answered; is it a proxy for {proxy.kind.value}://?"
 
     def receive(self, data: bytes) -> None:
         """Take received bytes; an empty `data` means that the proxy closed the connection.
@@ -107,7 +108,7 @@ class Handshake(ABC):
         Raises ConnectionLost, or AuthenticationError if the proxy refuses the credentials.
         """
         if not data:
-            raise self._lost(f"it closed the connection {self._awaited}")
+            raise self._lost(f"it closed the connection {self._end_note}")
         self._received += data
         self._room -= len(data)
         answer = self._take_answer()
@@ -170,7 +171,7 @@ class Socks5(Handshake):
         if method == NO_AUTHENTICATION:
             return self._request()
         if method == PASSWORD and username is not None:
-            self._take, self._awaited = Socks5._take_verdict, "after it received the user name and the password; are they right?"
+            self._take, self._end_note = Socks5._take_verdict, "after it received the user name and the password; are they right?"
             return bytes((1, len(username))) + username + bytes((len(password),)) + password
         if method == NOTHING and username is not None:
             raise self._no_method()
@@ -187,7 +188,7 @@ class Socks5(Handshake):
         return self._request()
 
     def _request(self) -> bytes:
-        self._take, self._awaited = Socks5._take_reply, "instead of connecting to the broker"
+        self._take, self._end_note = Socks5._take_reply, "instead of connecting to the broker"
         if isinstance(self._host, str):
             name = self._host.encode()
             address = bytes((NAME, len(name))) + name

@@ -65,7 +65,7 @@ HINTS: Final = REFUSED | {  # by the reason of an SSLError
     "TLSV1_ALERT_UNRECOGNIZED_NAME": "the broker does not know the name that the client connects to",
     "TLSV1_ALERT_INTERNAL_ERROR": "the broker failed; its log says why",
 }
-GUESSES: Final = frozenset({"TLSV1_ALERT_INTERNAL_ERROR"})  # the reasons in HINTS that may be temporary
+TEMPORARY_REASONS: Final = frozenset({"TLSV1_ALERT_INTERNAL_ERROR"})  # the reasons in HINTS that may be temporary
 VERIFY: Final = {  # by OpenSSL's verify code
     9: "the certificate is not yet valid; is the clock of this machine right?",
     10: "the certificate has expired; is the clock of this machine right?",
@@ -354,7 +354,7 @@ def explain_handshake(address: str, error: BaseException, heard: bytes, rest: by
         hint = HINTS.get(name)
         spoken = explain_bad_rest(rest) if hint is NO_TLS else None
         reason = f"TLS handshake failed: {spoken or name}{f' ({hint})' if hint and not spoken else ''}"
-        certain = hint is not None and name not in GUESSES
+        certain = hint is not None and name not in TEMPORARY_REASONS
     failed = AuthenticationError(f"{address}: {reason}")
     failed.certain, failed.is_of_client = certain, isinstance(error, ssl.SSLError) and _name(error) in REFUSED
     return caused_by(failed, error)

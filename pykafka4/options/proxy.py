@@ -72,9 +72,9 @@ def parse_proxy(value: object) -> Proxy | None:
     kind = KINDS.get(scheme.lower()) if separator else None
     if kind is None:
         raise _wrong(_about_scheme(scheme if separator else ""))
-    credentials, at, place = rest.rpartition("@")
+    credentials, at, address = rest.rpartition("@")
     username, password = _parse_credentials(kind, credentials) if at else (None, b"")
-    host, port = _parse_place(place.removesuffix("/"))
+    host, port = _parse_address(address.removesuffix("/"))
     return Proxy(kind, host, port, username, password)
 
 
@@ -108,7 +108,7 @@ def _parse_credentials(kind: ProxyKind, text: str) -> tuple[bytes, bytes]:
     return username, password
 
 
-def _parse_place(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     if any(character in text for character in "/?#"):
         raise _wrong(f"must end after the port, as in {SUCH_AS}")
     host, _, port = ("", "", "") if text.endswith("]") else text.rpartition(":")

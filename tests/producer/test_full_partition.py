@@ -19,7 +19,7 @@ def blocked(server: ModelServer, producer: Producer) -> Sending:
     knowing(producer)
     server.do(lambda cluster: cluster.orphan("t", 0, 1_000.0))
     sending = Sending(producer, partition=0)
-    until(lambda: inspect(producer).line[0].steps_aside)
+    until(lambda: inspect(producer).tickets[0].steps_aside)
     return sending
 
 

@@ -178,17 +178,17 @@ class Gate:
     all. `lock` is not used here: the plain-Python core needs one for its data structures.
     """
 
-    __slots__ = ("_counted", "_starving", "line", "lock")
+    __slots__ = ("_counted", "_starving", "lock", "tickets")
 
     def __init__(self, counted: Counted = lambda waiting, aside: None, starving: Callable[[], object] = lambda: None) -> None:
         self.lock = system.RLock()
         self._counted, self._starving = counted, starving
-        self.line: deque[_Ticket] = deque()
+        self.tickets: deque[_Ticket] = deque()
 
     @property
     def waiting(self) -> int:
         """The length of the queue. A new caller has to queue up unless the length is 0, but see `aside`."""
-        return len(self.line)
+        return len(self.tickets)
 
     @property
     def aside(self) -> frozenset[object] | None:
@@ -203,7 +203,7 @@ class Gate:
     @property
     def starved(self) -> bool:
         """Whether a thread has found no room that all threads share. A thread that is blocked only by its own key does not count."""
-        return any(ticket.starves for ticket in self.line.copy())
+        return any(ticket.starves for ticket in self.tickets.copy())
 
     def wait(
         self,
@@ -221,7 +221,7 @@ class Gate:
         ticket = _Ticket(key, hindered, latch, system.get_ident())
         try:
             try:
-                (self.line.appendleft if self._interrupts(ticket.thread) else self.line.append)(ticket)
+                (self.tickets.appendleft if self._interrupts(ticket.thread) else self.tickets.append)(ticket)
                 self._count()
                 return self._queue(ticket, latch, try_again, deadline)
             finally:
@@ -236,7 +236,7 @@ class Gate:
         return True
 
     @contextlib.contextmanager
-    def place(
+    def queued(
         self, latch: Latch, key: object, hindered: Callable[[], bool], gone: Callable[[], bool] | None = None
     ) -> Iterator[Callable[[Callable[[], bool]], bool]]:
         """Hold a place in the queue during this `with` block. For tasks, which cannot block: they attempt, sleep on `latch`, and repeat.
@@ -248,7 +248,7 @@ class Gate:
         ticket = _Ticket(key, hindered, latch, NO_THREAD, gone)
         try:
             try:
-                self.line.append(ticket)
+                self.tickets.append(ticket)
                 self._count()
                 yield lambda try_again: self._attempt(ticket, try_again)
             finally:
@@ -274,7 +274,7 @@ class Gate:
 
     def _interrupts(self, thread: int) -> bool:
         """Whether `thread` is in the queue already, with a call that this call interrupts."""
-        return any(ticket.thread == thread for ticket in self.line.copy())
+        return any(ticket.thread == thread for ticket in self.tickets.copy())
 
     def _first(self) -> list[_Ticket]:
         """Return the tickets that may try: the first that does not step aside, and the first ticket of each key ahead of it.
@@ -283,12 +283,12 @@ class Gate:
         """
         first: list[_Ticket] = []
         aside: set[object] = set()
-        for ticket in self.line.copy():
+        for ticket in self.tickets.copy():
             if ticket.key in aside:
                 continue
             if ticket.gone is not None and ticket.gone():
                 with contextlib.suppress(ValueError):
-                    self.line.remove(ticket)
+                    self.tickets.remove(ticket)
                 continue
             first.append(ticket)
             if not ticket.steps_aside:
@@ -298,9 +298,9 @@ class Gate:
 
     def _turn(self) -> list[_Ticket]:
         """Return `_first`, and report the state of the queue if tickets were removed."""
-        before = len(self.line)
+        before = len(self.tickets)
         first = self._first()
-        if len(self.line) != before:
+        if len(self.tickets) != before:
             self._count()
         return first
 
@@ -308,7 +308,7 @@ class Gate:
         if ticket.left:
             return
         with contextlib.suppress(ValueError):
-            self.line.remove(ticket)
+            self.tickets.remove(ticket)
         self._count()
         self.release()  # the next ticket may fit into the remaining room
         ticket.left = True  # last: after Ctrl-C in one of the lines above, the second call repeats them
@@ -326,7 +326,7 @@ class Gate:
         A thread that stepped aside and is still hindered is not woken: it would run in vain each time that another thread gets room. No
         wake-up is lost: `hindered()` is called here, after the change, and a thread that has not stepped aside (yet) is always woken.
         """
-        if self.line:
+        if self.tickets:
             for ticket in self._turn():
                 if not (ticket.steps_aside and ticket.hindered()):
                     open_latch(ticket.latch)

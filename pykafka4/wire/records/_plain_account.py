@@ -163,7 +163,9 @@ class Account:
     # ---- room
 
     def _partition_of(self, topic: str, partition: int | None) -> int:
-        return UNDECIDED if partition is None else integer(topic, "partition", partition, 2**32 - 1 if self._plan.wraps else MAX_INT)
+        if partition is None:
+            return UNDECIDED
+        return integer(topic, "partition", partition, 2**32 - 1 if self._plan.partition_argument else MAX_INT)
 
     def _check_size(self, t: Topic, r: Item) -> None:
         if r.alone > t.max_record and not r.forced:

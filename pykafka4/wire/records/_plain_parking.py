@@ -134,7 +134,7 @@ class Parking(Account):
         while limit > 0 and t.parked and t.count > 0:
             limit -= 1
             p = t.parked[0]
-            missing = p.partition >= t.count and not self._plan.wraps
+            missing = p.partition >= t.count and not self._plan.partition_argument
             if missing and patient:
                 break
             if missing:

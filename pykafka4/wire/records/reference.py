@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from pykafka4.gil.flag import give_way
-from pykafka4.partitioners import DEFAULT, NAMED, Hash, Partitioner, Spread, Wraps
+from pykafka4.partitioners import DEFAULT, NAMED, Hash, PartitionArgument, Partitioner, Spread
 from pykafka4.records import HeadersLike, RecordMetadata
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_account import MAX_INT, Combined
@@ -227,7 +227,7 @@ class Accumulator(RawBatches):
             try:
                 while rows.position < end and rows.has_row():
                     give_way()
-                    item = rows.item(MAX_UINT if self._plan.wraps else MAX_INT, self._wall)
+                    item = rows.item(MAX_UINT if self._plan.partition_argument else MAX_INT, self._wall)
                     delivery = Delivery(item)
                     self._accept(self._topics.get(rows.topic) or self._meet(rows.topic), item, None, delivery)
                     handle.took(rows, delivery)
@@ -313,9 +313,9 @@ class Accumulator(RawBatches):
 
     def _check_partition(self, t: Topic, r: Item) -> None:
         """Check the explicit partition of `r`, or map it to one that exists; ValueError if there is no such partition."""
-        if self._plan.wraps:
+        if self._plan.partition_argument:
             r.partition %= t.count
-            if self._plan.wraps == Wraps.NEXT:
+            if self._plan.partition_argument == PartitionArgument.NEXT:
                 r.partition = t.next_online(r.partition)
         elif r.partition >= t.count and self._find_partition is not None:
             r.deadline = self._find_partition(t.name, r.partition, r.deadline)

@@ -222,7 +222,7 @@ def test_a_blocked_waiter_lets_later_ones_pass_but_not_those_with_the_same_key()
     hindered = [line_up("first", "full"), line_up("second", "full")]
     line_up("other", "healthy").join(SECONDS)
     assert served == ["other"]
-    assert [ticket.steps_aside for ticket in gate.line] == [True, False], "the second was not tried"
+    assert [ticket.steps_aside for ticket in gate.tickets] == [True, False], "the second was not tried"
     full[0] = False
     gate.release()
     for thread in hindered:
@@ -238,11 +238,11 @@ def test_a_waiter_is_not_woken_while_only_its_own_key_is_blocked() -> None:
         return tries[-1]
 
     thread = in_thread(lambda: gate.wait(take, SECONDS, key=1, hindered=lambda: full[0]))
-    until(lambda: gate.line and gate.line[0].steps_aside)
+    until(lambda: gate.tickets and gate.tickets[0].steps_aside)
     for _ in range(100):
         gate.release()
         assert gate.wait(lambda: True, SECONDS, key=2)  # it leaves the queue, which is a release too
-        assert gate.line[0].latch.locked(), "it is woken"
+        assert gate.tickets[0].latch.locked(), "it is woken"
     full[0] = False
     gate.release()
     thread.join(SECONDS)
@@ -305,10 +305,10 @@ def test_a_waiter_that_was_blocked_and_now_waits_for_the_shared_resource_is_firs
         return room[0]
 
     first = in_thread(lambda: gate.wait(lambda: serve("first"), SECONDS, key=1, hindered=lambda: hindered[0]))
-    until(lambda: gate.line and gate.line[0].steps_aside)
+    until(lambda: gate.tickets and gate.tickets[0].steps_aside)
     hindered[0] = False
     gate.release()
-    until(lambda: not gate.line[0].steps_aside)
+    until(lambda: not gate.tickets[0].steps_aside)
     second = in_thread(lambda: gate.wait(lambda: serve("second"), SECONDS, key=2))
     until(lambda: gate.waiting == 2)
     room[0] = True
@@ -327,7 +327,7 @@ def test_a_waiter_for_the_shared_resource_is_reported_once_and_counts_until_it_l
         return room[0]
 
     thread = in_thread(lambda: gate.wait(take, SECONDS, key=1, hindered=lambda: hindered[0]))
-    until(lambda: gate.line and gate.line[0].steps_aside)
+    until(lambda: gate.tickets and gate.tickets[0].steps_aside)
     assert not gate.starved, "it waits for its own obstacle to go away"
     assert not gate.wait(lambda: False, 0, key=1), "behind the first, and not tried"
     assert told == []
@@ -436,9 +436,9 @@ def test_only_the_first_in_line_is_tried() -> None:
 
 def test_thousands_of_tasks_whose_event_loop_was_closed_let_the_next_one_try_at_once() -> None:
     gate, over = Gate(), [False]
-    with contextlib.ExitStack() as places:
+    with contextlib.ExitStack() as tickets:
         for _ in range(5_000):
-            places.enter_context(gate.place(new_latch(), "t", lambda: False, lambda: over[0]))
+            tickets.enter_context(gate.queued(new_latch(), "t", lambda: False, lambda: over[0]))
         over[0] = True
         gate.release()
         assert gate.waiting == 0

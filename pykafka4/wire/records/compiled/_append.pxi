@@ -19,7 +19,7 @@ cdef class Accumulator:
     cdef object policy, compressor, clock, waker, new_topic, make_room, wall, find_partition, find_topic
     cdef object function           # the application's function that chooses partitions, or None
     cdef bint unusual, adaptive    # unusual: partitions are not chosen as by default
-    cdef int hash, spread, wraps
+    cdef int hash, spread, partition_argument
     cdef int64_t least_key
     cdef int64_t seed
     cdef public object refusal
@@ -116,8 +116,10 @@ cdef class Accumulator:
         self.seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
         if partitioner is not None:
             self.hash, self.least_key, self.spread = partitioner.hash, partitioner.least_key, partitioner.spread
-            self.wraps, self.adaptive, self.function = partitioner.wraps, partitioner.adaptive, partitioner.function
-            self.unusual = self.wraps != 0 or self.function is not None or (self.hash, self.least_key, self.spread) != (MURMUR2, 0, STICKY)
+            self.partition_argument = partitioner.partition_argument
+            self.adaptive, self.function = partitioner.adaptive, partitioner.function
+            self.unusual = (self.hash, self.least_key, self.spread) != (MURMUR2, 0, STICKY)
+            self.unusual |= self.partition_argument != 0 or self.function is not None
 
     def __dealloc__(self):
         while self.pooled:
@@ -571,7 +573,10 @@ cdef class Accumulator:
             keep_headers = _header_bytes(t.name, headers)
             r.headers = PyBytes_AS_STRING(keep_headers)
             r.headers_size = PyBytes_GET_SIZE(keep_headers)
-        r.partition = UNDECIDED if partition is None else _integer(t.name, "partition", partition, 0xffffffff if self.wraps else 0x7fffffff)
+        if partition is None:
+            r.partition = UNDECIDED
+        else:
+            r.partition = _integer(t.name, "partition", partition, 0xffffffff if self.partition_argument else 0x7fffffff)
         if timestamp_ms is not None:
             r.timestamp = _integer(t.name, "timestamp_ms", timestamp_ms, 0x7fffffffffffffff)
         else:

@@ -34,7 +34,7 @@ cdef extern from *:
 zlib_table_init()
 
 
-cdef enum:                         # the numbers of `partitioners.Hash`, `Spread` and `Wraps`
+cdef enum:                         # the numbers of `partitioners.Hash`, `Spread` and `PartitionArgument`
     NO_HASH = 0
     MURMUR2 = 1
     CRC32 = 2
@@ -42,7 +42,7 @@ cdef enum:                         # the numbers of `partitioners.Hash`, `Spread
     STICKY = 0
     ROUND_ROBIN = 1
     LATE = 2
-    WRAPS_NEXT = 2
+    ARGUMENT_NEXT = 2
 
 
 cdef uint32_t hashed(int kind, const char* key, int64_t size) noexcept nogil:
@@ -61,9 +61,9 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
     False if `r` has an explicit partition that the caller has to check.
     """
     if r.partition >= 0:
-        if acc.wraps:
+        if acc.partition_argument:
             find_partition(acc, t, r)
-        return acc.wraps != 0
+        return acc.partition_argument != 0
     if acc.function is not None:
         ask_function(acc, t, r)
     elif acc.hash != NO_HASH and r.key_size >= acc.least_key:
@@ -78,9 +78,9 @@ cdef bint choose_otherwise(Accumulator acc, Topic t, Item* r) except -1:
 
 cdef int find_partition(Accumulator acc, Topic t, Item* r) except -1:
     """Check the explicit partition of `r`, or map it to one that exists. May take a while; ValueError if there is no such partition."""
-    if acc.wraps:
+    if acc.partition_argument:
         r.partition %= t.count
-        if acc.wraps == WRAPS_NEXT:
+        if acc.partition_argument == ARGUMENT_NEXT:
             r.partition = next_online(t, <int>r.partition)
     elif r.partition >= t.count:
         if acc.find_partition is not None:

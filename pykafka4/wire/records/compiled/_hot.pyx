@@ -30,7 +30,7 @@ from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 
-from pykafka4.misuse import NameOfPeers, explain_send
+from pykafka4.misuse import ForeignField, explain_send
 from pykafka4.other_clients.tables import METHODS, method_hint
 from pykafka4.records import OffsetAndMetadata, TopicPartition, Written
 from pykafka4.errors import (
@@ -127,7 +127,7 @@ Record = <object>&RecordType
 type_set(Record, b"__match_args__", PlainRecord.__match_args__)
 type_set(Record, b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as with the plain core
 for _name in METHODS["Record"]:
-    type_set(Record, _name.encode(), NameOfPeers(method_hint("Record", _name, ())))
+    type_set(Record, _name.encode(), ForeignField(method_hint("Record", _name, ())))
 
 cdef double INFINITY = float("inf")
 cdef object NO_TOPIC = object()  # identical to no topic name of an application
@@ -365,7 +365,7 @@ cdef extern from *:
 
 
 for _name in METHODS["Delivery"]:  # instead of a `__getattr__`, which would make `delivery.exception()` of each callback slower
-    type_set(Delivery, _name.encode(), NameOfPeers(method_hint("Delivery", _name, ())))
+    type_set(Delivery, _name.encode(), ForeignField(method_hint("Delivery", _name, ())))
 for _type in (Hooks, LingerList, RecordsBuffer, Batch, Settlement, Delivery, Parked, Topic, Dropped, RecordColumns, SentRows, BatchRows):
     refuse_construction(_type)
 del _type

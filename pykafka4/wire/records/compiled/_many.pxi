@@ -28,7 +28,7 @@ cdef list send_many(Accumulator acc, object topic, object values, object keys, o
         header_data = PyBytes_AS_STRING(keep_headers)
         header_size = PyBytes_GET_SIZE(keep_headers)
     if partition is not None:
-        asked = _integer(t.name, "partition", partition, 0xffffffff if acc.wraps else 0x7fffffff)
+        asked = _integer(t.name, "partition", partition, 0xffffffff if acc.partition_argument else 0x7fffffff)
     if timestamp_ms is not None:
         now = _integer(t.name, "timestamp_ms", timestamp_ms, 0x7fffffffffffffff)
     if on_delivery is not None:

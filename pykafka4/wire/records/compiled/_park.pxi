@@ -298,9 +298,9 @@ cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
     while limit > 0 and t.parked and t.count > 0:
         limit -= 1
         p = <Parked>t.parked[0]
-        if p.partition >= t.count and patient and not acc.wraps:
+        if p.partition >= t.count and patient and not acc.partition_argument:
             break
-        if p.partition >= t.count and not acc.wraps:
+        if p.partition >= t.count and not acc.partition_argument:
             error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
             lost = failed_batch(acc, t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             settlement = Settlement.__new__(Settlement)

@@ -633,7 +633,7 @@ cdef SentRows send_rows(Accumulator acc, ArrowRows rows, SentRows sent, int64_t 
     cdef Topic t
     cdef Delivery d = Delivery.__new__(Delivery)
     cdef int64_t asked, now = 0, n = 0, run, signals_checked_row = 0, next_clock_row = 0
-    cdef int64_t most_partition = 0xffffffff if acc.wraps else 0x7fffffff
+    cdef int64_t most_partition = 0xffffffff if acc.partition_argument else 0x7fffffff
     if sent is None:
         sent = SentRows.__new__(SentRows)
         sent.hooks, sent.topic = acc.hooks, rows.topic
