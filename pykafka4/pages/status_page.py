@@ -26,7 +26,7 @@ __all__ = ["StatusPage"]
 log = get_log("pykafka4.pages")
 
 FILES: Final = {"/": "client.html", "/client.js": "client.js"}
-SICK: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; not for "unreachable", which a client leaves by itself
+UNHEALTHY: Final = ENDED | {"crashed", "unresponsive"}  # /health responds 503; not for "unreachable", which a client leaves by itself
 TURN_S: Final = 1.0  # seconds between two sweeps of connections that have been open for too long
 
 
@@ -133,7 +133,7 @@ class StatusPage:
 
     def _health(self, words: str) -> Response:
         state, reason = self._watcher.state()
-        return Response(f"503: {state}: {reason}\n".encode(), status=503) if state in SICK else Response(b"ok\n")
+        return Response(f"503: {state}: {reason}\n".encode(), status=503) if state in UNHEALTHY else Response(b"ok\n")
 
 
 ANSWERS: Final = {"/status.json": StatusPage._json, "/health": StatusPage._health}

@@ -1,6 +1,6 @@
-"""Reads a topic into a dict, on a thread of its own. Invariant: the dict has the last value of each key up to `places`, or `error` is set.
+"""Reads a topic into a dict, on a thread of its own. Invariant: the dict has the last value of each key up to `read_to`, or `error` is set.
 
-Only that thread changes the dict and `places`. Other threads read single attributes and copy the dict, each in one atomic step.
+Only that thread changes the dict and `read_to`. Other threads read single attributes and copy the dict, each in one atomic step.
 The consumer session has no group, and `auto_offset_reset="none"`: a reset would leave out records of the log, so its reason is an error
 instead.
 """
@@ -28,10 +28,10 @@ __all__ = ["TableReader"]
 log = get_log("pykafka4.tables")
 
 OnChange = Callable[[Any, Any, Any], object]
-LOOK_S: Final = 1.0  # seconds between two checks for new partitions, and of the longest poll
-# Both while a thread waits for an offset: a poll that moves over a gap in the offsets returns no records, and would end only after LOOK_S.
-HASTE_S: Final = 0.05
-MOST_STARTS: Final = 5  # restarts of the first read, each because the beginning of the log was deleted meanwhile
+CHECK_S: Final = 1.0  # seconds between two checks for new partitions, and of the longest poll
+# Both while a thread waits for an offset: a poll that moves over a gap in the offsets returns no records, and would end only after CHECK_S.
+WAITED_CHECK_S: Final = 0.05
+MOST_RESTARTS: Final = 5  # restarts of the first read, each because the beginning of the log was deleted meanwhile
 CLOSE_S: Final = 5.0
 NO_TOPIC: Final = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code
 
@@ -43,17 +43,17 @@ class TableReader:
         self._session, self.topic, self._limits, self._on_change = session, topic, limits, on_change
         self.rows: dict[Any, tuple[Any, int]] = {}  # value and size
         self.size = 0  # bytes of keys and values
-        self.places: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
+        self.read_to: Mapping[TopicPartition, int] = {}  # the rows have all records of the log before these offsets
         self.error: KafkaError | None = None
         # The rows have all records up to `_ends`: `on_change` is called from now on. Only the thread of the table sets it: a restart of the
         # first read would otherwise empty rows that another thread has just found complete.
         self.complete = False
-        self.changed = Signal()  # notified after a change of `places` or `error`
+        self.changed = Signal()  # notified after a change of `read_to` or `error`
         self._stopping = False
         self._forgotten = False  # the table was garbage-collected: its thread closes the session
         self._ends: Mapping[TopicPartition, int] = {}  # the ends of the logs at the start
-        self._starts = 0  # the number of restarts
-        self._looked_at = -INFINITY
+        self._restarts = 0  # the number of restarts
+        self._checked_at = -INFINITY
         self._thread = system.Thread(target=self._serve, name=f"pykafka4-table-{topic}", daemon=True)
 
     # ---------------------------------------------------------------- threads of the application
@@ -85,15 +85,15 @@ class TableReader:
         """Wait until `condition()` is true. Raises KafkaTimeoutError after `timeout` seconds, and the error that has ended the reading."""
         if self._thread is system.current_thread():
             raise KafkaError(f"{what}: on_change must not wait for its own table")
-        self._session.wakeup()  # ends a poll of LOOK_S; the next polls of the thread are shorter while a thread waits
+        self._session.wakeup()  # ends a poll of CHECK_S; the next polls of the thread are shorter while a thread waits
         met = self.changed.wait(lambda: self.error is not None or self._stopping or condition(), timeout)
         self.check()
         if not met:
             raise KafkaTimeoutError(f"{what} after {timeout:g} s; status() says why")
 
     def _reached(self, ends: Mapping[TopicPartition, int]) -> bool:
-        places = self.places
-        return all(tp in places and places[tp] >= end for tp, end in ends.items())
+        read_to = self.read_to
+        return all(tp in read_to and read_to[tp] >= end for tp, end in ends.items())
 
     def _partitions(self, timeout: float) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in self._session.runtime.partitions_of(self.topic, timeout)]
@@ -113,10 +113,10 @@ class TableReader:
 
     def lag(self) -> int | None:
         """The number of offsets between the rows and the ends of the logs, as of the last responses; None while an end is unknown."""
-        places, claims = self.places, self._session.reader.claims.copy()
-        if not places or any(claim.end < 0 for claim in claims.values()):
+        read_to, claims = self.read_to, self._session.reader.claims.copy()
+        if not read_to or any(claim.end < 0 for claim in claims.values()):
             return None
-        return sum(max(0, claim.end - places.get(tp, 0)) for tp, claim in claims.items())
+        return sum(max(0, claim.end - read_to.get(tp, 0)) for tp, claim in claims.items())
 
     def status(self) -> dict[str, Any]:
         """See Table.status."""
@@ -156,32 +156,32 @@ class TableReader:
                 self._session.close(CLOSE_S, failed=True)
 
     def _step(self) -> None:
-        now, pause = system.monotonic(), HASTE_S if self.changed.waiting else LOOK_S
-        if now >= self._looked_at + pause:
-            self._look()
-            self._looked_at = now
+        now, pause = system.monotonic(), WAITED_CHECK_S if self.changed.waiting else CHECK_S
+        if now >= self._checked_at + pause:
+            self._check_partitions()
+            self._checked_at = now
         session = self._session
         try:
             records = session.poll(pause, None, session.records)
         except OffsetOutOfRange:
-            if self.complete or self._starts >= MOST_STARTS:
+            if self.complete or self._restarts >= MOST_RESTARTS:
                 raise
             self._start_over()
             return
         for record in records:
             self._apply(record)
-        self.places = session.reader.positions()
+        self.read_to = session.reader.positions()
         self.complete = self.complete or self._reached(self._ends)
         self.changed.notify()
 
-    def _look(self) -> None:
+    def _check_partitions(self) -> None:
         """Begin to read partitions that are new in the metadata, from their first records on. Raises BrokerError for a deleted topic."""
         cluster, known = self._session.runtime.engine.cluster, self._session.reader.claims
 
-        def look(_: float) -> tuple[int, bool]:
+        def count_partitions(_: float) -> tuple[int, bool]:
             return cluster.partitions(self.topic), cluster.was_missing(self.topic, MISSING_S)
 
-        found, deleted = self._session.runtime.loop.ask(look, CLOSE_S)
+        found, deleted = self._session.runtime.loop.ask(count_partitions, CLOSE_S)
         if deleted:
             raise broker_error(NO_TOPIC, f"topic {self.topic}", "it was deleted", topic=self.topic)
         tps = [TopicPartition(self.topic, number) for number in range(max(len(self._ends), found))]
@@ -194,7 +194,7 @@ class TableReader:
 
     def _start_over(self) -> None:
         """Read from the beginning again, because records were deleted there after the look-up and before the fetch."""
-        self._starts += 1
+        self._restarts += 1
         self.rows, self.size = {}, 0
         self._seek(list(self._session.reader.claims))
 

@@ -30,7 +30,7 @@ class AgentFigures(Protocol):
 
 
 class AgentView:
-    """The running agent, as its pages see it. Implements Watched, which documents the methods."""
+    """The running agent, as its pages see it. Implements WatchedAgent, which documents the methods."""
 
     def __init__(
         self,
@@ -48,34 +48,34 @@ class AgentView:
         self._settings, self._counters = inputs
 
     def look(self) -> AgentLook:
-        """See Watched."""
+        """See WatchedAgent."""
         # The spool's state and the account come from two calls on the loop: a page may show a message on disk that its account has in the
         # producer.
         spool = None if self._spool is None else self._spool()
         return AgentLook(time.time(), self._books.account(), self._producer.status(), self._inputs(), spool, self._settings.max_buffer)
 
     def counters(self, account: Account) -> Mapping[str, int]:
-        """See Watched."""
+        """See WatchedAgent."""
         return self._books.counters(account)
 
     def unfinished_report(self) -> Report:
-        """See Watched."""
+        """See WatchedAgent."""
         return self._books.unfinished_report()
 
     def finished_report(self) -> Report | None:
-        """See Watched."""
+        """See WatchedAgent."""
         return self._books.finished_report()
 
     def total_report(self) -> Report:
-        """See Watched."""
+        """See WatchedAgent."""
         return self._books.total_report()
 
     def refresh_metadata(self) -> None:
-        """See Watched."""
+        """See WatchedAgent."""
         self._producer.refresh_metadata(timeout=REFRESH_S)
 
     def unready(self) -> str | None:
-        """See Watched."""
+        """See WatchedAgent."""
         return None if self.inputs_open else "the inputs are not open"
 
     def _inputs(self) -> tuple[InputState, ...]:

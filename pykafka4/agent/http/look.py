@@ -12,7 +12,7 @@ from pykafka4.agent.message import Source
 from pykafka4.agent.spool.values import SpoolState
 from pykafka4.core.producer.partition_status import NO_PARTITION
 
-__all__ = ["InputState", "AgentLook", "Queue", "Watched", "offline", "queues", "topic_of", "unknown_topics"]
+__all__ = ["InputState", "AgentLook", "Queue", "WatchedAgent", "offline", "queues", "topic_of", "unknown_topics"]
 
 UNDECIDED = NO_PARTITION.format("")  # the end of the name of a row for messages without a partition
 
@@ -78,7 +78,7 @@ class Queue:
         )
 
 
-class Watched(Protocol):
+class WatchedAgent(Protocol):
     """A running agent, as its pages see it. `look` and `refresh_metadata` may wait, so the agent's loop must not call them."""
 
     version: str

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from pykafka4.agent.http import dory
 from pykafka4.agent.http.account_data import account_data
-from pykafka4.agent.http.look import AgentLook, Watched, queues
+from pykafka4.agent.http.look import AgentLook, WatchedAgent, queues
 from pykafka4.agent.http.metrics import exposition
 from pykafka4.agent.http.page_data import page_data
 from pykafka4.agent.http.troubles import troubles
@@ -42,7 +42,7 @@ class Observer:
     """The thread of the pages, with the look, rates and outages that it keeps. `monotonic` and `wall_clock` are in seconds."""
 
     def __init__(
-        self, watched: Watched, monotonic: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
+        self, watched: WatchedAgent, monotonic: Callable[[], float] = time.monotonic, wall_clock: Callable[[], float] = time.time
     ) -> None:
         self._watched, self._wall_clock = watched, wall_clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pykafka4-agent-pages")
@@ -72,7 +72,7 @@ class Observer:
     async def answer(self, make: Callable[[], T]) -> T:
         """Run `make` on the thread and return its result.
 
-        Raises ThreadBusy if too many answers wait, and the exceptions of `make`, such as the KafkaError of `Watched.look`.
+        Raises ThreadBusy if too many answers wait, and the exceptions of `make`, such as the KafkaError of `WatchedAgent.look`.
         """
         if self._waiting >= MOST_WAITING:
             raise ThreadBusy
@@ -103,7 +103,7 @@ class Observer:
         data = account_data(self._looks.get().account, self._watched.total_report())
         return {**self._process().head(), **data}
 
-    def ancestor(self, page: str, form: str) -> str:
+    def dory_page(self, page: str, form: str) -> str:
         """Return a page of Dory. `form` is "json" or "plain"."""
         process = self._process()
         value = DORY[page](self, process)

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from pykafka4.agent.http import dory
 from pykafka4.agent.http.guarding import SENT_HEADERS, Connections, Guard, Handler
-from pykafka4.agent.http.look import Watched
+from pykafka4.agent.http.look import WatchedAgent
 from pykafka4.agent.http.metrics import CONTENT_TYPE
 from pykafka4.agent.http.observer import DORY, Observer, ThreadBusy
 from pykafka4.agent.settings.values import HttpSettings
@@ -34,7 +34,7 @@ FILES: Final = {"/": "index.html", "/page.js": "page.js"}  # besides the files t
 class PageServer:
     """The agent's pages. The agent's loop calls all methods."""
 
-    def __init__(self, settings: HttpSettings, watched: Watched, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: HttpSettings, watched: WatchedAgent, monotonic: Callable[[], float] = time.monotonic) -> None:
         """`monotonic` is the clock of connections, in seconds."""
         self._settings, self._watched, self._monotonic = settings, watched, monotonic
         self._observer = Observer(watched)
@@ -136,7 +136,7 @@ class PageServer:
     async def _dory(self, request: web.Request) -> web.Response:
         page, form = request.path.split("/")[1:]
         kind = "application/json" if form == "json" else "text/plain"
-        return await self._answer(lambda: self._observer.ancestor(page, form).encode(), kind)
+        return await self._answer(lambda: self._observer.dory_page(page, form).encode(), kind)
 
     async def _health(self, request: web.Request) -> web.Response:
         reason = self._watched.unready()

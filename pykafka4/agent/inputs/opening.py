@@ -99,7 +99,7 @@ class Inputs:
             with _named("unix_datagram"):
                 check_datagram_size(settings.max_datagram_size, allow_large=settings.allow_large_datagrams)
                 self._datagram = bind_unix(settings.unix_datagram, socket.SOCK_DGRAM)
-            _look_at_queue()
+            _warn_of_short_queue()
         if settings.unix_stream is not None:
             with _named("unix_stream"):
                 self._stream = bind_unix(settings.unix_stream, socket.SOCK_STREAM)
@@ -123,7 +123,7 @@ def _unlink(unix: UnixSocket) -> None:
         log.warning("agent: cannot remove the socket %s: %s", unix.path, error.strerror)
 
 
-def _look_at_queue() -> None:
+def _warn_of_short_queue() -> None:
     try:
         length = int(QUEUE_LENGTH.read_text())
     except (OSError, ValueError):  # not Linux

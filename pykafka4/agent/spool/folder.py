@@ -51,12 +51,12 @@ class Folder:
                 f"[spool] path = {str(path)!r} cannot be used: {reason}; the agent's user needs a folder that it may write to"
             ) from None
         try:
-            self._take()
+            self._lock_folder()
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _take(self) -> None:
+    def _lock_folder(self) -> None:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

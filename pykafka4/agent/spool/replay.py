@@ -234,7 +234,7 @@ class Replay:
 
     # ---- acknowledgements
 
-    def look(self, wake: Callable[[object], object]) -> list[Fifo]:
+    def remove_done(self, wake: Callable[[object], object]) -> list[Fifo]:
         """Remove acknowledged and discarded messages from the disk. Returns the topics without further messages.
 
         The replay calls `wake`, on any thread, when there may be more to remove.
@@ -242,7 +242,7 @@ class Replay:
         emptied: list[Fifo] = []
         left = MOST_AT_ONCE
         for replayed in list(self._turns):
-            done = self._look(replayed, wake, left)
+            done = self._remove_done_of(replayed, wake, left)
             left -= done
             if done and replayed.fifo.empty:
                 emptied.append(replayed.fifo)
@@ -252,7 +252,7 @@ class Replay:
                 break
         return emptied
 
-    def _look(self, replayed: Replayed, wake: Callable[[object], object] | None, most: float = math.inf) -> int:
+    def _remove_done_of(self, replayed: Replayed, wake: Callable[[object], object] | None, most: float = math.inf) -> int:
         """Remove the messages of one topic that are done, at most `most`. Returns their number."""
         before = len(replayed.sent)
         while replayed.sent and before - len(replayed.sent) < most:
@@ -276,7 +276,7 @@ class Replay:
     def unsettled(self) -> dict[str, list[Unsettled]]:
         """Return the sent messages without a definite outcome, by topic, after the producer has ended."""
         for replayed in self._turns:
-            self._look(replayed, None)
+            self._remove_done_of(replayed, None)
         return {
             topic: [
                 Unsettled(sent.message, sent.delivery.partition, sent.delivery.timestamp_ms, _has_crashed(sent.delivery))

@@ -44,7 +44,7 @@ __all__ = ["Spool"]
 
 log = get_log("pykafka4.agent.spool")
 
-LOOK_S: Final = 0.5  # the longest time in seconds between two checks for acknowledgements, without a callback
+CHECK_S: Final = 0.5  # the longest time in seconds between two checks for acknowledgements, without a callback
 READINGS: Final = 50  # reads between two checks: each check goes through all topics
 LEAST_PAUSE_S: Final = 0.1  # topics that pause are tried again together: each attempt goes through all topics
 PROGRESS_S: Final = 1.0  # between two writes of the progress: after a crash, messages acknowledged after the last write are sent again
@@ -191,7 +191,7 @@ class Spool:
         loop = asyncio.get_running_loop()
         for fifo in self.uncounted():
             while not await loop.run_in_executor(self._reader, fifo.inspect):
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_S)
             self.counted(fifo)
 
     def uncounted(self) -> list[Fifo]:
@@ -215,16 +215,16 @@ class Spool:
             loop.call_soon_threadsafe(self._work.set)
 
         while True:
-            # Cleared before the look: an acknowledgement after the look sets the event again, and the wait below returns at once. If the
-            # event were cleared after the look, an acknowledgement between the two would be lost, and its message would wait for LOOK_S.
+            # Cleared before `remove_done`: an acknowledgement after that sets the event again, and the wait below returns at once. If the
+            # event were cleared after it, an acknowledgement between the two would be lost, and its message would wait for CHECK_S.
             self._work.clear()
-            self.look(wake)
+            self.remove_done(wake)
             if await self._send_some(self.replay):
                 continue
             if self.replay.should_hurry():
                 await loop.run_in_executor(self._reader, self.replay.sender.hurry)
             pause = self.replay.pause()
-            await _either(self._work, LOOK_S if pause is None else min(max(pause, LEAST_PAUSE_S), LOOK_S))
+            await _either(self._work, CHECK_S if pause is None else min(max(pause, LEAST_PAUSE_S), CHECK_S))
 
     async def _send_some(self, replay: Replay) -> bool:
         """Read and send up to READINGS times, or until the event is set. Returns whether a read took place."""
@@ -239,10 +239,10 @@ class Spool:
                 replay.send(reading, data)
         return readings > 0
 
-    def look(self, wake: Callable[[object], object]) -> None:
+    def remove_done(self, wake: Callable[[object], object]) -> None:
         """Remove acknowledged and discarded messages from the disk."""
         assert self.replay is not None
-        for fifo in self.replay.look(wake):
+        for fifo in self.replay.remove_done(wake):
             if not self._always:  # with `always` the next message would create the same folder and file again; `save` removes idle topics
                 self._leave(fifo)
 

@@ -44,7 +44,7 @@ class Coordinators(Placement):
         """Let another broker coordinate the group, after `loading` seconds; return the new coordinator."""
         super().move(key, to, loading=loading)
         if key in self.groups:
-            self.groups[key].kill(self._replication_lag)
+            self.groups[key].change_coordinator(self._replication_lag)
         return self._moved[key]
 
     def serves(self, group: str) -> bool:

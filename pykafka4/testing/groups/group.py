@@ -438,7 +438,7 @@ class Group:
         """Whether an open transaction has an offset of this partition."""
         return any(tp in offsets for offsets in self.pending.values())
 
-    def kill(self, behind: float = 0.0) -> None:
+    def change_coordinator(self, behind: float = 0.0) -> None:
         """Move to another coordinator: waiting requests get NOT_COORDINATOR; members and offsets stay.
 
         The new coordinator needs `behind` seconds to learn that the other replicas have all of its log.

@@ -95,7 +95,7 @@ QUIET = AgentLook(1_000_000.0, account({}), status())
 
 @attrs.define
 class FakeAgent:
-    """See Watched. `current` is what the next look finds, or the error that it raises."""
+    """See WatchedAgent. `current` is what the next look finds, or the error that it raises."""
 
     current: AgentLook | Exception = QUIET
     version: str = "0.1.0"

@@ -653,7 +653,7 @@ def test_many_acknowledgements_at_once_are_counted_in_several_turns(
     world.sender.end()
     woken: list[object] = []
     for _ in range(looks):
-        world.spool.look(woken.append)
+        world.spool.remove_done(woken.append)
     assert len(woken) >= looks - 1  # without another acknowledgement
     assert not any(world.spool.takes(f"topic-{n}") for n in range(topics))
 

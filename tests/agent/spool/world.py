@@ -131,7 +131,7 @@ class World:
     def run(self) -> None:
         """What the sending task does, until there is nothing to do."""
         self.count()
-        self.spool.look(lambda _: None)
+        self.spool.remove_done(lambda _: None)
         while (reading := self.replay.next_reading()) is not None:
             try:
                 data = reading.segment.read(reading.offset, reading.length)
@@ -139,7 +139,7 @@ class World:
                 self.replay.unreadable(reading, refused)
             else:
                 self.replay.send(reading, data)
-            self.spool.look(lambda _: None)
+            self.spool.remove_done(lambda _: None)
 
     def crash(self) -> None:
         """kill -9: nothing is closed but what the system closes."""
