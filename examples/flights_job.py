@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 TASKS = 8
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a job of seconds on two cores ends before the optimizing compiler pays off
 BLOCK = 50  # rows between two reads of the pace
-LOOK = 0.05  # seconds between two reads of the pace during a wait, and between two reports of a worker
+CHECK_S = 0.05  # seconds between two reads of the pace during a wait, and between two reports of a worker
 BOARD = "FLIGHTS_BOARD"  # the environment variable with the name of the folder
-CATCH_UP = 0.1  # seconds: a larger delay is not made up for by a faster pace
+CATCH_UP_S = 0.1  # seconds: a larger delay is not made up for by a faster pace
 NULL = "NA"  # a missing value in the data set
 TEXTS = ("carrier", "tailnum", "origin", "dest", "time_hour")
 SCHEMA = (
@@ -160,9 +160,9 @@ class Paced:
         due = time.monotonic()
         for batch in batches:
             yield batch
-            due = max(due, time.monotonic() - CATCH_UP)
+            due = max(due, time.monotonic() - CATCH_UP_S)
             while (now := time.monotonic()) < (end := due + self.seconds(batch.num_rows)):
-                time.sleep(min(end - now, LOOK))
+                time.sleep(min(end - now, CHECK_S))
             due = end
 
     def seconds(self, rows: int) -> float:

@@ -27,8 +27,8 @@ from integration.spark.cluster import Executor, StandaloneSpark  # noqa: E402
 from integration.waiting import until  # noqa: E402
 
 TOPIC, PARTITIONS = "flights", 6
-UNHURRIED = 10.0  # seconds for the first third of the rows, so that the script can meet the moment of the kill
-WAIT = 400.0  # seconds for Spark's start and the first third, on a machine busy with other things
+UNHURRIED_S = 10.0  # seconds for the first third of the rows, so that the script can meet the moment of the kill
+START_S = 400.0  # seconds for Spark's start and the first third, on a machine busy with other things
 ONCE = {"delivery": "exactly_once", "idempotencyKey": "flights"}
 
 
@@ -50,7 +50,7 @@ def run(cluster: Cluster, spark: StandaloneSpark, rows: int, folder: Path) -> li
     """Run the job, with the kill of an executor; returns the checks."""
     begun, board, csv = time.monotonic(), job.Board(folder), job.extract(folder, rows)
     cluster.create_topic(TOPIC, PARTITIONS, 3)
-    board.set_pace(rows / 3 / UNHURRIED / len(spark.hosts))
+    board.set_pace(rows / 3 / UNHURRIED_S / len(spark.hosts))
     session = job.session(folder, spark.master)
     try:
         with ThreadPoolExecutor(1) as thread:
@@ -73,7 +73,7 @@ def run(cluster: Cluster, spark: StandaloneSpark, rows: int, folder: Path) -> li
 def kill(cluster: Cluster, spark: StandaloneSpark, rows: int, board: job.Board) -> Executor:
     """Kill an executor when a third of the rows are written. Afterwards, even after an error, the job continues at full speed."""
     try:
-        until(lambda: written(cluster) >= rows / 3, WAIT, "a third of the rows")
+        until(lambda: written(cluster) >= rows / 3, START_S, "a third of the rows")
         victim, *others = spark.executors()
         spark.kill(victim)
         print(f"executor {victim.number} on {victim.host} is killed after {written(cluster):,} rows", flush=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 
-MARGIN = 2.0  # seconds without records at both ends of the picture
-SMOOTH = 1.0  # seconds over which a rate is a mean
+MARGIN_S = 2.0  # seconds without records at both ends of the picture
+SMOOTHING_S = 1.0  # seconds over which a rate is a mean
 OURS, READ, WAITING = "#1f77b4", "#2ca02c", "#ff7f0e"
 
 
@@ -25,10 +25,10 @@ class Sample:
 
 
 def rates(samples: Sequence[Sample], name: str) -> list[float]:
-    """The rate at each sample: the mean of the last `SMOOTH` seconds."""
+    """The rate at each sample: the mean of the last `SMOOTHING_S` seconds."""
     found, first = list[float](), 0
     for last, sample in enumerate(samples):
-        while first + 1 < last and samples[first + 1].seconds <= sample.seconds - SMOOTH:
+        while first + 1 < last and samples[first + 1].seconds <= sample.seconds - SMOOTHING_S:
             first += 1
         passed = sample.seconds - samples[first].seconds
         found.append((getattr(sample, name) - getattr(samples[first], name)) / passed if passed else 0.0)
@@ -38,7 +38,7 @@ def rates(samples: Sequence[Sample], name: str) -> list[float]:
 def shown(samples: Sequence[Sample]) -> tuple[float, float]:
     """The shown range in seconds: from shortly before the first record to shortly after the last."""
     moving = [b.seconds for a, b in itertools.pairwise(samples) if (a.acked, a.read) != (b.acked, b.read)]
-    return moving[0] - MARGIN, moving[-1] + MARGIN
+    return moving[0] - MARGIN_S, moving[-1] + MARGIN_S
 
 
 def draw(samples: Sequence[Sample], events: Mapping[str, float], path: Path) -> str | None:

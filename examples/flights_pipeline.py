@@ -42,17 +42,17 @@ from pykafka4 import KafkaError  # noqa: E402
 
 TOPIC, GROUP, PARTITIONS, MEMBERS = "flights", "flights-readers", 6, 3
 
-UNHURRIED = 10.0  # seconds for the first third of the rows, so that the script can meet the moment of the kill
+UNHURRIED_S = 10.0  # seconds for the first third of the rows, so that the script can meet the moment of the kill
 MANY = 5 * PARTITIONS  # records in flight at the kill: some for each partition
-OUTAGE = 30.0  # seconds for the remaining rows of the second third, so that the broker can be back before the end of that third
+OUTAGE_S = 30.0  # seconds for the remaining rows of the second third, so that the broker can be back before the end of that third
 # Shares of the rows. Above GATHER only a trickle is sent until all readers read, and above HOLD until the broker is back.
 GATHER, HOLD = 0.4, 0.6
 TRICKLE = 1 / 5000  # share of the rows in a second: even the longest outage does not use up the rows from HOLD to two thirds
-LOOK = 0.05  # seconds between two reads of the number of sent rows
-START = 400.0  # seconds for Spark's start and the first third together: on a machine busy with other things a JVM starts slowly
-SAMPLE = 0.2  # seconds between two points of the picture
-PROGRESS = 2.0  # seconds between two lines that show the progress
-WAIT = 120.0  # seconds: the limit of each other wait
+CHECK_S = 0.05  # seconds between two reads of the number of sent rows
+START_S = 400.0  # seconds for Spark's start and the first third together: on a machine busy with other things a JVM starts slowly
+SAMPLE_S = 0.2  # seconds between two points of the picture
+PROGRESS_S = 2.0  # seconds between two lines that show the progress
+WAIT_S = 120.0  # seconds: the limit of each other wait
 
 
 @attrs.define(eq=False)
@@ -89,7 +89,7 @@ class Run:
         """Set the pace of both tasks together."""
         self.board.set_pace(rows_per_second / 2)
 
-    def until(self, condition: Callable[[], float | bool | None], what: str, timeout: float = WAIT) -> float:
+    def until(self, condition: Callable[[], float | bool | None], what: str, timeout: float = WAIT_S) -> float:
         """Wait until `condition` holds. Raises RuntimeError if the job ends before that."""
 
         def holds() -> float | bool | None:
@@ -139,7 +139,7 @@ def outage(run: Run) -> Outage:
     victim, led = Counter(leaders.values()).most_common(1)[0]
     in_flight, resent = strike(run, victim)
     killed, at_kill, read_at_kill = time.monotonic(), run.acked(), run.read()
-    run.pace(max(2 / 3 * run.rows - at_kill, 0) / OUTAGE)
+    run.pace(max(2 / 3 * run.rows - at_kill, 0) / OUTAGE_S)
     with held(run, HOLD):
         run.say(f"broker {victim}, leader of {led} partitions, killed with {in_flight:,} records in flight")
         recover(run, [partition for partition, leader in leaders.items() if leader == victim])
@@ -158,11 +158,11 @@ def outage(run: Run) -> Outage:
 
 def gather(run: Run) -> None:
     """Wait until a third of the rows are acknowledged, and each reader has read."""
-    run.pace(run.rows / 3 / UNHURRIED)
+    run.pace(run.rows / 3 / UNHURRIED_S)
     with held(run, GATHER):
-        run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows to be acknowledged", START)
+        run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows to be acknowledged", START_S)
         run.until(lambda: all(run.read()), "every reader to read")
-    run.pace(run.rows / 3 / UNHURRIED)
+    run.pace(run.rows / 3 / UNHURRIED_S)
 
 
 @contextlib.contextmanager
@@ -177,7 +177,7 @@ def held(run: Run, share: float) -> Iterator[None]:
         if run.board.total("accepted") > share * run.rows:
             run.pace(run.rows * TRICKLE)
 
-    with repeated(LOOK, hold):
+    with repeated(CHECK_S, hold):
         yield
 
 
@@ -212,7 +212,7 @@ def back(run: Run, victim: int) -> bool:
     return False
 
 
-def unpaced_at_last(run: Run) -> Outage:
+def run_outage(run: Run) -> Outage:
     """Run the outage. Afterwards, even after an error, the job continues at full speed, because it must not wait forever."""
     try:
         return outage(run)
@@ -309,14 +309,14 @@ def run_all(run: Run, drawn: Path) -> tuple[list[Check], list[tuple[str, str]]]:
     """Run the job and the outage, and draw the picture; returns the checks and the figures."""
     run.pace(math.inf)
     run.cluster.create_topic(TOPIC, PARTITIONS, 3)
-    with readers(run) as members, repeated(SAMPLE, run.sample), repeated(PROGRESS, run.show), ThreadPoolExecutor(1) as thread:
-        killing = thread.submit(unpaced_at_last, run)
+    with readers(run) as members, repeated(SAMPLE_S, run.sample), repeated(PROGRESS_S, run.show), ThreadPoolExecutor(1) as thread:
+        killing = thread.submit(run_outage, run)
         seconds = produce(run)
         found = killing.result()
         run.say("everything is produced; waiting for replicas and readers")
         run.cluster.wait_full_isr([TOPIC])
         end = sum(latest for _, latest in run.cluster.offsets(TOPIC).values())
-        until(lambda: caught_up(run, end), WAIT, "the group to have read everything")
+        until(lambda: caught_up(run, end), WAIT_S, "the group to have read everything")
         ended = dismiss(members)
     run.say("comparing with the data set")
     log = run.cluster.log(TOPIC)

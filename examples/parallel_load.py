@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from pykafka4 import Client, Split, read_arrow
 
 PLAN = "plan.pickle"
-SECONDS = 0.5  # between reads of the progress
+PROGRESS_S = 0.5  # between reads of the progress
 loaded: Synchronized[int]  # the number of records that all processes have loaded
 
 
@@ -71,14 +71,14 @@ def show(total: int, counter: Synchronized[int], result: Any) -> None:
         from rich.progress import Progress
     except ImportError:
         while not result.ready():
-            result.wait(SECONDS)
+            result.wait(PROGRESS_S)
             print(f"\r{counter.value:,} of {total:,} offsets", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
         return
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("loading", total=total)
         while not result.ready():
-            result.wait(SECONDS)
+            result.wait(PROGRESS_S)
             progress.update(task, completed=counter.value)
         progress.update(task, completed=total)
 

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from flights_job import BOARD, LOOK, Board
+from flights_job import BOARD, CHECK_S, Board
 from pyspark.worker import main as work
 
 ENDED = threading.Event()
@@ -28,5 +28,5 @@ def main(infile: Any, outfile: Any) -> None:
 
 
 def report(board: Board) -> None:
-    while not ENDED.wait(LOOK):
+    while not ENDED.wait(CHECK_S):
         board.report()

@@ -25,7 +25,7 @@ from integration.kafka.jars import KAFKA
 from integration.security.settings import Protocol
 from integration.waiting import WaitTimeout, until
 
-UP, ORDER = 900.0, 180.0  # seconds for a start, in which a first run may make a machine image, and for an order
+START_S, ORDER_S = 900.0, 180.0  # seconds for a start, in which a first run may make a machine image, and for an order
 ROOT = Path(__file__).parent.parent
 
 
@@ -38,7 +38,7 @@ def order(verb: str, **arguments: Any) -> Any:
     try:
         told = json.loads(state_file().read_text())
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(ORDER)
+            connection.settimeout(ORDER_S)
             connection.connect(told["socket"])
             connection.sendall(json.dumps({"do": verb, **arguments}).encode() + b"\n")
             answer = json.loads(connection.makefile("rb").readline())
@@ -59,7 +59,7 @@ def up(options: argparse.Namespace) -> None:
     command = [sys.executable, "-m", "integration.daemon", options.backend, str(options.brokers), options.version, options.security]
     with log.open("wb") as out:
         daemon = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
-    until(lambda: state_file().exists() or daemon.poll() is not None, UP, f"the cluster to come up; see {log}")
+    until(lambda: state_file().exists() or daemon.poll() is not None, START_S, f"the cluster to come up; see {log}")
     if daemon.poll() is not None:
         raise RuntimeError(f"the cluster did not come up:\n{log.read_text()[-3000:]}")
     daemon.returncode = 0  # else Popen warns about a child that still runs, as the daemon does on purpose
@@ -91,7 +91,7 @@ def status(_options: argparse.Namespace) -> None:
 
 def down(_options: argparse.Namespace) -> None:
     order("down")
-    until(lambda: not state_file().exists(), ORDER, "the cluster to go down")
+    until(lambda: not state_file().exists(), ORDER_S, "the cluster to go down")
     print("down")
 
 

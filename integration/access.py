@@ -28,7 +28,7 @@ from pykafka4.wire.protocol.messages_users import AlterUserScramCredentialsReque
 
 __all__ = ["Access", "Acl"]
 
-WAIT = 30.0
+APPLY_S = 30.0
 NOT_FOUND = 91
 BROKER, SET = 4, 0  # in IncrementalAlterConfigs: the type of resource, the operation
 OPERATIONS = {
@@ -134,7 +134,7 @@ class Access:
         """Return a context that verifies no certificate, because a test may give a server a wrong one; None without TLS."""
         return unchecked(self.own_certificate()) if self.security.tls else None
 
-    def login(self, node: int, user: str, mechanism: Mechanism, password: str, timeout: float = WAIT) -> Session:
+    def login(self, node: int, user: str, mechanism: Mechanism, password: str, timeout: float = APPLY_S) -> Session:
         """Log in at one broker, and send one request. Raises `Refused` if the broker refuses. For OAUTHBEARER `password` is the token."""
         return login(self.brokers.listener_address(node), self.context(), mechanism, user, password, timeout)
 
@@ -152,7 +152,7 @@ class Access:
         named = [name for name in self.security.mechanisms if self.security.sasl and name in PASSWORDS]
         return {(user, name): word for user, word in self.security.users.items() for name in named}
 
-    def begin(self, timeout: float = WAIT) -> None:
+    def begin(self, timeout: float = APPLY_S) -> None:
         """Create the users that new brokers keep in their metadata; the settings of the brokers contain the users of PLAIN."""
         deadline = Deadline(timeout)
         self.passwords = self.given()
@@ -160,7 +160,7 @@ class Access:
             for name in self.security.scram:
                 self.set_password(user, name, word, deadline.left())
 
-    def set_password(self, user: str, mechanism: Mechanism, password: str, timeout: float = WAIT) -> None:
+    def set_password(self, user: str, mechanism: Mechanism, password: str, timeout: float = APPLY_S) -> None:
         """Set the password of a new or known user, while the brokers run."""
         self.check_scram(mechanism)
         deadline = Deadline(timeout)
@@ -169,7 +169,7 @@ class Access:
         self.passwords[user, mechanism] = password
         self.wait_admitted(user, mechanism, password, True, deadline)
 
-    def drop_user(self, user: str, mechanism: Mechanism | None = None, timeout: float = WAIT) -> None:
+    def drop_user(self, user: str, mechanism: Mechanism | None = None, timeout: float = APPLY_S) -> None:
         """Remove a user's password, of one SCRAM mechanism or of all; the user's open connections continue."""
         if mechanism is not None:
             self.check_scram(mechanism)
@@ -210,7 +210,7 @@ class Access:
         pattern: Pattern = "literal",
         host: str = "*",
         permission: Permission = "allow",
-        timeout: float = WAIT,
+        timeout: float = APPLY_S,
     ) -> Acl:
         """Allow an operation, or forbid it with `permission="deny"`; the name of the cluster is `kafka-cluster`."""
         acl = acl_of(user, operation, resource_type, name, pattern, host, permission)
@@ -241,7 +241,7 @@ class Access:
         pattern: Pattern = "literal",
         host: str = "*",
         permission: Permission = "allow",
-        timeout: float = WAIT,
+        timeout: float = APPLY_S,
     ) -> None:
         """Undo a `grant`; without effect if there is none."""
         acl = acl_of(user, operation, resource_type, name, pattern, host, permission)
@@ -268,7 +268,7 @@ class Access:
         nodes = self.brokers.nodes if node is None else (node,)
         return self.authority.server(*sorted({host for each in nodes for host in self.brokers.hosts(each)}))
 
-    def replace_certificate(self, node: int, certificate: Certificate, timeout: float = WAIT) -> None:
+    def replace_certificate(self, node: int, certificate: Certificate, timeout: float = APPLY_S) -> None:
         """Have a running broker show `certificate` to every new connection, even after a restart."""
         deadline = Deadline(timeout)
         self.set_options(node, self.brokers.put_keystore(node, certificate.keystore), deadline)
@@ -282,7 +282,7 @@ class Access:
     def shows(self, node: int, certificate: Certificate) -> bool:
         return served_certificate(self.brokers.listener_address(node), self.own_certificate()) == certificate.der
 
-    def trust(self, *authorities: Authority, timeout: float = WAIT) -> None:
+    def trust(self, *authorities: Authority, timeout: float = APPLY_S) -> None:
         """Have the running brokers admit, on new connections, only clients with certificates of these authorities."""
         deadline, dropped = Deadline(timeout), [old for old in self.trusted if old not in authorities]
         shown = [(self.client_files("harness", by.client("harness")), by in authorities) for by in (*authorities, *dropped)]

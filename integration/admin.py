@@ -36,8 +36,8 @@ __all__ = ["Admin", "ClusterView", "Connection", "Partition"]
 T = TypeVar("T")
 
 CLIENT_ID = "integration"
-ANSWER = 10.0  # seconds for one answer: a broker that is starting on a busy machine is slow
-LARGEST = 256 << 20
+ANSWER_S = 10.0  # seconds for one answer: a broker that is starting on a busy machine is slow
+MOST_ANSWER_BYTES = 256 << 20
 CONTROLLERS = 2  # the endpoint type of DescribeCluster that asks controllers
 PREFERRED = 0
 WITHOUT_CREATION = 4  # the first version of Metadata that can name a topic without creating it
@@ -72,7 +72,7 @@ class Partition:
 class Connection:
     """A blocking connection that knows the broker's versions. It carries one request at a time, and none after the first failure."""
 
-    def __init__(self, address: Address, timeout: float = ANSWER) -> None:
+    def __init__(self, address: Address, timeout: float = ANSWER_S) -> None:
         self.address, self.broken = address, False
         self.numbers = itertools.count(1)
         deadline = Deadline(timeout)
@@ -85,7 +85,7 @@ class Connection:
             raise
         self.offered = {api.api_key: (api.min_version, api.max_version) for api in told.api_keys}
 
-    def request(self, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
+    def request(self, message: Request[ResponseT], timeout: float = ANSWER_S, highest: int | None = None) -> ResponseT:
         """Send `message` in the highest version that both sides know (at most `highest`), and return the answer."""
         deadline = Deadline(timeout)
         return self.exchange(message, self.version(type(message), highest), deadline)
@@ -125,7 +125,7 @@ class Connection:
 
     def frame(self, deadline: Deadline) -> bytes:
         (size,) = struct.unpack(">i", self.read(4, deadline))
-        if not 4 <= size <= LARGEST:
+        if not 4 <= size <= MOST_ANSWER_BYTES:
             raise ConnectionLost(f"{self.address} sent a frame of {size} bytes")
         return self.read(size, deadline)
 
@@ -161,17 +161,19 @@ class Admin:
 
     # -- asking ------------------------------------------------------------------------------------------------------------
 
-    def ask(self, node: int, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
+    def ask(self, node: int, message: Request[ResponseT], timeout: float = ANSWER_S, highest: int | None = None) -> ResponseT:
         """Return the answer of broker `node`."""
         return self.ask_address(self.brokers.admin_address(node), message, timeout, highest)
 
-    def ask_address(self, address: Address, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
+    def ask_address(
+        self, address: Address, message: Request[ResponseT], timeout: float = ANSWER_S, highest: int | None = None
+    ) -> ResponseT:
         """Return the answer of the broker or controller at `address`."""
         deadline = Deadline(timeout)
         with self.turn(address, timeout):
             return self.connection(address, deadline.left()).request(message, deadline.left(), highest)
 
-    def version(self, node: int, kind: type[Request[Any]], timeout: float = ANSWER) -> int:
+    def version(self, node: int, kind: type[Request[Any]], timeout: float = ANSWER_S) -> int:
         """Return the version of requests to broker `node`. Raises UnsupportedVersion if the broker does not know them."""
         deadline = Deadline(timeout)
         address = self.brokers.admin_address(node)
@@ -306,7 +308,7 @@ class Admin:
             if not (again and row.error_code == ALREADY_EXISTS):  # an earlier attempt has created the topic, and its response was lost
                 check(row.error_code, f"create topic {name}", row.error_message)
 
-        self.order(CreateTopicsRequest(topics=[topic], timeout_ms=int(ANSWER * 500)), judge, timeout)
+        self.order(CreateTopicsRequest(topics=[topic], timeout_ms=int(ANSWER_S * 500)), judge, timeout)
 
     def delete_topic(self, name: str, timeout: float) -> None:
         def judge(response: Any, again: bool) -> None:
@@ -318,7 +320,7 @@ class Admin:
 
         version = self.of_any(lambda node: self.version(node, DeleteTopicsRequest), "how topics are deleted")
         row = {"topics": [DeleteTopicsRequest.Topic(name=name)]} if version >= TOPICS_AS_ROWS else {"topic_names": [name]}
-        self.order(DeleteTopicsRequest(**row, timeout_ms=int(ANSWER * 500)), judge, timeout)
+        self.order(DeleteTopicsRequest(**row, timeout_ms=int(ANSWER_S * 500)), judge, timeout)
 
     def create_partitions(self, name: str, total: int, timeout: float) -> None:
         topic = CreatePartitionsRequest.Topic(name=name, count=total, assignments=None)
@@ -327,7 +329,7 @@ class Admin:
             row = response.results[0]
             check(row.error_code, f"raise {name} to {total} partitions", row.error_message)
 
-        self.order(CreatePartitionsRequest(topics=[topic], timeout_ms=int(ANSWER * 500)), judge, timeout)
+        self.order(CreatePartitionsRequest(topics=[topic], timeout_ms=int(ANSWER_S * 500)), judge, timeout)
 
     # -- leaders -----------------------------------------------------------------------------------------------------------
 
@@ -340,7 +342,7 @@ class Admin:
             for told in (told for answer in response.responses for told in answer.partitions):
                 check(told.error_code, f"reassign {topic}-{partition} to {replicas}", told.error_message)
 
-        self.order(AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=int(ANSWER * 500)), judge, timeout)
+        self.order(AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=int(ANSWER_S * 500)), judge, timeout)
 
     def elect(self, topic: str, partition: int, timeout: float) -> None:
         """Make the first replica the leader; without effect if it leads already."""
@@ -352,7 +354,7 @@ class Admin:
                 if told.error_code != ELECTION_NOT_NEEDED:
                     check(told.error_code, f"elect a leader of {topic}-{partition}", told.error_message)
 
-        self.order(ElectLeadersRequest(election_type=PREFERRED, topic_partitions=[wanted], timeout_ms=int(ANSWER * 500)), judge, timeout)
+        self.order(ElectLeadersRequest(election_type=PREFERRED, topic_partitions=[wanted], timeout_ms=int(ANSWER_S * 500)), judge, timeout)
 
 
 class Refused(Exception):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from integration.admin import Admin, Partition
 from integration.judge import reader
 from integration.judge.reader import Committed, LogRecord
-from integration.seam import READY, Brokers, PortTaken, State, Unsupported, died
+from integration.seam import READY_S, Brokers, PortTaken, State, Unsupported, died
 from integration.security.options import for_java, for_librdkafka
 from integration.security.settings import Mechanism
 from integration.waiting import Deadline, until
@@ -33,7 +33,7 @@ __all__ = ["NOT_YET", "Cluster", "LogRecord", "State", "Unsupported"]
 
 T = TypeVar("T")
 
-ISR, LEADER, TOPIC = 60.0, 60.0, 60.0
+ISR_S, LEADER_S, TOPIC_S = 60.0, 60.0, 60.0
 NOT_YET = (OSError, KafkaError)
 ATTEMPTS = 3
 
@@ -41,7 +41,7 @@ ATTEMPTS = 3
 class Cluster(Brokers):
     """Brokers as tests use them. As a context manager: up on entry, everything gone on exit."""
 
-    start_timeout: ClassVar[float] = READY  # seconds: the default time-out of `start`
+    start_timeout: ClassVar[float] = READY_S  # seconds: the default time-out of `start`
     ready_after = 0.0  # seconds that `up` took on entry
 
     @functools.cached_property
@@ -106,20 +106,20 @@ class Cluster(Brokers):
 
         until(served, deadline.left(), f"the ports of broker {node} to be free", forgive=(PortTaken,))
 
-    def restart(self, node: int, timeout: float = READY) -> None:
+    def restart(self, node: int, timeout: float = READY_S) -> None:
         """Stop a broker cleanly, and start it."""
         deadline = Deadline(timeout)
         self.stop(node, timeout=min(30.0, deadline.left()))
         self.start(node, timeout=deadline.left())
 
-    def restart_with(self, node: int, certificate: Certificate, timeout: float = READY) -> None:
+    def restart_with(self, node: int, certificate: Certificate, timeout: float = READY_S) -> None:
         """Restart a broker with another certificate; `access.replace_certificate` needs no restart."""
         deadline = Deadline(timeout)
         self.stop(node, timeout=min(30.0, deadline.left()))
         self.put_keystore(node, certificate.keystore)
         self.start(node, timeout=deadline.left())
 
-    def start_all(self, timeout: float = READY) -> None:
+    def start_all(self, timeout: float = READY_S) -> None:
         """Start every broker that is down, all at once (one of three alone has no quorum), and wait until all running brokers serve."""
         for node in self.nodes:
             if self.state(node) is State.DOWN:
@@ -131,7 +131,7 @@ class Cluster(Brokers):
         states = {node: self.state(node) for node in self.nodes}
         return [f"broker {node} is {state.value}" for node, state in states.items() if state is not State.RUNNING]
 
-    def heal(self, timeout: float = READY) -> None:
+    def heal(self, timeout: float = READY_S) -> None:
         """Thaw, connect, start, and wait for full in-sync replicas: the cluster as a test expects to find it."""
         deadline = Deadline(timeout)
         for node in self.nodes:
@@ -180,7 +180,7 @@ class Cluster(Brokers):
                 if attempt == ATTEMPTS:
                     raise
             except BaseException as error:
-                self.mourn(error)
+                self.close_failed(error)
                 raise
 
     def begin(self, deadline: Deadline) -> None:
@@ -205,7 +205,7 @@ class Cluster(Brokers):
         self.access.authority.write(self.private_folder())
         return {node: self.access.certificate(node).keystore for node in self.nodes}
 
-    def mourn(self, error: BaseException) -> None:
+    def close_failed(self, error: BaseException) -> None:
         """Close a cluster that did not come up, and add the path of its logs to the error."""
         self.keep_logs_for(error)
         self.close()
@@ -243,7 +243,7 @@ class Cluster(Brokers):
         """Wait until `condition` holds for every running broker."""
         self.wait(lambda: all(condition(node) for node in self.running()), timeout, what)
 
-    def wait_ready(self, node: int | None = None, timeout: float = READY) -> None:
+    def wait_ready(self, node: int | None = None, timeout: float = READY_S) -> None:
         """Wait until `node` (None: every running broker) serves, knows a controller, and is known to all running brokers."""
         wanted = set(self.running()) if node is None else {node}
         self.wait(lambda: self.ready(wanted), timeout, f"brokers {sorted(wanted)} to serve")
@@ -254,11 +254,11 @@ class Cluster(Brokers):
         views = {node: self.admin.describe_cluster(node) for node in {*self.running(), *wanted}}
         return all(wanted <= view.brokers and view.controller in view.brokers for view in views.values())
 
-    def wait_fenced(self, node: int, timeout: float = LEADER) -> None:
+    def wait_fenced(self, node: int, timeout: float = LEADER_S) -> None:
         """Wait until no running broker counts `node`, which is down or frozen, as a member of the cluster."""
         self.wait_everywhere(lambda other: node not in self.admin.describe_cluster(other).brokers, timeout, f"broker {node} to be fenced")
 
-    def wait_full_isr(self, topics: Iterable[str] | None = None, timeout: float = ISR) -> None:
+    def wait_full_isr(self, topics: Iterable[str] | None = None, timeout: float = ISR_S) -> None:
         """Wait until every running broker says that all partitions of `topics` (None: all) have a leader and all replicas in sync."""
         names = None if topics is None else list(topics)
         short: list[str] = []
@@ -277,7 +277,7 @@ class Cluster(Brokers):
         partitions: int = 3,
         replication_factor: int | None = None,
         configs: Mapping[str, str] | None = None,
-        timeout: float = TOPIC,
+        timeout: float = TOPIC_S,
     ) -> None:
         """Create a topic, and wait until every running broker knows all its leaders.
 
@@ -288,13 +288,13 @@ class Cluster(Brokers):
         self.admin.create_topic(name, partitions, factor, configs or {}, deadline.left())
         self.wait_led(name, partitions, deadline)
 
-    def delete_topic(self, name: str, timeout: float = TOPIC) -> None:
+    def delete_topic(self, name: str, timeout: float = TOPIC_S) -> None:
         """Delete a topic, and wait until no running broker knows it."""
         deadline = Deadline(timeout)
         self.admin.delete_topic(name, deadline.left())
         self.wait_everywhere(lambda node: not self.admin.knows(node, name), deadline.left(), f"every broker to forget {name}")
 
-    def add_partitions(self, name: str, total: int, timeout: float = TOPIC) -> None:
+    def add_partitions(self, name: str, total: int, timeout: float = TOPIC_S) -> None:
         """Raise the partition count to `total` and wait until every running broker knows the new leaders."""
         deadline = Deadline(timeout)
         self.admin.create_partitions(name, total, deadline.left())
@@ -317,11 +317,11 @@ class Cluster(Brokers):
         """Return the leader according to a running broker, -1 if there is none."""
         return self.partitions(topic)[partition].leader
 
-    def controller(self, timeout: float = LEADER) -> int:
+    def controller(self, timeout: float = LEADER_S) -> int:
         """Wait for an active controller, and return its node."""
         return self.wait(self.admin.active_controller, timeout, "an active controller")
 
-    def wait_leader(self, topic: str, partition: int = 0, other_than: int | None = None, timeout: float = LEADER) -> int:
+    def wait_leader(self, topic: str, partition: int = 0, other_than: int | None = None, timeout: float = LEADER_S) -> int:
         """Wait until all running brokers agree on a leader that runs and is not `other_than`, and return it."""
         what = f"a leader of {topic}-{partition} other than {other_than}"
         return self.wait(lambda: self.agreed(topic, partition, other_than), timeout, what)
@@ -332,7 +332,7 @@ class Cluster(Brokers):
         leader = leaders.pop() if len(leaders) == 1 else None
         return leader if leader in running and leader != other_than else None
 
-    def move_leader(self, topic: str, partition: int, to: int, timeout: float = LEADER) -> None:
+    def move_leader(self, topic: str, partition: int, to: int, timeout: float = LEADER_S) -> None:
         """Make `to` the leader: put it first in the replica list, then elect it. Only clients with old metadata get an error."""
         deadline = Deadline(timeout)
         replicas = self.partitions(topic)[partition].replicas
@@ -341,7 +341,7 @@ class Cluster(Brokers):
         self.admin.elect(topic, partition, deadline.left())
         self.wait(lambda: self.agreed(topic, partition, None) == to, deadline.left(), f"broker {to} to lead {topic}-{partition}")
 
-    def prefer(self, topic: str, partition: int, replicas: tuple[int, ...], timeout: float = LEADER) -> None:
+    def prefer(self, topic: str, partition: int, replicas: tuple[int, ...], timeout: float = LEADER_S) -> None:
         """Give the partition these replicas, in this order, and wait until the first is in sync. A leader among them stays the leader."""
         deadline = Deadline(timeout)
         self.admin.reassign(topic, partition, replicas, deadline.left())
@@ -354,14 +354,14 @@ class Cluster(Brokers):
 
     # -- the judge ---------------------------------------------------------------------------------------------------------
 
-    def offsets(self, topic: str, timeout: float = TOPIC) -> dict[int, tuple[int, int]]:
+    def offsets(self, topic: str, timeout: float = TOPIC_S) -> dict[int, tuple[int, int]]:
         """Return the (earliest, latest) offsets of each partition; latest is the high watermark."""
         return reader.offsets(self, topic, Deadline(timeout))
 
-    def log(self, topic: str, timeout: float = TOPIC) -> dict[int, list[LogRecord]]:
+    def log(self, topic: str, timeout: float = TOPIC_S) -> dict[int, list[LogRecord]]:
         """Return every record in the topic now, by partition, read from the leaders without the client under test."""
         return reader.log(self, topic, Deadline(timeout))
 
-    def committed(self, topic: str, timeout: float = TOPIC) -> dict[int, Committed]:
+    def committed(self, topic: str, timeout: float = TOPIC_S) -> dict[int, Committed]:
         """Return the committed records, by partition: `log` without records of aborted and open transactions."""
         return reader.committed(self, topic, Deadline(timeout))

@@ -21,7 +21,7 @@ from pykafka4.errors import KafkaError
 
 __all__ = ["NODE_ORDERS", "state_file"]
 
-PATIENCE = 10.0  # seconds for a client to send its order
+PATIENCE_S = 10.0  # seconds for a client to send its order
 NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw", "disconnect", "reconnect", "cut", "mend")
 
 
@@ -87,7 +87,7 @@ def serve(cluster: Cluster, listener: socket.socket) -> None:
     while verb != "down":
         connection, _ = listener.accept()
         with connection:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(PATIENCE_S)
             try:
                 order = json.loads(connection.makefile("rb").readline())
                 verb = order["do"]

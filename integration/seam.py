@@ -22,7 +22,7 @@ Address: TypeAlias = tuple[str, int]
 Advertised: TypeAlias = Mapping[int, Address] | Callable[[int, Address], Address]
 Properties: TypeAlias = Mapping[str, str] | Callable[[int], Mapping[str, str]]
 
-READY = 120.0
+READY_S = 120.0
 TAKEN = re.compile(r"Address already in use|BindException")
 
 
@@ -88,7 +88,7 @@ class Brokers(abc.ABC):
     # -- operations of every backend ---------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def up(self, timeout: float = READY) -> None:
+    def up(self, timeout: float = READY_S) -> None:
         """Start all brokers and wait until every one serves."""
 
     @abc.abstractmethod

@@ -11,7 +11,7 @@ __all__ = ["Deadline", "WaitTimeout", "until"]
 
 T = TypeVar("T")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25
 
 
 class WaitTimeout(AssertionError):
@@ -45,7 +45,7 @@ def until(
 
     Exceptions of the classes in `forgive` count as "not yet"; the last one is the cause of the `WaitTimeout`.
     """
-    deadline, pause = Deadline(timeout), FIRST_PAUSE
+    deadline, pause = Deadline(timeout), FIRST_PAUSE_S
     last: BaseException | None = None
     while True:
         try:
@@ -59,4 +59,4 @@ def until(
             because = f" ({type(last).__name__}: {last})" if last is not None else ""
             raise WaitTimeout(f"waited {timeout:g} s for {what() if callable(what) else what}{because}") from last
         time.sleep(min(pause, deadline.left()))
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+        pause = min(pause * 1.5, LONGEST_PAUSE_S)

@@ -21,7 +21,7 @@ from integration.waiting import until
 
 __all__ = ["AgentEnded", "AgentProcess", "Total", "toml"]
 
-START, END, ANSWER, OUTCOME = 60.0, 60.0, 10.0, 120.0  # seconds
+START_S, END_S, ANSWER_S, OUTCOME_S = 60.0, 60.0, 10.0, 120.0  # seconds
 PAGE = 1024  # bytes in a kibibyte of /proc
 
 
@@ -89,7 +89,7 @@ class AgentProcess:
             command = [self.python, "-m", "pykafka4", "agent", "--config", str(self.config)]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.folder)
         if wait:
-            until(self.serves, START, lambda: f"the agent to serve; it says: {self.said()[-3000:]}")
+            until(self.serves, START_S, lambda: f"the agent to serve; it says: {self.said()[-3000:]}")
 
     def serves(self) -> bool:
         """Whether the datagram socket takes messages and the page answers. Raises AgentEnded if the process has ended."""
@@ -111,21 +111,21 @@ class AgentProcess:
         """Send SIGKILL; without effect if the process has ended."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait(END)
+            self.process.wait(END_S)
             self.process = None
 
     def terminate(self) -> None:
         """Send SIGTERM; `ended` waits for the end."""
         self.signal(signal.SIGTERM)
 
-    def ended(self, timeout: float = END) -> int:
+    def ended(self, timeout: float = END_S) -> int:
         """Wait until the process has ended by itself, and return its exit code."""
         assert self.process is not None
         code = self.process.wait(timeout)
         self.process = None
         return code
 
-    def end(self, timeout: float = END) -> int:
+    def end(self, timeout: float = END_S) -> int:
         """Send SIGTERM, wait, and return the exit code."""
         self.terminate()
         return self.ended(timeout)
@@ -148,7 +148,7 @@ class AgentProcess:
     def page(self, path: str, method: str = "GET") -> str:
         """Return the text of a page. Raises OSError if the page does not answer."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
-        with urllib.request.urlopen(request, timeout=ANSWER) as answer:
+        with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
             text: str = answer.read().decode()
             return text
 
@@ -159,13 +159,13 @@ class AgentProcess:
         assert found.accepted == found.acknowledged + found.queued + found.spooled + found.discarded, found
         return found
 
-    def read_all(self, accepted: int, timeout: float = OUTCOME) -> Total:
+    def read_all(self, accepted: int, timeout: float = OUTCOME_S) -> Total:
         """Wait until the agent has accepted this many messages, and return the account."""
         return until(
             lambda: self.total_if(lambda it: it.accepted == accepted), timeout, lambda: f"{accepted} messages to be read: {self.total()}"
         )
 
-    def settled(self, accepted: int | None = None, timeout: float = OUTCOME) -> Total:
+    def settled(self, accepted: int | None = None, timeout: float = OUTCOME_S) -> Total:
         """Wait until no message waits, and this many were accepted (None: any number), and return the account."""
 
         def settled(it: Total) -> bool:

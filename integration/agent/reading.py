@@ -9,7 +9,7 @@ from integration.waiting import Deadline
 
 __all__ = ["Read", "read_topic"]
 
-READING, MOST = 120.0, 10_000
+READING_S, MOST = 120.0, 10_000
 
 
 class Read(NamedTuple):
@@ -22,7 +22,7 @@ class Read(NamedTuple):
     timestamp_ms: int
 
 
-def read_topic(cluster: Cluster, topic: str, timeout: float = READING) -> list[Read]:
+def read_topic(cluster: Cluster, topic: str, timeout: float = READING_S) -> list[Read]:
     """Return all records between the first and last offsets of this moment, ordered by partition and offset."""
     from confluent_kafka import Consumer, TopicPartition  # imported here: the offline tests run without it
 

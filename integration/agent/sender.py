@@ -2,7 +2,7 @@
 
 Its argument is JSON: `to` (a path or a port), `kind` (datagram, stream), `topics`, `name`, `first`, `count`, `size`, `rate` (per second,
 0: as fast as it can), `partition_key` (modulus, 0: AnyPartition), `wait` (whether it waits while the datagram queue is full). Message n
-goes to topic n % len(topics), with key `name-topic number`, value `name n` filled up to `size`, timestamp START + n. It prints JSON:
+goes to topic n % len(topics), with key `name-topic number`, value `name n` filled up to `size`, timestamp START_MS + n. It prints JSON:
 `sent`, `refused` (the numbers that the socket did not take), `longest` (seconds of one send).
 """
 
@@ -12,7 +12,7 @@ import struct
 import sys
 import time
 
-START = 1_790_000_000_000  # milliseconds
+START_MS = 1_790_000_000_000  # milliseconds
 
 
 def packed(topic: bytes, key: bytes, value: bytes, partition_key: int | None, timestamp: int) -> bytes:
@@ -46,7 +46,7 @@ def main(order: dict) -> None:  # type: ignore[type-arg]
             time.sleep(max(0.0, begin + (n - order["first"]) / rate - time.monotonic()))
         which = n % len(topics)
         value = f"{name} {n} ".encode().ljust(order["size"], b".")
-        data = packed(topics[which], f"{name}-{which}".encode(), value, n % modulus if modulus else None, START + n)
+        data = packed(topics[which], f"{name}-{which}".encode(), value, n % modulus if modulus else None, START_MS + n)
         before = time.monotonic()
         try:
             sock.sendall(data) if order["kind"] == "stream" else sock.send(data)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from integration.agent.sender import START
+from integration.agent.sender import START_MS
 
-__all__ = ["START", "Sender", "User", "send", "senders", "value_of"]
+__all__ = ["START_MS", "Sender", "User", "send", "senders", "value_of"]
 
 PROGRAM, USER = Path(__file__).with_name("sender.py"), "integration.agent.user"
-SENDING = 240.0  # seconds
+SENDING_S = 240.0  # seconds
 
 
 class Sender:
@@ -41,7 +41,7 @@ class Sender:
         }  # fmt: skip
         self.process = subprocess.Popen([sys.executable, "-S", "-E", str(PROGRAM), json.dumps(order)], stdout=subprocess.PIPE)
 
-    def result(self, timeout: float = SENDING) -> dict[str, Any]:
+    def result(self, timeout: float = SENDING_S) -> dict[str, Any]:
         """Wait for the end of the process, and return the result that it prints."""
         out, _ = self.process.communicate(timeout=timeout)
         if self.process.returncode != 0:

@@ -12,8 +12,8 @@ from integration.waiting import WaitTimeout, until
 
 __all__ = ["TROUBLE", "EngineFailed", "connect", "purge"]
 
-PURGE = 60.0
-CALL = 60.0  # seconds for one answer of an engine
+PURGE_S = 60.0
+CALL_S = 60.0  # seconds for one answer of an engine
 UNIX = "unix://"
 TROUBLE = (OSError, DockerException, WaitTimeout)  # the errors of `purge` in an engine that fails
 
@@ -26,9 +26,9 @@ def connect(host: str) -> DockerClient:
     """Return a client of the engine at `host`. Raises the errors of the SDK and its transport while no engine answers there."""
     if host.startswith(UNIX):  # connect here first: the SDK leaves a socket open if it cannot connect it
         with socket.socket(socket.AF_UNIX) as knock:
-            knock.settimeout(CALL)
+            knock.settimeout(CALL_S)
             knock.connect(host.removeprefix(UNIX))
-    return DockerClient(base_url=host, timeout=CALL)
+    return DockerClient(base_url=host, timeout=CALL_S)
 
 
 def purge(client: DockerClient, label: str | None = None) -> list[str]:
@@ -37,7 +37,7 @@ def purge(client: DockerClient, label: str | None = None) -> list[str]:
     removed: dict[str, None] = {}
     until(
         lambda: emptied(client, filters, removed),
-        PURGE,
+        PURGE_S,
         f"the engine to remove the objects with {label or 'any or no label'}",
         forgive=(OSError, DockerException),
     )

@@ -38,7 +38,7 @@ from integration.security.settings import Security
 
 __all__ = ["DockerCluster", "environment"]
 
-START, STOP = 180.0, 30.0
+START_S, STOP_S = 180.0, 30.0
 CLIENT, CONTROLLER, ADMIN, DIRECT = 9092, 9093, 9094, 9095  # inside a container
 MEMORY = "768m"
 DATA = "/var/lib/kafka/data"
@@ -70,7 +70,7 @@ class DockerCluster(Cluster):
     container.
     """
 
-    start_timeout = START
+    start_timeout = START_S
     secured_listeners = ("DIRECT", "CLIENT")  # a running broker changes its listeners in this order, and `Access` waits for CLIENT
 
     def __init__(
@@ -97,7 +97,7 @@ class DockerCluster(Cluster):
 
     # -- life --------------------------------------------------------------------------------------------------------------
 
-    def up(self, timeout: float = START) -> None:
+    def up(self, timeout: float = START_S) -> None:
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class DockerCluster(Cluster):
     def clean(cls) -> list[str]:
         return clean()
 
-    def mourn(self, error: BaseException) -> None:
+    def close_failed(self, error: BaseException) -> None:
         with contextlib.suppress(*TROUBLE):
             self.keep_logs_for(error)
         self.close()
@@ -215,14 +215,14 @@ class DockerCluster(Cluster):
                 raise PortTaken(f"broker {node} was not started: {error.explanation}") from error
             raise
 
-    def stop(self, node: int, timeout: float = STOP) -> None:
+    def stop(self, node: int, timeout: float = STOP_S) -> None:
         self.stopped_by(node, lambda: self.signal(node, "SIGTERM"), timeout)
 
     def kill(self, node: int) -> None:
         """Send SIGKILL, and wait until the process is gone."""
         self.signal(node, "SIGKILL")
         self.thaw(node)  # some engines deliver no signal to a paused container
-        self.wait_down(node, STOP)
+        self.wait_down(node, STOP_S)
 
     def signal(self, node: int, name: str) -> None:
         try:

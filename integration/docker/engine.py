@@ -36,7 +36,7 @@ from integration.waiting import until
 __all__ = ["Engine", "clean"]
 
 ROOT = Path(__file__).parents[2]
-COME_IN, GREETING, LEAVE = 180.0, 30.0, 120.0
+COME_IN_S, GREETING_S, LEAVE_S = 180.0, 30.0, 120.0
 
 
 class Engine:
@@ -49,7 +49,7 @@ class Engine:
     def __init__(self, folder: Path | str | None = None) -> None:
         named = os.environ.get("DOCKER_HOST") if folder is None else None
         self.own = not named
-        self.place = Place.of(named) if named else Place.own(Path(folder) if folder else None)
+        self.place = Place.at(named) if named else Place.own(Path(folder) if folder else None)
         self.host = named or self.place.host
         self.owner = ""
         self.connection: socket.socket | None = None
@@ -70,8 +70,8 @@ class Engine:
         if self.own:
             prerequisites.require(*missing_for_engine())
         self.place.folder.mkdir(parents=True, exist_ok=True)
-        with locked(self.place.door, COME_IN):
-            self.come_in(COME_IN)
+        with locked(self.place.door, COME_IN_S):
+            self.come_in(COME_IN_S)
         try:
             self.docker = connect(self.host)
         except BaseException:
@@ -87,7 +87,7 @@ class Engine:
             until(lambda: self.greeted() or keeper.poll() is not None, timeout, lambda: f"an engine to come up{tail(self.log)}")
         except BaseException:
             keeper.terminate()
-            keeper.wait(LEAVE)
+            keeper.wait(LEAVE_S)
             raise
         if self.connection is None:
             raise EngineFailed(f"the engine at {self.host} cannot be used{tail(self.log)}")
@@ -95,7 +95,7 @@ class Engine:
     def greeted(self) -> bool:
         """Connect to a keeper. Returns whether it has accepted this user."""
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(GREETING)
+        connection.settimeout(GREETING_S)
         try:
             connection.connect(str(self.place.keeper))
             with connection.makefile("rb") as answer:
@@ -134,13 +134,13 @@ class Engine:
             return
         goes_on = b""
         with connection, contextlib.suppress(ConnectionError):
-            connection.settimeout(LEAVE)
+            connection.settimeout(LEAVE_S)
             connection.shutdown(socket.SHUT_WR)
             goes_on = connection.recv(1)
         keeper, self.keeper = self.keeper, None
         if keeper is not None and goes_on:
             keeper.returncode = 0  # else Popen warns about a child that runs on without this process
-        elif keeper is not None and keeper.wait(LEAVE) != 0:
+        elif keeper is not None and keeper.wait(LEAVE_S) != 0:
             raise EngineFailed(f"the engine at {self.host} did not end in order; python -m integration.docker --clean{tail(self.log)}")
 
     # -- for those who use it ----------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def clean(folder: Path | str | None = None) -> list[str]:
 
 
 def cleaned_at(host: str) -> list[str]:
-    place = Place.of(host)
+    place = Place.at(host)
     place.folder.mkdir(parents=True, exist_ok=True)
     try:
         return unused(place, Foreign(place, host).sweep)
@@ -191,5 +191,5 @@ def cleaned_at(host: str) -> list[str]:
 
 def unused(place: Place, sweep: Callable[[], list[str]]) -> list[str]:
     """Return the result of `sweep`, or an empty list if the place has a user; a new user waits meanwhile."""
-    with locked(place.door, COME_IN), place.life.open("w") as life:
+    with locked(place.door, COME_IN_S), place.life.open("w") as life:
         return sweep() if taken(life.fileno()) else []

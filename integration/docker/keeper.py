@@ -33,8 +33,8 @@ from integration.host.cache import locked
 
 __all__ = ["Foreign", "Keeper"]
 
-LIFE = 60.0  # seconds to wait for an earlier keeper, which may still be stopping its engine
-FIRST = 20.0  # seconds for the first user, which started this process, to connect
+EARLIER_KEEPER_S = 60.0  # seconds to wait for an earlier keeper, which may still be stopping its engine
+FIRST_USER_S = 20.0  # seconds for the first user, which started this process, to connect
 
 
 class Kept(Protocol):
@@ -98,7 +98,7 @@ class Keeper:
 
     def serve(self) -> None:
         """Serve until the last user is gone, no user came at all, or the engine has ended by itself."""
-        patience: float | None = FIRST
+        patience: float | None = FIRST_USER_S
         while ready := self.selector.select(patience):
             for key, _ in ready:
                 key.data()
@@ -162,7 +162,7 @@ def main(folder: Path, host: str | None) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     place = Place(folder)
-    with locked(place.life, LIFE):
+    with locked(place.life, EARLIER_KEEPER_S):
         dockerd = Dockerd(place)
         kept: Kept = dockerd if host is None else Foreign(place, host)
         keeper = Keeper(place, host or place.host, dockerd.alive if host is None else lambda: True)

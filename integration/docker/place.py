@@ -101,7 +101,7 @@ class Place:
         return Place(folder or cache() / "engine")
 
     @staticmethod
-    def of(host: str) -> Place:
+    def at(host: str) -> Place:
         """The place of an engine that somebody else runs; `host` is its DOCKER_HOST."""
         return Place(cache() / f"engine-at-{hashlib.sha256(host.encode()).hexdigest()[:8]}")
 

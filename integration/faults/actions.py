@@ -27,7 +27,7 @@ __all__ = ["ACTIONS", "FRAGILE", "FRAGILE_CONFIGS", "Run"]
 
 FRAGILE: Final = 3  # partitions of the topic that is recreated, cut off and led uncleanly
 FRAGILE_CONFIGS: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-WAIT: Final = 60.0
+ORDER_S: Final = 60.0
 MOST_PARTITIONS: Final = 9
 MOST_MEMBERS: Final = 4
 TOPIC, SET = 2, 0  # in IncrementalAlterConfigs: the type of resource, the operation
@@ -54,7 +54,7 @@ class Run:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(self.plan.seconds + 4 * WAIT)
+            thread.join(self.plan.seconds + 4 * ORDER_S)
         if self.errors:
             raise self.errors[0]
         assert not any(thread.is_alive() for thread in threads), self.story[-5:]
@@ -98,7 +98,7 @@ class Run:
         def judge(response: Any, _again: bool) -> None:
             assert not response.responses[0].error_code, response
 
-        self.cluster.admin.order(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), judge, WAIT)
+        self.cluster.admin.order(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), judge, ORDER_S)
 
 
 Action: TypeAlias = Callable[[Run, Step], None]
@@ -143,7 +143,7 @@ def _leaderless(run: Run, step: Step) -> None:
     """Crash the broker of partitions with one replica, which then have no leader, and start it again."""
     _away(run, run.cluster.wait_leader(run.fragile.topic, step.pick % FRAGILE), step.seconds)
     topic = run.fragile.topic
-    run.cluster.wait(lambda: all(row.leader >= 0 for row in run.cluster.partitions(topic).values()), WAIT, f"all leaders of {topic}")
+    run.cluster.wait(lambda: all(row.leader >= 0 for row in run.cluster.partitions(topic).values()), ORDER_S, f"all leaders of {topic}")
 
 
 def _more_partitions(run: Run, _step: Step) -> None:
@@ -181,11 +181,11 @@ def _demote(run: Run, step: Step) -> None:
     topic, partition = run.main.topic, run.partition(step)
     leader = run.cluster.wait_leader(topic, partition)
     slow, successor = (node for node in run.cluster.nodes if node != leader)
-    run.cluster.prefer(topic, partition, (successor, leader, slow), WAIT)
+    run.cluster.prefer(topic, partition, (successor, leader, slow), ORDER_S)
     run.cluster.freeze(slow)
     try:
         time.sleep(step.seconds)
-        run.cluster.admin.elect(topic, partition, WAIT)
+        run.cluster.admin.elect(topic, partition, ORDER_S)
     finally:
         run.cluster.thaw(slow)
     run.cluster.wait_full_isr([topic])
@@ -232,7 +232,7 @@ def _retention(run: Run, step: Step) -> None:
         answer = run.cluster.admin.ask(run.cluster.wait_leader(topic, partition), message)
         return bool(answer.topics[0].partitions[0].error_code == 0)
 
-    run.cluster.wait(deleted, WAIT, f"records of {topic}-{partition} to be deleted")
+    run.cluster.wait(deleted, ORDER_S, f"records of {topic}-{partition} to be deleted")
     run.fragile.excuse(lambda n: run.fragile.partition(n) == partition and run.fragile.offsets[n] < row.offset)
 
 

@@ -28,7 +28,7 @@ __all__ = ["Counters", "Proxy"]
 T = TypeVar("T")
 
 Address = tuple[str, int]
-PATIENCE = 30.0  # seconds for the proxy's thread to carry out one order
+ORDER_S = 30.0  # seconds for the proxy's thread to carry out one order
 BOUND = 32 << 20  # bytes that one direction of a connection may hold back before its sender has to wait
 CHUNK = 64 << 10
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER with zero seconds: close sends RST
@@ -371,7 +371,7 @@ class Proxy:
         self.refuse()
         self.wait(self.settle())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(PATIENCE)
+        self.thread.join(ORDER_S)
         if self.ports is not None:
             self.ports.close()
 
@@ -453,7 +453,7 @@ class Proxy:
         return self.wait(wrapped())
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(ORDER_S)
 
 
 def assign(thing: object, values: dict[str, Any]) -> None:

@@ -20,8 +20,8 @@ from integration.faults.proxy import Proxy
 
 __all__ = ["FAULTS", "Storm"]
 
-PAUSE, LASTS = (0.2, 1.0), (0.2, 0.8)  # seconds between two faults; duration of a fault
-END: Final = 10.0
+PAUSE_S, LASTS_S = (0.2, 1.0), (0.2, 0.8)  # seconds between two faults; duration of a fault
+END_S: Final = 10.0
 
 
 def _nothing(_: Proxy) -> None:
@@ -107,7 +107,7 @@ class Storm:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.over.set()
-        self.thread.join(END)
+        self.thread.join(END_S)
         self.after = self.counted()
         for proxy in self.proxies:
             proxy.heal()
@@ -118,12 +118,12 @@ class Storm:
         """Make one fault after the other; each fault comes once before any comes again."""
         left: list[str] = []
         try:
-            while not self.over.wait(self.random.uniform(*PAUSE)):
+            while not self.over.wait(self.random.uniform(*PAUSE_S)):
                 left = left or self.random.sample(list(FAULTS), len(FAULTS))
                 name, proxy = left.pop(), self.random.choice(self.proxies)
                 fault = FAULTS[name]
                 found = fault.begin(proxy, self.random)
-                self.over.wait(self.random.uniform(*LASTS))
+                self.over.wait(self.random.uniform(*LASTS_S))
                 fault.end(proxy)
                 self.done[name] += fault.came(proxy) and found != 0
         except BaseException as error:  # kept for the test, which raises it

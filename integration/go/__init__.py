@@ -19,8 +19,8 @@ __all__ = ["GoMember", "missing"]
 
 HERE = Path(__file__).parent
 SOURCES = ("go.mod", "go.sum", "member.go")
-BUILD = 900.0  # seconds: the modules are downloaded and compiled, on a busy machine
-LEAVE = 30.0
+BUILD_S = 900.0  # seconds: the modules are downloaded and compiled, on a busy machine
+LEAVE_S = 30.0
 
 
 def missing() -> str:
@@ -43,7 +43,7 @@ def program() -> Path:
 
 def build(folder: Path) -> None:
     done = subprocess.run(
-        ["go", "build", "-o", str(folder / "member"), "."], cwd=HERE, capture_output=True, text=True, timeout=BUILD, check=False
+        ["go", "build", "-o", str(folder / "member"), "."], cwd=HERE, capture_output=True, text=True, timeout=BUILD_S, check=False
     )
     if done.returncode != 0:
         raise RuntimeError(f"go could not build {HERE}: {done.stderr[-2000:]}")
@@ -74,13 +74,13 @@ class GoMember:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            code = self._process.wait(LEAVE)
+            code = self._process.wait(LEAVE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             raise
         finally:
             self._process.wait()
-            self._thread.join(LEAVE)
+            self._thread.join(LEAVE_S)
             if self._process.stdout is not None:
                 self._process.stdout.close()
         if code:

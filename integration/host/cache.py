@@ -18,7 +18,7 @@ from integration.waiting import until
 
 __all__ = ["cache", "install", "locked", "taken"]
 
-MAKING = 900.0  # seconds: a cold Maven repository over a slow connection
+MAKING_S = 900.0  # seconds: a cold Maven repository over a slow connection
 
 
 def cache() -> Path:
@@ -34,7 +34,7 @@ def install(folder: Path, fill: Callable[[Path], None]) -> Path:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.parent / f".{folder.name}.lock", MAKING):
+    with locked(folder.parent / f".{folder.name}.lock", MAKING_S):
         if not folder.is_dir():
             sweep(folder)
             make(folder, fill)

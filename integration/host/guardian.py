@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
-GONE = 10.0  # seconds until a killed process has to be reaped
+GONE_S = 10.0  # seconds until a killed process has to be reaped
 
 
 def die_with_parent() -> None:
@@ -65,7 +65,7 @@ class Guardian:
         for child in self.children.values():
             child.kill()
         for child in self.children.values():
-            child.wait(GONE)
+            child.wait(GONE_S)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def serve(self, owner: int) -> None:

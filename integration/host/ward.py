@@ -25,8 +25,8 @@ __all__ = ["LOCK", "PREFIX", "Child", "Ward", "guard", "sweep", "tail"]
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
 PREFIX, LOCK = "pykafka4-cluster-", "owner.lock"
-ANSWER = 30.0  # seconds for one answer
-REMOVAL = 180.0  # seconds to reap the children and to remove the scratch folder: thousands of logs on a busy machine
+ANSWER_S = 30.0  # seconds for one answer
+REMOVAL_S = 180.0  # seconds to reap the children and to remove the scratch folder: thousands of logs on a busy machine
 
 
 class Child(NamedTuple):
@@ -71,7 +71,7 @@ class Ward:
         for pipe in (self.guardian.stdin, self.guardian.stdout):
             if pipe is not None:
                 pipe.close()
-        self.guardian.wait(REMOVAL)
+        self.guardian.wait(REMOVAL_S)
 
     def order(self, verb: str, **arguments: Any) -> Any:
         with self.lock:
@@ -79,7 +79,7 @@ class Ward:
             if stdin is None or stdout is None or stdin.closed:
                 raise RuntimeError("this cluster is closed")
             stdin.write(json.dumps({"do": verb, **arguments}).encode() + b"\n")
-            answer = json.loads(self.line(stdout.fileno(), Deadline(ANSWER)))
+            answer = json.loads(self.line(stdout.fileno(), Deadline(ANSWER_S)))
         if "error" in answer:
             raise RuntimeError(f"the guardian could not {verb} {arguments.get('name', '')}: {answer['error']}")
         return answer["result"]

@@ -19,11 +19,11 @@ from integration.java.client import JVM, java, with_program
 __all__ = ["java_assign"]
 
 PROGRAM = Path(__file__).with_name("Assignors.java")
-TIMEOUT = 600.0
+TIMEOUT_S = 600.0
 
 
 def java_assign(groups: Iterable[dict[str, Any]], jvm: Iterable[str] = JVM) -> list[dict[str, Any]]:
     """Return the answers of Kafka's assignors for each group."""
     lines = "".join(json.dumps(group) + "\n" for group in groups)
-    told = java([*jvm, *with_program(PROGRAM), "Assignors"], lines, TIMEOUT)
+    told = java([*jvm, *with_program(PROGRAM), "Assignors"], lines, TIMEOUT_S)
     return [json.loads(line) for line in told.splitlines()]

@@ -22,7 +22,7 @@ from integration.kafka.jars import KAFKA, classpath, kafka_jars, tools_jars
 
 __all__ = [
     "JVM",
-    "TIMEOUT",
+    "TIMEOUT_S",
     "JavaAck",
     "JavaRecord",
     "classes",
@@ -39,7 +39,7 @@ PROGRAM = Path(__file__).with_name("Interop.java")
 RIGHTS = Path(__file__).with_name("Rights.java")
 LOGGING = Path(__file__).with_name("log4j2-tools.yaml")
 JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
-TIMEOUT = 120.0
+TIMEOUT_S = 120.0
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -72,7 +72,7 @@ def java_produce(
     codec: str = "none",
     properties: Mapping[str, str] | None = None,
     transaction: str | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = TIMEOUT_S,
 ) -> list[JavaAck]:
     """Send the records with Java's producer, and return their places.
 
@@ -89,7 +89,7 @@ def java_consume(
     topic: str,
     count: int | None = None,
     properties: Mapping[str, str] | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = TIMEOUT_S,
 ) -> list[JavaRecord]:
     """Read the topic with Java's consumer, from the beginning to the current end or up to `count` records.
 
@@ -100,13 +100,13 @@ def java_consume(
     return [unpacked(row) for row in interop(order, [], timeout)]
 
 
-def java_rights(properties: Mapping[str, str], timeout: float = TIMEOUT) -> dict[str, Any]:
+def java_rights(properties: Mapping[str, str], timeout: float = TIMEOUT_S) -> dict[str, Any]:
     """Return the ACLs, users, quotas and delegation tokens that Java's Admin finds."""
     found: dict[str, Any] = json.loads(java([*JVM, *with_program(RIGHTS), "Rights"], json.dumps(dict(properties)), timeout))
     return found
 
 
-def run_tool(main: str, *arguments: str, jvm: Iterable[str] = JVM, stdin: str | None = None, timeout: float = TIMEOUT) -> str:
+def run_tool(main: str, *arguments: str, jvm: Iterable[str] = JVM, stdin: str | None = None, timeout: float = TIMEOUT_S) -> str:
     """Run one of Kafka's tools, `org.apache.kafka.tools.ProducerPerformance` for example, and return its output. Raises if it fails."""
     return java([*jvm, *with_tools(), main, *arguments], stdin, timeout)
 
@@ -129,7 +129,7 @@ def classes(program: Path, version: str = KAFKA) -> Path:
 
 def compile_into(folder: Path, program: Path, version: str) -> None:
     command = [prerequisites.javac(), "-d", str(folder), "-cp", classpath(kafka_jars(version)), str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"javac could not compile {program}: {done.stderr[-2000:]}")
 

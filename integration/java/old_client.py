@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from integration.host import prerequisites
-from integration.java.client import JVM, TIMEOUT, JavaAck, JavaRecord, classes
+from integration.java.client import JVM, TIMEOUT_S, JavaAck, JavaRecord, classes
 from integration.kafka.jars import classpath, kafka_jars
 from integration.kafka.settings import OLD_LOGGING
 
@@ -27,7 +27,7 @@ def old_java_produce(
     records: Iterable[JavaRecord],
     codec: str = "none",
     properties: Mapping[str, str] | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float = TIMEOUT_S,
 ) -> list[JavaAck]:
     """Send the records, which have no headers, with the Java producer of release `version`, and return their places."""
     settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "acks": "all", **(properties or {})}

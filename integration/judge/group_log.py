@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from integration.judge.log_format import LogRecord, Wrong
-from integration.judge.reader import leaders, one, read
+from integration.judge.reader import find_offset, leaders, read
 from integration.seam import Brokers
 from integration.waiting import Deadline
 
@@ -64,7 +64,7 @@ def group_log(brokers: Brokers, group: str, timeout: float = 60.0) -> list[Event
     """Return the events that the coordinator of `group` has written up to now."""
     deadline = Deadline(timeout)
     partition = java_hash(group) % len(leaders(brokers, TOPIC))
-    first, end = (one(brokers, TOPIC, partition, at, deadline) for at in (EARLIEST, LATEST))
+    first, end = (find_offset(brokers, TOPIC, partition, at, deadline) for at in (EARLIEST, LATEST))
     return list(parsed(group, read(brokers, TOPIC, partition, first, end, deadline)))
 
 

@@ -29,7 +29,6 @@ MAGIC_AT = 16
 CRC_AT = {0: 16, 1: 16, 2: 21}  # format -> first byte that the checksum covers
 CODEC, APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 XERIAL = b"\x82SNAPPY\x00"
-LARGEST = 256 << 20  # bytes of one batch, decompressed
 
 
 @functools.cache

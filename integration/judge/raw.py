@@ -13,9 +13,9 @@ from typing import Any, Self
 
 __all__ = ["Broker", "NotNow"]
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
+FETCH, LIST_OFFSETS, METADATA = 1, 2, 3
 FETCH_OLD, FETCH_NEW = 2, 4  # before 0.11, and since
-LARGEST = 256 << 20
+MOST_ANSWER_BYTES = 256 << 20
 CLIENT_ID = b"judge"
 
 
@@ -67,7 +67,7 @@ class Broker:
         frame = struct.pack(">hhih", key, version, number, len(CLIENT_ID)) + CLIENT_ID + body
         self.socket.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", self.read(4))
-        if not 4 <= size <= LARGEST:
+        if not 4 <= size <= MOST_ANSWER_BYTES:
             raise NotNow(f"{self.address} sent a frame of {size} bytes")
         answer = Reader(self.read(size))
         if answer.take("i") != number:

@@ -23,7 +23,7 @@ __all__ = ["Committed", "LogRecord", "Wrong", "committed", "log", "offsets"]
 EARLIEST, LATEST = -2, -1
 PIECE = 8 << 20  # bytes of one partition in one answer
 WAIT_MS = 500
-ANSWER = 10.0  # seconds for one answer
+ANSWER_S = 10.0  # seconds for one answer
 RECORD_BATCHES_SINCE = (0, 11)
 
 
@@ -39,11 +39,14 @@ def offsets(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, tuple
     """Return (earliest, latest) of each partition."""
     found = until(partial(leaders, brokers, topic), deadline.left(), f"the partitions of {topic}", forgive=(OSError,))
     return {
-        index: (one(brokers, topic, index, EARLIEST, deadline), one(brokers, topic, index, LATEST, deadline)) for index in sorted(found)
+        index: (find_offset(brokers, topic, index, EARLIEST, deadline), find_offset(brokers, topic, index, LATEST, deadline))
+        for index in sorted(found)
     }
 
 
-def one(brokers: Brokers, topic: str, partition: int, timestamp: int, deadline: Deadline) -> int:
+def find_offset(brokers: Brokers, topic: str, partition: int, timestamp: int, deadline: Deadline) -> int:
+    """Look up an offset of a partition by timestamp, EARLIEST or LATEST."""
+
     def attempt() -> tuple[int]:
         with leader_of(brokers, topic, partition) as broker:
             return (broker.offset(topic, partition, timestamp),)
@@ -55,7 +58,7 @@ def one(brokers: Brokers, topic: str, partition: int, timestamp: int, deadline: 
 def leaders(brokers: Brokers, topic: str) -> dict[int, int]:
     """Return partition -> leader, from the first running broker that answers."""
     for node in brokers.running():
-        with contextlib.suppress(OSError), Broker(brokers.admin_address(node), ANSWER) as broker:
+        with contextlib.suppress(OSError), Broker(brokers.admin_address(node), ANSWER_S) as broker:
             return broker.leaders(topic)
     raise NotNow("no running broker answers")
 
@@ -65,7 +68,7 @@ def leader_of(brokers: Brokers, topic: str, partition: int) -> Broker:
     leader = leaders(brokers, topic).get(partition, -1)
     if leader not in brokers.nodes:
         raise NotNow(f"{topic}-{partition} has no leader now")
-    return Broker(brokers.admin_address(leader), ANSWER)
+    return Broker(brokers.admin_address(leader), ANSWER_S)
 
 
 def log(brokers: Brokers, topic: str, deadline: Deadline) -> dict[int, list[LogRecord]]:

@@ -20,7 +20,7 @@ __all__ = ["KAFKA", "TOOLS", "absent", "classpath", "kafka_clients_jar", "kafka_
 
 KAFKA, TOOLS = "4.4.0", "4.3.1"
 POM = Path(__file__).with_name("pom.xml")
-DOWNLOAD = 900.0  # seconds: a cold Maven repository over a slow connection
+DOWNLOAD_S = 900.0  # seconds: a cold Maven repository over a slow connection
 
 
 def kafka_jars(version: str = KAFKA) -> Path:
@@ -56,7 +56,7 @@ def copy(profiles: str, properties: dict[str, str], folder: Path) -> None:
     prerequisites.require(*prerequisites.check())
     command = ["mvn", "-B", "-q", "-f", str(POM), "-P", profiles, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{name}={value}" for name, value in properties.items()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD, check=False, preexec_fn=die_with_parent)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_S, check=False, preexec_fn=die_with_parent)
     if done.returncode != 0 or not any(folder.glob("*.jar")):
         told = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise RuntimeError(f"Maven could not fetch the {profiles} jars {properties}; by hand: {' '.join(command)}\n{told}")

@@ -13,7 +13,7 @@ from integration.kafka.settings import JVM, expand, random_id, write_properties
 
 __all__ = ["seed"]
 
-FORMAT = 120.0
+FORMAT_S = 120.0
 
 
 def seed(version: str) -> Path:
@@ -28,7 +28,7 @@ def format_folder(jars: Path, folder: Path) -> None:
     write_properties(config, {**expand(1), "node.id": "1", "controller.quorum.voters": f"1@{HOST}:9093", **listeners})
     tool = ["kafka.tools.StorageTool", "format", "-t", random_id(), "-c", str(config)]
     command = [prerequisites.java(), *JVM, "-cp", classpath(jars), *tool]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_S, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"formatting a folder failed: {(done.stdout + done.stderr)[-2000:]}")
     for entry in (folder / "data").iterdir():

@@ -19,7 +19,7 @@ from integration.local.cluster import LocalCluster
 from pykafka4 import Consumer, Producer
 
 TOOL = "org.apache.kafka.tools.TopicCommand"
-TIMEOUT = 120.0
+TIMEOUT_S = 120.0
 
 
 def written_by(jars: Path, folder: Path) -> list[str]:
@@ -32,7 +32,7 @@ def train_broker(folder: Path) -> None:
         exercise(cluster.bootstrap)
         tools = class_archive(tools_jars()).parent
         install(tools, lambda place: train_tool(cluster.bootstrap, place))
-        cluster.stop(1, TIMEOUT)
+        cluster.stop(1, TIMEOUT_S)
 
 
 def train_tool(bootstrap: str, folder: Path) -> None:
@@ -42,10 +42,10 @@ def train_tool(bootstrap: str, folder: Path) -> None:
 def exercise(bootstrap: str) -> None:
     """Send and read one record."""
     with Producer(bootstrap_servers=bootstrap, compression_type="lz4") as producer:
-        producer.send("training", b"value").result(timeout=TIMEOUT)
+        producer.send("training", b"value").result(timeout=TIMEOUT_S)
     with Consumer(bootstrap_servers=bootstrap, group_id="training", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["training"])
-        if not consumer.poll(timeout=TIMEOUT):
+        if not consumer.poll(timeout=TIMEOUT_S):
             raise RuntimeError("the broker that trains the class archive returned no record")
 
 

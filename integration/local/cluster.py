@@ -23,13 +23,13 @@ from integration.kafka.releases import Kind, release
 from integration.kafka.settings import JVM, write_properties
 from integration.local.quorum import Node, Quorum, Raft, Site
 from integration.local.zookeeper import ZooKeeper
-from integration.seam import READY, Address, Advertised, Properties, State
+from integration.seam import READY_S, Address, Advertised, Properties, State
 from integration.security.settings import Security
 from integration.waiting import until
 
 __all__ = ["LocalCluster"]
 
-STOP = 30.0
+STOP_S = 30.0
 KEYSTORE = "listener.name.client.ssl.keystore.location"
 QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEEPER: ZooKeeper}
 
@@ -69,7 +69,7 @@ class LocalCluster(Cluster):
 
     # -- life --------------------------------------------------------------------------------------------------------------
 
-    def up(self, timeout: float = READY) -> None:
+    def up(self, timeout: float = READY_S) -> None:
         prerequisites.require(*prerequisites.check())
         self.up_on_free_ports(self.prepare, timeout)
 
@@ -128,7 +128,7 @@ class LocalCluster(Cluster):
     def launch(self, node: int) -> None:
         """Start the process of one broker, after the session of its last run has ended; does not wait for the start."""
         member = self.members[node]
-        self.quorum.admit(node, STOP)
+        self.quorum.admit(node, STOP_S)
         if self.ports is not None:
             self.ports.release(*member.ports)
         options = [self.quorum.logging(), f"-Djava.io.tmpdir={member.folder / 'tmp'}"]
@@ -138,23 +138,23 @@ class LocalCluster(Cluster):
 
     # -- one broker --------------------------------------------------------------------------------------------------------
 
-    def stop(self, node: int, timeout: float = STOP) -> None:
+    def stop(self, node: int, timeout: float = STOP_S) -> None:
         self.stopped_by(node, lambda: self.guarded().signal(str(node), signal.SIGTERM), timeout)
 
     def kill(self, node: int) -> None:
         """Send SIGKILL, and wait until the process is gone."""
         self.guarded().signal(str(node), signal.SIGKILL)
-        self.wait_down(node, STOP)
+        self.wait_down(node, STOP_S)
 
     def freeze(self, node: int) -> None:
         """Send SIGSTOP: the sockets stay open and silent."""
         self.guarded().signal(str(node), signal.SIGSTOP)
-        until(lambda: self.state(node) is State.FROZEN, STOP, f"broker {node} to freeze")
+        until(lambda: self.state(node) is State.FROZEN, STOP_S, f"broker {node} to freeze")
 
     def thaw(self, node: int) -> None:
         """Send SIGCONT; without effect for a broker that is not frozen."""
         self.guarded().signal(str(node), signal.SIGCONT)
-        until(lambda: self.state(node) is not State.FROZEN, STOP, f"broker {node} to thaw")
+        until(lambda: self.state(node) is not State.FROZEN, STOP_S, f"broker {node} to thaw")
 
     def state(self, node: int) -> State:
         child = self.child(node)

@@ -23,8 +23,8 @@ from integration.waiting import until
 __all__ = ["ZooKeeper"]
 
 NAME: Final = "zookeeper"  # among the children of the ward, which also has "1", "2", …
-UP: Final = 60.0
-ANSWER: Final = 5.0
+START_S: Final = 60.0
+ANSWER_S: Final = 5.0
 JVM: Final = ("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
 SYSTEM: Final = ("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.forceSync=no")
 REGISTERED: Final = re.compile(r"/brokers/ids/(\d+)\b")
@@ -71,7 +71,7 @@ class ZooKeeper:
         command = [prerequisites.java(), *options, "-cp", jars, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)]
         self.site.ports.release(self.port)
         self.site.ward.start(NAME, command, self.log, self.folder)
-        until(lambda: "Mode: standalone" in self.ask("srvr"), UP, f"ZooKeeper to serve; see {self.log}", forgive=NOT_YET)
+        until(lambda: "Mode: standalone" in self.ask("srvr"), START_S, f"ZooKeeper to serve; see {self.log}", forgive=NOT_YET)
 
     def furnish(self, node: Node) -> None:
         node.data.mkdir(parents=True)
@@ -98,7 +98,7 @@ class ZooKeeper:
     def ask(self, word: str) -> str:
         """Return the answer to one of ZooKeeper's commands of four letters. Raises ConnectionError if there is none."""
         self.check_alive()
-        with socket.create_connection((HOST, self.port), timeout=ANSWER) as connection:
+        with socket.create_connection((HOST, self.port), timeout=ANSWER_S) as connection:
             connection.sendall(word.encode())
             answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
         if not answer.strip():

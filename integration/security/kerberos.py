@@ -26,7 +26,7 @@ from integration.waiting import until
 __all__ = ["Realm", "missing"]
 
 KDC = "kdc"
-READY, COMMAND = 30.0, 60.0
+READY_S, COMMAND_S = 30.0, 60.0
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 INSTALL = "apt-get install -y krb5-kdc krb5-admin-server krb5-user"
 PROGRAMS = dict.fromkeys(("krb5kdc", "kdb5_util", "kadmin.local", "kinit"), f"it is a part of the tests' realm; {INSTALL}")
@@ -106,12 +106,12 @@ class Realm:
         log = self.folder / "kdc.log"
         settings = [f"{name}={value}" for name, value in self.environment.items()]
         self.ward.start(KDC, ["env", *settings, self.program("krb5kdc"), "-n", "-r", self.name], log, self.folder)
-        until(self.listens, READY, lambda: f"the KDC to listen; its log ends with{tail(log)}")
+        until(self.listens, READY_S, lambda: f"the KDC to listen; its log ends with{tail(log)}")
 
     def stop(self) -> None:
         """Kill the KDC: its port refuses connections."""
         self.ward.signal(KDC, signal.SIGKILL)
-        until(lambda: not self.listens(), READY, "the KDC to end")
+        until(lambda: not self.listens(), READY_S, "the KDC to end")
 
     def freeze(self) -> None:
         """Freeze the KDC: it receives requests, and does not answer."""
@@ -167,7 +167,7 @@ class Realm:
         environment = {**os.environ, **self.environment}
         command = [self.program(program), *arguments]
         quiet: Any = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
-        return subprocess.run(command, env=environment, timeout=COMMAND, check=False, **quiet)
+        return subprocess.run(command, env=environment, timeout=COMMAND_S, check=False, **quiet)
 
     @staticmethod
     def program(name: str) -> str:

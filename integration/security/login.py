@@ -25,8 +25,8 @@ __all__ = ["Refused", "Session", "login", "served_certificate", "trusting", "unc
 
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 17, 36
 CLIENT_ID = b"login"
-LARGEST = 1 << 20
-STEP = 10.0
+MOST_ANSWER_BYTES = 1 << 20
+STEP_S = 10.0
 
 Exchange = Generator[bytes, bytes, None]
 
@@ -69,7 +69,7 @@ def login(
     mechanism: str | None = None,
     user: str = "",
     password: str = "",
-    timeout: float = STEP,
+    timeout: float = STEP_S,
 ) -> Session:
     """Connect, with TLS if there is a `context`; authenticate if there is a `mechanism`; then send a request.
 
@@ -82,7 +82,7 @@ def login(
         return Session(lifetime)
 
 
-def served_certificate(address: tuple[str, int], certificate: tuple[str, str] | None = None, timeout: float = STEP) -> bytes:
+def served_certificate(address: tuple[str, int], certificate: tuple[str, str] | None = None, timeout: float = STEP_S) -> bytes:
     """Return the certificate that a listener shows, unchecked, in DER."""
     with connected(address, unchecked(certificate), Deadline(timeout)) as connection:
         assert isinstance(connection, ssl.SSLSocket)
@@ -118,7 +118,7 @@ class Line:
         self.connection.settimeout(max(0.001, self.deadline.left()))
         self.connection.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", self.read(4))
-        if not 4 <= size <= LARGEST:
+        if not 4 <= size <= MOST_ANSWER_BYTES:
             raise ConnectionError(f"a frame of {size} bytes")
         return self.read(size)[4:]
 

@@ -33,8 +33,8 @@ DAEMON_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 WORKER_MEMORY = "1g"  # memory of a worker's executors
 EXECUTOR_MEMORY = "640m"
 JOB_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a test of seconds ends before the optimizing compiler pays off
-READY = 120.0  # seconds: the JVMs of a machine that does other things as well
-ANSWER = 10.0  # seconds for one answer of the master
+READY_S = 120.0  # seconds: the JVMs of a machine that does other things as well
+ANSWER_S = 10.0  # seconds for one answer of the master
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,7 +125,7 @@ class StandaloneSpark:
             found = [executor for executor in self.executors() if executor not in other_than]
             return found if len(found) >= wanted else None
 
-        return until(enough, READY, f"{wanted} executors")
+        return until(enough, READY_S, f"{wanted} executors")
 
     def executors(self) -> list[Executor]:
         """Return the executors that run now."""
@@ -139,7 +139,7 @@ class StandaloneSpark:
         """Send SIGKILL to the JVM of an executor, and wait for its Python workers, which end a moment later."""
         python = self.python_workers(executor)
         os.kill(executor.pid, signal.SIGKILL)
-        until(lambda: not any(map(alive, [executor.pid, *python])), READY, f"{executor} and its Python workers to end")
+        until(lambda: not any(map(alive, [executor.pid, *python])), READY_S, f"{executor} and its Python workers to end")
 
     def kill_python(self, executor: Executor) -> int:
         """Send SIGKILL to all Python workers of an executor, and return their number."""
@@ -152,7 +152,7 @@ class StandaloneSpark:
         """Send SIGKILL to a worker, and wait for its executors, which end with it."""
         before = executors(host, self.pid(host))
         self.guarded().signal(host, signal.SIGKILL)
-        until(lambda: not any(alive(executor.pid) for executor in before), READY, f"the executors of {host} to end with their worker")
+        until(lambda: not any(alive(executor.pid) for executor in before), READY_S, f"the executors of {host} to end with their worker")
 
     # -- a driver in a process of its own ----------------------------------------------------------------------------------
 
@@ -168,15 +168,15 @@ class StandaloneSpark:
     def kill_driver(self, name: str) -> None:
         """Send SIGKILL to a driver and its JVM, which are a process group, and wait until its executors have ended, too."""
         os.killpg(self.pid(name), signal.SIGKILL)
-        until(lambda: self.driver_ended(name) is not None, READY, f"{name} to end")
-        until(lambda: not self.executors(), READY, f"the executors of {name} to end")
+        until(lambda: self.driver_ended(name) is not None, READY_S, f"{name} to end")
+        until(lambda: not self.executors(), READY_S, f"the executors of {name} to end")
 
     # -- state of the cluster ----------------------------------------------------------------------------------------------
 
     def wait_workers(self, count: int | None = None) -> None:
         """Wait until this many workers (None: all) are registered with the master."""
         wanted = len(self.hosts) if count is None else count
-        until(lambda: self.report().get("aliveworkers") == wanted, READY, f"{wanted} workers of Spark to register", forgive=(OSError,))
+        until(lambda: self.report().get("aliveworkers") == wanted, READY_S, f"{wanted} workers of Spark to register", forgive=(OSError,))
 
     def report(self) -> dict[str, Any]:
         """Return the JSON of the master's page: workers, applications."""
@@ -184,7 +184,7 @@ class StandaloneSpark:
         if "master" in dead:
             raise RuntimeError(f"Spark's master ended: {tail(self.log('master'))}")
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(f"http://{HOST}:{self.page}/json/", timeout=ANSWER) as answer:
+        with direct.open(f"http://{HOST}:{self.page}/json/", timeout=ANSWER_S) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 

@@ -32,7 +32,7 @@ from integration.waiting import Deadline, WaitTimeout, until
 __all__ = ["VagrantCluster", "write_settings"]
 
 PROVIDERS: Mapping[str, Callable[[], Machines]] = {"docker": Containers, "virtualbox": Virtual, "libvirt": Virtual}
-MACHINES, START, STOP = 900.0, 180.0, 25.0
+MACHINES_S, START_S, STOP_S = 900.0, 180.0, 25.0
 CLIENT, CONTROLLER, ADMIN = 9092, 9093, 9094
 # The state follows from the exit status, not from the output: an engine loses the output of about one command in a thousand.
 STATUS = {0: State.RUNNING, 150: State.FROZEN, 3: State.DOWN}
@@ -55,7 +55,7 @@ class VagrantCluster(Cluster):
 
     lacks = {"cut": "its machines have one network, for brokers and clients alike; the docker backend has two"}
 
-    start_timeout = START
+    start_timeout = START_S
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class VagrantCluster(Cluster):
 
     # -- life --------------------------------------------------------------------------------------------------------------
 
-    def up(self, timeout: float = MACHINES) -> None:
+    def up(self, timeout: float = MACHINES_S) -> None:
         """Make the machines, or empty the machines that are up, and wait until every broker serves."""
         deadline = Deadline(timeout)
         try:
@@ -89,7 +89,7 @@ class VagrantCluster(Cluster):
                 self.empty()
             self.begin(deadline)
         except BaseException as error:
-            self.mourn(error)
+            self.close_failed(error)
             raise
 
     def make(self, deadline: Deadline) -> None:
@@ -149,7 +149,7 @@ class VagrantCluster(Cluster):
         """Destroy virtual machines of killed runs. Machines that are containers belong to their engine, which the docker backend cleans."""
         return [f"virtual machines on {net}" for net in left()]
 
-    def mourn(self, error: BaseException) -> None:
+    def close_failed(self, error: BaseException) -> None:
         if self.machines is not None and not isinstance(error, VagrantFailed):
             self.keep_logs_for(error)
         self.close()
@@ -161,22 +161,22 @@ class VagrantCluster(Cluster):
         if not self.switch_on(node):
             self.order(node, "start")
 
-    def stop(self, node: int, timeout: float = STOP) -> None:
+    def stop(self, node: int, timeout: float = STOP_S) -> None:
         """Stop a broker by the machine's own means: it hands over its leaders first. A broker that does not end is killed: WaitTimeout."""
-        code, told = self.opened().run(node, NODE, "stop", f"{min(timeout, STOP):.0f}")
-        self.wait_down(node, STOP)
+        code, told = self.opened().run(node, NODE, "stop", f"{min(timeout, STOP_S):.0f}")
+        self.wait_down(node, STOP_S)
         if code != 0:
             raise WaitTimeout(f"broker {node} did not end in order, it was killed: {told.strip()}")
 
     def kill(self, node: int) -> None:
         """Send SIGKILL inside the machine, and wait until the process is gone."""
         self.order(node, "kill")
-        self.wait_down(node, STOP)
+        self.wait_down(node, STOP_S)
 
     def cut_power(self, node: int) -> None:
         """Switch the machine off at once; `launch` and `start` boot it again."""
         self.opened().power_off(node)
-        self.wait_down(node, STOP)
+        self.wait_down(node, STOP_S)
 
     def switch_on(self, node: int) -> bool:
         """Boot a machine that is off, which starts its broker. Returns False if the machine was on."""
@@ -185,7 +185,7 @@ class VagrantCluster(Cluster):
             return False
         except Off:
             self.opened().power_on(node)
-        until(lambda: self.state(node) is not State.DOWN, START, f"machine {node} to boot and start its broker")
+        until(lambda: self.state(node) is not State.DOWN, START_S, f"machine {node} to boot and start its broker")
         return True
 
     def freeze(self, node: int) -> None:

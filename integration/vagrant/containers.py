@@ -18,7 +18,7 @@ from integration.docker.no_registry import machine_image, machine_key, missing_f
 from integration.docker.place import CLUSTER
 from integration.host import prerequisites
 from integration.host.cache import cache
-from integration.vagrant.machines import ORDER, Machines, Off
+from integration.vagrant.machines import ORDER_S, Machines, Off
 from integration.waiting import until
 
 __all__ = ["Containers"]
@@ -68,7 +68,7 @@ class Containers(Machines):
         try:
             order = api.exec_create(self.name(node), list(command))["Id"]
             told = api.exec_start(order).decode(errors="replace")
-            until(lambda: not api.exec_inspect(order)["Running"], ORDER, f"{' '.join(command)} to end on {self.name(node)}")
+            until(lambda: not api.exec_inspect(order)["Running"], ORDER_S, f"{' '.join(command)} to end on {self.name(node)}")
             return api.exec_inspect(order)["ExitCode"], told  # the output may be lost, the exit status never
         except APIError as error:
             if error.status_code in (NOT_RUNNING, NOT_ATTACHED):

@@ -12,10 +12,10 @@ from pathlib import Path
 from integration.host import prerequisites
 from integration.vagrant.tool import PROGRAMS, Vagrant
 
-__all__ = ["NODE", "ORDER", "Machines", "Off"]
+__all__ = ["NODE", "ORDER_S", "Machines", "Off"]
 
 NODE = "/opt/kafka/kafka-node"
-ORDER = 60.0  # seconds for a command in a machine
+ORDER_S = 60.0  # seconds for a command in a machine
 
 
 class Off(RuntimeError):

@@ -12,12 +12,12 @@ from typing import IO
 
 from integration.host import prerequisites
 from integration.host.cache import cache, taken
-from integration.vagrant.machines import ORDER, Machines, Off
+from integration.vagrant.machines import ORDER_S, Machines, Off
 from integration.vagrant.tool import PROGRAMS, Vagrant, VagrantFailed, fixed
 
 __all__ = ["Virtual", "left"]
 
-POWER, DESTROY = 180.0, 300.0
+POWER_S, DESTROY_S = 180.0, 300.0
 UNREACHABLE = 255  # ssh's own failure
 
 
@@ -29,14 +29,14 @@ class Remote(Machines):
         file = vagrant.folder / "ssh"
         if not file.exists():
             shared = f"Host *\n  ControlMaster auto\n  ControlPersist yes\n  ControlPath {vagrant.folder}/%h-%p\n  ConnectTimeout 5\n"
-            file.write_text(shared + vagrant.run("ssh-config", timeout=POWER))
+            file.write_text(shared + vagrant.run("ssh-config", timeout=POWER_S))
         return file
 
     def ssh(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         if self.vagrant is None:
             raise Off("the machines are not made yet")
         command = ["ssh", "-F", str(self.config(self.vagrant)), *arguments]
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=ORDER, check=False)
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=ORDER_S, check=False)
 
     def run(self, node: int, *command: str) -> tuple[int, str]:
         done = self.ssh(f"kafka{node}", "sudo " + shlex.join(command))
@@ -54,16 +54,16 @@ class Remote(Machines):
         self.ssh("-O", "exit", f"kafka{node}")
 
     def power_off(self, node: int) -> None:
-        self.told("halt", "--force", f"kafka{node}")
+        self.run_vagrant("halt", "--force", f"kafka{node}")
         self.hang_up(node)
 
     def power_on(self, node: int) -> None:
-        self.told("up", "--no-provision", f"kafka{node}")
+        self.run_vagrant("up", "--no-provision", f"kafka{node}")
         self.unplugged.discard(node)
 
-    def told(self, *arguments: str) -> None:
+    def run_vagrant(self, *arguments: str) -> None:
         if self.vagrant is not None:
-            self.vagrant.run(*arguments, timeout=POWER)
+            self.vagrant.run(*arguments, timeout=POWER_S)
 
     def disconnect(self, node: int) -> None:
         """Take the interface with the address down; ssh uses another one."""
@@ -112,7 +112,7 @@ class Virtual(Remote):
             return
         with lock:
             if self.vagrant is not None:
-                self.vagrant.run("destroy", "--force", timeout=DESTROY)
+                self.vagrant.run("destroy", "--force", timeout=DESTROY_S)
                 shutil.rmtree(self.vagrant.folder / "state", ignore_errors=True)
 
 
@@ -142,9 +142,9 @@ def destroy(folder: Path) -> None:
     environment = {**os.environ, **fixed(folder), "KAFKA_NODES": str(max(numbers, default=1))}
     command = ["vagrant", "destroy", "--force"]
     try:
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=DESTROY, check=False)
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=DESTROY_S, check=False)
     except subprocess.TimeoutExpired as error:
-        raise VagrantFailed(f"`{' '.join(command)}` did not end in {DESTROY:.0f} s; the machines' state stays in {folder}") from error
+        raise VagrantFailed(f"`{' '.join(command)}` did not end in {DESTROY_S:.0f} s; the machines' state stays in {folder}") from error
     if done.returncode != 0:
         told = (done.stdout + done.stderr).decode(errors="replace").strip()
         raise VagrantFailed(f"`{' '.join(command)}` failed ({done.returncode}), the machines' state stays in {folder}:{os.linesep}{told}")

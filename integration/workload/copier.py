@@ -24,7 +24,7 @@ __all__ = ["FAILED", "main"]
 FAILED = 3
 ABORTED_SHARE = 1 / 3
 BATCH_SIZE, IN_FLIGHT = 1024, 5  # the smallest: several batches of a transaction are in flight
-POLL, MORE, CALL, PATIENCE = 0.5, 0.05, 30.0, 60.0  # seconds
+POLL_S, MORE_S, CALL_S, PATIENCE_S = 0.5, 0.05, 30.0, 60.0  # seconds
 SESSION_MS = 4_000
 TRANSACTION_MS = 20_000
 
@@ -71,14 +71,14 @@ class Copier:
 
     def run(self) -> None:
         """Copy until all records are copied."""
-        self.producer.init_transactions(PATIENCE)
+        self.producer.init_transactions(PATIENCE_S)
         note("initialised")
         if self.settings["grouped"]:
             self.consumer.subscribe([self.settings["input"]])
         else:
             self.consumer.assign(list(self.ends))
         while True:
-            records = self.consumer.poll(POLL, self.random.randint(1, self.settings["size"]))
+            records = self.consumer.poll(POLL_S, self.random.randint(1, self.settings["size"]))
             if records:
                 self.copy(records)
             elif self.finished():
@@ -86,7 +86,7 @@ class Copier:
 
     def finished(self) -> bool:
         """Whether the committed offsets are the ends of the input."""
-        committed = self.consumer.committed(list(self.ends), CALL)
+        committed = self.consumer.committed(list(self.ends), CALL_S)
         return all((found := committed[tp]) is not None and found.offset == end for tp, end in self.ends.items())
 
     def copy(self, records: list[Record]) -> None:
@@ -116,7 +116,7 @@ class Copier:
         with self.producer.transaction(self.consumer):
             self.send(records)
             for _ in range(self.random.choice((0, 0, 0, 1, 3))):
-                more = self.consumer.poll(MORE, self.random.randint(1, self.settings["size"]))
+                more = self.consumer.poll(MORE_S, self.random.randint(1, self.settings["size"]))
                 self.send(more)
                 records += more
             if abort:
@@ -127,15 +127,15 @@ class Copier:
         self.producer.begin_transaction()
         self.send(records)
         offsets = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
-        self.producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata(), CALL)
+        self.producer.send_offsets_to_transaction(offsets, self.consumer.group_metadata(), CALL_S)
         if abort:
-            self.producer.abort_transaction(CALL)
+            self.producer.abort_transaction(CALL_S)
             self.rewind()
             return
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                self.producer.commit_transaction(CALL)
+                self.producer.commit_transaction(CALL_S)
                 return
             except KafkaTimeoutError as error:
                 if time.monotonic() > deadline:
@@ -144,7 +144,7 @@ class Copier:
     def mend(self) -> None:
         """Abort the transaction if it is still open, and go back to the committed offsets."""
         try:
-            self.producer.abort_transaction(CALL)
+            self.producer.abort_transaction(CALL_S)
         except KafkaError as error:
             if "no transaction" not in str(error):
                 fail(error, "abort")
@@ -155,7 +155,7 @@ class Copier:
 
     def rewind(self) -> None:
         held = list(self.consumer.assignment())
-        committed = self.consumer.committed(held, CALL) if held else {}
+        committed = self.consumer.committed(held, CALL_S) if held else {}
         offsets = {tp: found.offset for tp in held if (found := committed[tp]) is not None}
         self.consumer.seek(offsets)
         fresh = [tp for tp in held if tp not in offsets]
@@ -163,8 +163,8 @@ class Copier:
             self.consumer.seek_to_beginning(fresh)
 
     def close(self) -> None:
-        self.consumer.close(CALL)
-        self.producer.close(CALL)
+        self.consumer.close(CALL_S)
+        self.producer.close(CALL_S)
 
 
 def main(settings: dict[str, Any]) -> None:

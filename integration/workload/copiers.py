@@ -22,7 +22,7 @@ from integration.workload.copier import FAILED
 __all__ = ["Copying", "differences"]
 
 ROOT = Path(__file__).parents[2]
-ENDED = 60.0
+END_S = 60.0
 MOST_FAILURES = 20  # processes that may end by themselves before all records are copied
 
 Row = tuple[bytes | None, bytes | None]  # key, value
@@ -45,7 +45,7 @@ class Copying:
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
-            process.wait(ENDED)
+            process.wait(END_S)
 
     def start(self) -> None:
         """Start the next process."""
@@ -57,7 +57,7 @@ class Copying:
     def kill(self) -> None:
         """Send SIGKILL to the process at any point of its work, and start the next one, which takes over."""
         self.processes[-1].kill()
-        self.processes[-1].wait(ENDED)
+        self.processes[-1].wait(END_S)
         self.killed += 1
         self.start()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from integration.security.options import for_kafka_python, for_librdkafka
-from integration.workload.journal import COMMIT, MOST, POLL, Member, Row, digest
+from integration.workload.journal import COMMIT_S, MOST, POLL_S, Member, Row, digest
 
 __all__ = ["FOREIGN"]
 
@@ -57,7 +57,7 @@ class Confluent(Foreign):
 
     def poll(self) -> list[Row]:
         rows: list[Row] = []
-        for message in self.consumer.consume(MOST, POLL):
+        for message in self.consumer.consume(MOST, POLL_S):
             m: Any = message
             if m.error() is None:
                 rows.append((m.partition(), m.offset(), digest(m.key(), m.value(), m.headers() or (), m.timestamp()[1])))
@@ -92,7 +92,7 @@ class KafkaPython(Foreign):
         )
 
     def poll(self) -> list[Row]:
-        found = self.consumer.poll(timeout_ms=int(POLL * 1000), max_records=MOST)
+        found = self.consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=MOST)
         return [
             (r.partition, r.offset, digest(r.key, r.value, r.headers or (), r.timestamp)) for records in found.values() for r in records
         ]
@@ -131,11 +131,11 @@ class Aiokafka(Foreign):
         await self.consumer.start()
 
     def poll(self) -> list[Row]:
-        found = self.loop.run_until_complete(self.consumer.getmany(timeout_ms=int(POLL * 1000), max_records=MOST))
+        found = self.loop.run_until_complete(self.consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=MOST))
         return [(r.partition, r.offset, digest(r.key, r.value, r.headers, r.timestamp)) for records in found.values() for r in records]
 
     def commit(self) -> None:
-        self.loop.run_until_complete(asyncio.wait_for(self.consumer.commit(), COMMIT))
+        self.loop.run_until_complete(asyncio.wait_for(self.consumer.commit(), COMMIT_S))
 
     def close(self) -> None:
         self.loop.run_until_complete(self.consumer.stop())

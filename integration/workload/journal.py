@@ -21,10 +21,10 @@ import zlib
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-__all__ = ["COMMIT", "MOST", "POLL", "Member", "Row", "digest", "note"]
+__all__ = ["COMMIT_S", "MOST", "POLL_S", "Member", "Row", "digest", "note"]
 
 Row = tuple[int, int, int]  # partition, offset, digest
-POLL, COMMIT = 0.5, 10.0  # seconds
+POLL_S, COMMIT_S = 0.5, 10.0  # seconds
 MOST = 500  # limit of the records of a poll
 
 

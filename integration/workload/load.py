@@ -20,12 +20,12 @@ from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Producer
 
-__all__ = ["TOO_LATE", "Cycle", "Load", "Verdict", "freeze_cycle", "judge", "kill_cycle"]
+__all__ = ["TOO_LATE_MS", "Cycle", "Load", "Verdict", "freeze_cycle", "judge", "kill_cycle"]
 
 PARTITIONS = 6
 BEGIN_MS = time.time_ns() // 1_000_000  # timestamp of record 0; brokers delete segments whose records are all old
-FAILOVER, RECOVERY = 60.0, 60.0
-TOO_LATE = 10 * 24 * 3600 * 1000  # milliseconds in the future, which topics refuse
+FAILOVER_S, RECOVERY_S = 60.0, 60.0
+TOO_LATE_MS = 10 * 24 * 3600 * 1000  # milliseconds in the future, which topics refuse
 MARGIN = 1_000  # records that may be on their way to `send` when a load learns of new partitions
 
 
@@ -101,7 +101,7 @@ class Load(threading.Thread):
         """Send the next record, with a timestamp that is later by `later_ms`."""
         n = self.sent
         if self.refuse:
-            self.refuse, later_ms = False, TOO_LATE
+            self.refuse, later_ms = False, TOO_LATE_MS
             self.refused.add(n)
         key, value, headers, timestamp = content(n)
         self.producer.send(
@@ -143,9 +143,9 @@ def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycl
     node = cluster.wait_leader(topic, partition)
     cluster.kill(node)
     died = time.monotonic()
-    cluster.wait(lambda: cluster.leader(topic, partition) not in (node, -1), FAILOVER, f"a new leader of {topic}-{partition}")
+    cluster.wait(lambda: cluster.leader(topic, partition) not in (node, -1), FAILOVER_S, f"a new leader of {topic}-{partition}")
     elected = time.monotonic()
-    until(lambda: load.last_ack[partition] > elected, RECOVERY, f"an acknowledgement from the new leader of {topic}-{partition}")
+    until(lambda: load.last_ack[partition] > elected, RECOVERY_S, f"an acknowledgement from the new leader of {topic}-{partition}")
     cycle = Cycle(node, elected - died, load.last_ack[partition] - elected)
     cluster.start(node)
     cluster.wait_full_isr([topic])
@@ -168,7 +168,9 @@ def freeze_cycle(cluster: Cluster, topic: str, load: Load, partition: int, secon
         cluster.thaw(node)
     if first <= elected:
         first = until(
-            lambda: load.last_ack[partition] > elected and load.last_ack[partition], RECOVERY, f"an acknowledgement of {topic}-{partition}"
+            lambda: load.last_ack[partition] > elected and load.last_ack[partition],
+            RECOVERY_S,
+            f"an acknowledgement of {topic}-{partition}",
         )
     cluster.wait_full_isr([topic])
     return Cycle(node, elected - frozen, first - elected)

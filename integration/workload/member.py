@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from integration.workload.journal import COMMIT, MOST, POLL, Member, Row, digest, note
+from integration.workload.journal import COMMIT_S, MOST, POLL_S, Member, Row, digest, note
 
 __all__ = ["main"]
 
-CLOSE = 10.0  # seconds
+CLOSE_S = 10.0  # seconds
 COMMIT_EVERY = 7  # polls that returned records
-WATCH, STARVED = 0.05, 0.15  # seconds between two reads of the clock; more than STARVED: the process did not get the processor
+WATCH_S, STARVED_S = 0.05, 0.15  # seconds between two reads of the clock; more than STARVED_S: the process did not get the processor
 ERRORS = 20  # errors in a row after which a member ends by itself
 
 
@@ -61,14 +61,14 @@ class Ours:
         note("lost", partitions=[tp.partition for tp in partitions])
 
     def poll(self) -> list[Row]:
-        found = self.consumer.poll(POLL, MOST)
+        found = self.consumer.poll(POLL_S, MOST)
         return [(r.partition, r.offset, digest(r.key, r.value, r.headers, r.timestamp_ms)) for r in found]
 
     def commit(self) -> None:
-        self.consumer.commit(timeout=COMMIT)
+        self.consumer.commit(timeout=COMMIT_S)
 
     def close(self) -> None:
-        self.consumer.close(CLOSE)
+        self.consumer.close(CLOSE_S)
 
     def wake(self) -> None:
         self.consumer.wakeup()
@@ -82,9 +82,9 @@ def watch() -> None:
     """Note the times in which this process does not get the processor. Runs on a thread of its own."""
     before = time.monotonic()
     while True:
-        time.sleep(WATCH)
+        time.sleep(WATCH_S)
         now = time.monotonic()
-        if now - before > STARVED:
+        if now - before > STARVED_S:
             note("starved", since=before)
         before = now
 

@@ -35,8 +35,8 @@ __all__ = ["Member", "Members", "committed", "coordinator"]
 
 FIND, FETCH = 3, 7  # versions of FindCoordinator and OffsetFetch that ask for one group
 ROOT = Path(__file__).parents[2]
-ANSWER = 60.0
-ENDED = 60.0  # seconds after which a member that was asked to end is killed
+ANSWER_S = 60.0
+END_S = 60.0  # seconds after which a member that was asked to end is killed
 
 
 @attrs.define(eq=False)
@@ -97,7 +97,7 @@ class Member:
         self.crashed = self.alive
         self.disturbed = True
         self.process.kill()
-        self.process.wait(ENDED)
+        self.process.wait(END_S)
 
     def freeze(self) -> None:
         self.frozen = self.disturbed = True
@@ -156,7 +156,7 @@ class Members:
         for member in self.all:
             if member.process.poll() is None:
                 member.process.kill()
-            member.process.wait(ENDED)
+            member.process.wait(END_S)
 
     def join(self, kind: str = "ours", instance: str | None = None, **others: str) -> Member:
         """Start a member; `others` may have its own `protocol` or `strategy`."""
@@ -181,7 +181,7 @@ class Members:
             member.ask()
         for member in chosen:
             try:
-                member.process.wait(ENDED)
+                member.process.wait(END_S)
             except subprocess.TimeoutExpired:
                 member.process.kill()
 
@@ -283,7 +283,7 @@ def coordinator(cluster: Cluster, group: str) -> int:
         place = cluster.admin.of_any(lambda node: cluster.admin.ask(node, question, highest=FIND), "who coordinates")
         return place.node_id if not place.error_code else None
 
-    return cluster.wait(asked, ANSWER, f"the coordinator of {group}")
+    return cluster.wait(asked, ANSWER_S, f"the coordinator of {group}")
 
 
 def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict[int, int]:
@@ -298,4 +298,4 @@ def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict
             return None
         return {row.partition_index: row.committed_offset for row in rows}
 
-    return cluster.wait(asked, ANSWER, f"the committed offsets of {group}")
+    return cluster.wait(asked, ANSWER_S, f"the committed offsets of {group}")

@@ -17,13 +17,13 @@ from integration.workload.members import Member, Members
 
 __all__ = ["SCENARIOS", "Place", "Scenario", "Storm"]
 
-PAUSE = (2.0, 6.0)  # seconds between two actions
-FROZEN = (1.0, 12.0)  # shorter and longer than the session
-BACK = (0.0, 3.0)  # seconds until a member that has ended joins again
+PAUSE_S = (2.0, 6.0)  # seconds between two actions
+FROZEN_S = (1.0, 12.0)  # shorter and longer than the session
+BACK_S = (0.0, 3.0)  # seconds until a member that has ended joins again
 ADDED = 0.25  # share of the actions in which a spare member joins, while there is one
-EASY = 2.0  # seconds before the first action
-STARTED = 300.0  # seconds for the start of the first members; a JVM may need a minute on a busy machine
-STEP = 0.05
+EASY_S = 2.0  # seconds before the first action
+START_S = 300.0  # seconds for the start of the first members; a JVM may need a minute on a busy machine
+STEP_S = 0.05
 
 
 @attrs.frozen
@@ -90,17 +90,17 @@ class Storm:
         for number, place in enumerate(self.scenario.places):
             if not place.spare:
                 self.mend(number, "join")
-        until(lambda: all(len(member.lines()) > 1 for member in self.taken.values()), STARTED, lambda: f"members: {self.members.state()}")
+        until(lambda: all(len(member.lines()) > 1 for member in self.taken.values()), START_S, lambda: f"members: {self.members.state()}")
         self.began = time.monotonic()
-        following = self.began + EASY
+        following = self.began + EASY_S
         while (now := time.monotonic()) < self.began + seconds:
             for row in sorted(row for row in self.due if row[0] <= now):
                 self.due.remove(row)
                 self.mend(row[1], row[2])
             if now >= following:
-                following = now + self.random.uniform(*PAUSE)
+                following = now + self.random.uniform(*PAUSE_S)
                 self.strike(now)
-            time.sleep(STEP)
+            time.sleep(STEP_S)
         for member in self.taken.values():
             member.thaw()
 
@@ -133,11 +133,11 @@ class Storm:
         self.tell(now, f"{what} {member.name}")
         if what == "freeze":
             member.freeze()
-            self.due.append((now + self.random.uniform(*FROZEN), place, "thaw"))
+            self.due.append((now + self.random.uniform(*FROZEN_S), place, "thaw"))
             return
         (member.kill if what == "kill" else member.ask)()
         if not self.scenario.places[place].spare:
-            self.due.append((now + self.random.uniform(*BACK), place, "join"))
+            self.due.append((now + self.random.uniform(*BACK_S), place, "join"))
 
     def tell(self, now: float, what: str) -> None:
         self.story.append(f"{now - self.began:.1f} s: {what}")

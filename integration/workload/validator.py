@@ -33,8 +33,8 @@ __all__ = ["Breach", "Journal", "breaches", "covered", "pauses", "rebalances", "
 Era = tuple[int, int]  # (how often the coordinator had begun to count anew, as for an empty group that is converted, the generation)
 
 NEVER = float("inf")
-NORMAL = 0.25  # longest time between two reads of a partition without a fault, in seconds
-CLOCKS = 0.05  # seconds by which the two clocks may differ; brokers' timestamps are milliseconds
+NORMAL_S = 0.25  # longest time between two reads of a partition without a fault, in seconds
+CLOCK_SKEW_S = 0.05  # seconds by which the two clocks may differ; brokers' timestamps are milliseconds
 
 
 @attrs.define(eq=False)
@@ -167,9 +167,9 @@ class Judge:
         if offset < before:
             self.blame(owner, f"committed {partition}@{offset} after {before}")
         since = self.all_read_by(partition, offset)
-        if since > event.at_ms / 1000 - self.wall + CLOCKS:
+        if since > event.at_ms / 1000 - self.wall + CLOCK_SKEW_S:
             late = "never was" if since == NEVER else f"was {since - event.at_ms / 1000 + self.wall:.2f} s later"
-            unread = bisect.bisect_right(self.read_by.get(partition, []), event.at_ms / 1000 - self.wall + CLOCKS)
+            unread = bisect.bisect_right(self.read_by.get(partition, []), event.at_ms / 1000 - self.wall + CLOCK_SKEW_S)
             self.blame(owner, f"committed {partition}@{offset} before all of it was read: {unread + self.first.get(partition, 0)} {late}")
 
     # -- one member
@@ -356,7 +356,7 @@ def pauses(journal: Journal, longer: float, control: Journal, end: float = NEVER
     or in which the process was busy otherwise, do not count: the group is not their reason.
     """
     excused: dict[int, list[tuple[float, float]]] = {}
-    for partition, first, last in gaps(control, NORMAL):
+    for partition, first, last in gaps(control, NORMAL_S):
         excused.setdefault(partition, []).append((first, last))
     own = [*busy(journal), *busy(control)]
     for partition, first, last in gaps(journal, longer):

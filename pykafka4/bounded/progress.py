@@ -54,7 +54,7 @@ class Silence:
 class Lines:
     """A display of text: one line that a terminal draws again, or a new line after some seconds in a file or pipe."""
 
-    def __init__(self, out: TextIO, clock: Callable[[], float] = system.monotonic) -> None:
+    def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         self._out, self._clock = out, clock
         self._redraws = out.isatty()
         self._every = REDRAW_S if self._redraws else LINE_S
@@ -107,7 +107,7 @@ class Lines:
 class RichBar:
     """A bar of rich. The thread that reads draws it: rich's own thread would draw a bar that has not changed."""
 
-    def __init__(self, out: TextIO, clock: Callable[[], float] = system.monotonic) -> None:
+    def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         """Raises ImportError without rich."""
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -156,10 +156,10 @@ def progress_for(wanted: object) -> Progress:
         return Silence()
     if sys.stderr.isatty():
         try:
-            return RichBar(sys.stderr)
+            return RichBar(sys.stderr, system.monotonic)
         except ImportError:
             pass
-    return Lines(sys.stderr)
+    return Lines(sys.stderr, system.monotonic)
 
 
 def rate(records: int, seconds: float) -> str:

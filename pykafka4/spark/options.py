@@ -20,7 +20,7 @@ from pykafka4.logs import get_log
 from pykafka4.options.config import ClientConfig
 from pykafka4.options.from_properties import translate
 
-__all__ = ["KAFKA", "OPTIONS", "Given", "Use", "divided", "has_stream_options", "wrong"]
+__all__ = ["KAFKA", "OPTIONS", "Given", "Use", "split_options", "has_stream_options", "wrong"]
 
 log = get_log("pykafka4.spark")
 
@@ -178,7 +178,7 @@ class Given:
         raise ConfigError(f"options {KAFKA}*: {text}")  # not in `except`: as context, the first error might show more than its text
 
 
-def divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options of a producer or consumer in two parts: the options of a shared Client, and the others."""
     of_client = attrs.fields_dict(ClientConfig)
     client = {name: value for name, value in options.items() if name in of_client}

@@ -1,4 +1,4 @@
-"""Waits for the acknowledgements of a task's records. Invariant: a wait ends within `LOOK` seconds of the first failure."""
+"""Waits for the acknowledgements of a task's records. Invariant: a wait ends within `CHECK_S` of the first failure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pykafka4.errors import KafkaTimeoutError
 if TYPE_CHECKING:
     from pykafka4.producer import Producer
 
-__all__ = ["LOOK", "check", "trouble", "wait"]
+__all__ = ["CHECK_S", "check", "trouble", "wait"]
 
-LOOK = 0.25  # seconds between checks for failures
+CHECK_S = 0.25  # seconds between checks for failures
 
 
 def wait(producer: Producer, patience: float) -> None:
@@ -33,9 +33,9 @@ def check(producer: Producer) -> None:
 
 
 def flushed(producer: Producer) -> bool:
-    """Wait up to LOOK seconds for all outcomes; returns whether all are there. `delivery_timeout_ms` limits their time."""
+    """Wait up to CHECK_S for all outcomes; returns whether all are there. `delivery_timeout_ms` limits their time."""
     try:
-        producer.flush(timeout=LOOK)
+        producer.flush(timeout=CHECK_S)
     except KafkaTimeoutError:
         return False
     return True

@@ -25,7 +25,7 @@ class Placement:
         """The last coordinator of `key`, running or not."""
         return self._moved.get(key, sorted(self._brokers)[sum(key.encode()) % len(self._brokers)])
 
-    def of(self, key: str) -> int | None:
+    def coordinator_of(self, key: str) -> int | None:
         """The broker that coordinates `key`; None while no broker runs."""
         node, alive = self._last(key), self._brokers.alive()
         if node in alive:

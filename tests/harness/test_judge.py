@@ -125,7 +125,7 @@ def lying(n: int, offset: int | None = None, **changes: Any) -> LogRecord:
 RIGHT = {p: [lying(n) for n in range(p, 12, PARTITIONS)] for p in range(PARTITIONS)}
 
 
-def told(logs: dict[int, list[LogRecord]], acked: int = 12, error: Exception | None = None, **offsets: int) -> list[str]:
+def complaints(logs: dict[int, list[LogRecord]], acked: int = 12, error: Exception | None = None, **offsets: int) -> list[str]:
     """The complaints about a load of which every record was acknowledged, at the offset where it belongs or at the one given."""
     load: Any = Load(cast("Any", None), "t", 1.0, bool)
     load.sent, load.error = acked, error
@@ -135,7 +135,7 @@ def told(logs: dict[int, list[LogRecord]], acked: int = 12, error: Exception | N
 
 
 def test_a_load_that_is_in_the_log_as_it_was_sent_passes() -> None:
-    assert told(RIGHT) == []
+    assert complaints(RIGHT) == []
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_load_that_is_in_the_log_as_it_was_sent_passes() -> None:
     ],
 )
 def test_a_damaged_log_is_reported(partition: int, records: list[LogRecord], says: str) -> None:
-    assert says in told({**RIGHT, partition: records})
+    assert says in complaints({**RIGHT, partition: records})
 
 
 def test_a_record_whose_log_was_deleted_may_be_acknowledged_later() -> None:
@@ -167,17 +167,17 @@ def test_a_record_whose_log_was_deleted_may_be_acknowledged_later() -> None:
 
 
 def test_a_record_in_the_wrong_partition_is_reported() -> None:
-    assert "1 records not as sent: [7]" in told({**RIGHT, 0: [*RIGHT[0], lying(7, 2)], 1: [lying(1)]})
+    assert "1 records not as sent: [7]" in complaints({**RIGHT, 0: [*RIGHT[0], lying(7, 2)], 1: [lying(1)]})
 
 
 def test_an_acknowledgement_without_an_offset_is_reported() -> None:
-    assert told(RIGHT, of_3=-1) == ["1 records not at the offset reported: [3]"]
+    assert complaints(RIGHT, of_3=-1) == ["1 records not at the offset reported: [3]"]
 
 
 @pytest.mark.parametrize(("acked", "error"), [(0, None), (12, OSError("broke"))])
 def test_a_load_that_ended_early_proves_nothing(acked: int, error: Exception | None) -> None:
     logs = RIGHT if acked else {}
-    assert told(logs, acked, error) == [f"the load ended after {acked} records, {acked} acknowledged: {error!r}"]
+    assert complaints(logs, acked, error) == [f"the load ended after {acked} records, {acked} acknowledged: {error!r}"]
 
 
 @pytest.mark.cluster

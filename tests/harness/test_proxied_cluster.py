@@ -14,7 +14,7 @@ from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 pytestmark = pytest.mark.cluster
 
 
-def told(cluster: Proxied, node: int) -> dict[int, tuple[str, int]]:
+def advertised(cluster: Proxied, node: int) -> dict[int, tuple[str, int]]:
     """The brokers' addresses as a client that comes through the proxy of `node` gets them."""
     connection = Connection(cluster.address(node))
     try:
@@ -26,7 +26,7 @@ def told(cluster: Proxied, node: int) -> dict[int, tuple[str, int]]:
 
 def test_every_broker_advertises_its_proxy(proxied_cluster: Proxied) -> None:
     expected = {node: proxy.address for node, proxy in proxied_cluster.proxies.items()}
-    assert [told(proxied_cluster, node) for node in (1, 2, 3)] == [expected] * 3
+    assert [advertised(proxied_cluster, node) for node in (1, 2, 3)] == [expected] * 3
     assert proxied_cluster.bootstrap == ",".join(f"{host}:{port}" for host, port in expected.values())
 
 
@@ -46,7 +46,7 @@ def test_a_restarted_broker_is_found_behind_the_same_proxy(proxied_cluster: Prox
         client.recv(1)  # the reset may also come as early as the connection
     proxied_cluster.start(2)
     assert proxied_cluster.address(2) == before
-    assert set(told(proxied_cluster, 2)) == {1, 2, 3}
+    assert set(advertised(proxied_cluster, 2)) == {1, 2, 3}
 
 
 def test_a_frozen_broker_times_out_through_its_proxy_and_answers_when_thawed(proxied_cluster: Proxied) -> None:
@@ -54,5 +54,5 @@ def test_a_frozen_broker_times_out_through_its_proxy_and_answers_when_thawed(pro
     with pytest.raises(TimeoutError):
         Connection(proxied_cluster.address(3), timeout=0.5)
     proxied_cluster.thaw(3)
-    assert set(until(lambda: told(proxied_cluster, 3), 30, "broker 3 to answer", forgive=(OSError,))) <= {1, 2, 3}
+    assert set(until(lambda: advertised(proxied_cluster, 3), 30, "broker 3 to answer", forgive=(OSError,))) <= {1, 2, 3}
     proxied_cluster.wait_full_isr()

@@ -29,7 +29,7 @@ def connected(proxy: Proxy, count: int) -> list[socket.socket]:
 
 
 def test_connections_that_a_storm_found_or_left_open_are_not_counted(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("integration.faults.storm.PAUSE", (60.0, 60.0))
+    monkeypatch.setattr("integration.faults.storm.PAUSE_S", (60.0, 60.0))
     found = connected(proxy, 3)
     storm = Storm({1: proxy}, 1)
     with storm:
@@ -42,8 +42,8 @@ def test_connections_that_a_storm_found_or_left_open_are_not_counted(proxy: Prox
 
 
 def test_each_fault_comes_once_before_one_comes_again(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("integration.faults.storm.PAUSE", (0.0, 0.001))
-    monkeypatch.setattr("integration.faults.storm.LASTS", (0.0, 0.001))
+    monkeypatch.setattr("integration.faults.storm.PAUSE_S", (0.0, 0.001))
+    monkeypatch.setattr("integration.faults.storm.LASTS_S", (0.0, 0.001))
     with Storm({1: proxy}, 1) as storm:
         until(lambda: storm.done["delay"] >= 5, 30, "five delays")
         counts = [storm.done[name] for name in FAULTS if not name.startswith(("cut", "all"))]

@@ -20,7 +20,7 @@ from integration.faults.actions import FRAGILE, FRAGILE_CONFIGS, Run
 from integration.faults.chaos_plan import ChaosPlan, draw, seed_of
 from integration.faults.proxied import Proxied
 from integration.waiting import until
-from integration.workload.load import PARTITIONS, RECOVERY, Cycle, Load, Verdict, judge, kill_cycle
+from integration.workload.load import PARTITIONS, RECOVERY_S, Cycle, Load, Verdict, judge, kill_cycle
 from integration.workload.members import Members, committed
 from pykafka4 import DeliveryFailed, Producer
 from pykafka4.records import Written
@@ -52,7 +52,7 @@ def run(cluster: Cluster, topic: str, records: int, cycles: int) -> None:
         load = Load(producer, topic, RATE, lambda sent: sent >= records and over())
         load.start()
         # Brokers without a block of producer ids wait for the controller: were it killed before the first record, we would measure that.
-        until(lambda: all(load.last_ack), RECOVERY, "an acknowledgement from every partition")
+        until(lambda: all(load.last_ack), RECOVERY_S, "an acknowledgement from every partition")
         while not over():
             done.append(kill_cycle(cluster, topic, load, len(done) % PARTITIONS))
             assert load.error is None, load.error
@@ -93,7 +93,7 @@ def test_the_short_form_loses_repeats_and_reorders_nothing(proxied_cluster: Prox
         load.start()
         for _ in range(2):
             members.join()
-        until(lambda: all(load.last_ack) and len(members.read()) == PARTITIONS, RECOVERY, "records of every partition to be read")
+        until(lambda: all(load.last_ack) and len(members.read()) == PARTITIONS, RECOVERY_S, "records of every partition to be read")
         for proxy in cluster.proxies.values():
             proxy.chaos(SHORTEST, LONGEST)
         kill_cycle(cluster, topic, load, order.randrange(PARTITIONS))
@@ -109,7 +109,7 @@ def test_the_short_form_loses_repeats_and_reorders_nothing(proxied_cluster: Prox
         producer.flush(120)
         retries = producer.stats().retries
         ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
-        members.wait_finished(ends, RECOVERY, lambda: committed(cluster, topic, topic, PARTITIONS))
+        members.wait_finished(ends, RECOVERY_S, lambda: committed(cluster, topic, topic, PARTITIONS))
         members.end_all()
     verdict = judge(cluster, topic, load)
     print(
@@ -130,9 +130,9 @@ def frozen_leader(cluster: Cluster, topic: str, load: Load, partition: int) -> N
     node = cluster.wait_leader(topic, partition)
     cluster.freeze(node)
     try:
-        cluster.wait(lambda: cluster.leader(topic, partition) not in (node, -1), RECOVERY, f"a new leader of {topic}-{partition}")
+        cluster.wait(lambda: cluster.leader(topic, partition) not in (node, -1), RECOVERY_S, f"a new leader of {topic}-{partition}")
         elected = time.monotonic()
-        until(lambda: load.last_ack[partition] > elected, RECOVERY, f"an acknowledgement from the new leader of {topic}-{partition}")
+        until(lambda: load.last_ack[partition] > elected, RECOVERY_S, f"an acknowledgement from the new leader of {topic}-{partition}")
     finally:
         cluster.thaw(node)
     cluster.wait_full_isr([topic])
@@ -175,7 +175,7 @@ def test_a_schedule_drawn_from_the_faults_of_the_simulation_breaks_no_promise(
             load.start()
         for n in range(plan.members):
             members.join("ours", f"s{n}" if plan.static else None)
-        until(lambda: all(all(load.last_ack) for load in loads), RECOVERY, "an acknowledgement from every partition")
+        until(lambda: all(all(load.last_ack) for load in loads), RECOVERY_S, "an acknowledgement from every partition")
         run = Run(proxied_cluster, plan, loads[0], loads[2], members)
         try:
             run.play()
@@ -194,7 +194,7 @@ def test_a_schedule_drawn_from_the_faults_of_the_simulation_breaks_no_promise(
             members.join("ours")
         ends = {partition: end for partition, (_, end) in proxied_cluster.offsets(main).items()}
         try:
-            members.wait_finished(ends, RECOVERY, lambda: committed(proxied_cluster, main, main, len(ends)))
+            members.wait_finished(ends, RECOVERY_S, lambda: committed(proxied_cluster, main, main, len(ends)))
         finally:
             members.end_all()
     told = judged(proxied_cluster, plan, loads)

@@ -16,7 +16,7 @@ from integration.faults.chaos_plan import seed_of
 from integration.faults.proxied import Proxied
 from integration.faults.storm import FAULTS, Storm
 from integration.waiting import until
-from integration.workload.load import PARTITIONS, RECOVERY, Load, judge
+from integration.workload.load import PARTITIONS, RECOVERY_S, Load, judge
 from pykafka4 import Producer
 
 pytestmark = pytest.mark.cluster
@@ -44,7 +44,7 @@ def run(cluster: Proxied, topic: str, *, records: int, rate: float, cuts: int, l
     with Producer(**cluster.client, linger_ms=1, **options) as producer:
         load = Load(producer, topic, rate, enough)
         load.start()
-        until(lambda: all(load.last_ack), RECOVERY, "an acknowledgement from every partition")
+        until(lambda: all(load.last_ack), RECOVERY_S, "an acknowledgement from every partition")
         with storm:
             load.join(LONGEST + 30)
             assert not load.is_alive()

@@ -8,7 +8,7 @@ import pytest
 
 from integration.cluster import Cluster
 from integration.waiting import until
-from integration.workload.load import PARTITIONS, RECOVERY, Load, freeze_cycle, judge
+from integration.workload.load import PARTITIONS, RECOVERY_S, Load, freeze_cycle, judge
 from pykafka4 import Producer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(300)]
@@ -26,7 +26,7 @@ def test_the_new_leader_of_a_frozen_one_acknowledges_within_three_seconds_and_no
     with Producer(**cluster.client) as producer:
         load = Load(producer, topic, RATE, lambda sent: time.monotonic() > until_then)
         load.start()
-        until(lambda: all(load.last_ack), RECOVERY, "an acknowledgement from every partition")
+        until(lambda: all(load.last_ack), RECOVERY_S, "an acknowledgement from every partition")
         cycle = freeze_cycle(cluster, topic, load, 0, FROZEN)
         until_then = 0.0
         load.join(timeout=60)

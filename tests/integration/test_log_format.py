@@ -31,7 +31,7 @@ RECORDS = [
 ]
 
 
-def one(data: bytes) -> Batch:
+def only_batch(data: bytes) -> Batch:
     (batch,) = batches_in(data)
     return batch
 
@@ -39,7 +39,7 @@ def one(data: bytes) -> Batch:
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_a_batch_is_read_as_it_was_written(codec: int) -> None:
     data = build_batch(RECORDS, base_offset=5, codec=codec, producer_id=9, producer_epoch=2, base_sequence=2**31 - 3, leader_epoch=4)
-    batch = one(data)
+    batch = only_batch(data)
     assert (batch.base_offset, batch.next_offset, batch.codec, batch.leader_epoch) == (5, 155, codec, 4)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 2, 2**31 - 3)
     assert [(r.key, r.value, r.headers, r.timestamp) for r in batch.records] == [
@@ -61,7 +61,7 @@ def test_every_flipped_bit_behind_the_checksum_is_an_error() -> None:
         damaged = bytearray(data)
         damaged[at] ^= 1 << (at % 8)
         with pytest.raises(Wrong, match="does not fit its checksum"):
-            one(bytes(damaged))
+            only_batch(bytes(damaged))
 
 
 @pytest.mark.parametrize(("at", "form", "value"), [(57, ">i", 2), (57, ">i", 4), (23, ">i", 1)])
@@ -70,7 +70,7 @@ def test_a_count_that_does_not_fit_is_an_error(at: int, form: str, value: int) -
     struct.pack_into(form, data, at, value)
     struct.pack_into(">I", data, 17, crc32c(bytes(data[CRC_AT[2] :])))
     with pytest.raises(Wrong):
-        one(bytes(data))
+        only_batch(bytes(data))
 
 
 def test_the_checksum_is_crc_32c() -> None:

@@ -22,7 +22,7 @@ import pytest
 from integration.cluster import Cluster
 from integration.faults.chaos_plan import seed_of
 from integration.waiting import until
-from integration.workload.load import PARTITIONS, RECOVERY, Cycle, Load, Verdict, freeze_cycle, judge, kill_cycle
+from integration.workload.load import PARTITIONS, RECOVERY_S, Cycle, Load, Verdict, freeze_cycle, judge, kill_cycle
 from pykafka4 import Producer, TopicPartition
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos]
@@ -92,7 +92,7 @@ def fail_and_judge(cluster: Cluster, producer: Producer, topic: str, failures: S
     ending = False
     load, began = Load(producer, topic, RATE, lambda _: ending), time.monotonic()
     load.start()
-    until(lambda: all(load.last_ack), RECOVERY, "an acknowledgement from every partition")
+    until(lambda: all(load.last_ack), RECOVERY_S, "an acknowledgement from every partition")
     for failure in failures:
         partition, before = (partition + 1) % PARTITIONS, producer.stats().retries
         sums.cycles[failure].append(failure(cluster, topic, load, partition))

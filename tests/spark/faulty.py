@@ -20,7 +20,7 @@ from pykafka4 import LATEST, Client
 from pykafka4.spark import data_source
 from pyspark_pykafka4 import DefaultSource
 
-PATIENCE = 60.0
+PATIENCE_S = 60.0
 Messages = Sequence[WriterCommitMessage | None]
 
 
@@ -49,7 +49,7 @@ class Fault:
                 self._happen()
 
     def _wait_for_rows(self, servers: Any) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_S
         with Client(bootstrap_servers=servers) as client:
             while not client.list_offsets({(self.watched, 1): LATEST})[self.watched, 1].offset:
                 assert time.monotonic() < deadline, "no row reached the log"
@@ -61,7 +61,7 @@ class Fault:
         if self.kind == "kill" and self.once():
             os.kill(os.getpid(), signal.SIGKILL)
         if self.kind == "pause" and self.once():
-            deadline = time.monotonic() + 3 * PATIENCE
+            deadline = time.monotonic() + 3 * PATIENCE_S
             while not (self.folder / "go").exists():
                 assert time.monotonic() < deadline, "the test did not let the task go on"
                 time.sleep(0.02)

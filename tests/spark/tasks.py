@@ -20,7 +20,7 @@ from pykafka4.spark import ArrowWriter, worker_stats
 Rows = Iterable[Row]
 Writer = Callable[[Rows], None]
 
-PATIENCE = 60.0
+PATIENCE_S = 60.0
 
 
 def attempt() -> int:
@@ -51,7 +51,7 @@ class DieMidway:
         before = acked()  # by producers that earlier tasks of this worker left
         for taken, number in enumerate(numbers):
             if (index, taken, attempt()) == (self.partition, self.after, 0):
-                deadline = time.monotonic() + PATIENCE
+                deadline = time.monotonic() + PATIENCE_S
                 while acked() == before:
                     assert time.monotonic() < deadline, "no row was acknowledged"
                     time.sleep(0.01)
@@ -67,7 +67,7 @@ class RowsAroundAnOutage:
 
     def __call__(self, _: Iterable[int]) -> Iterator[Row]:
         yield from (Row(value=f"before {n}") for n in range(100))
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_S
         while not self.gone.exists():
             assert time.monotonic() < deadline, "the test did not stop the brokers"
             time.sleep(0.01)
@@ -162,7 +162,7 @@ class BatchesAround:
 
 
 def wait_for(event: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE_S
     while not event.exists():
         assert time.monotonic() < deadline, f"the test did not make {event.name}"
         time.sleep(0.01)

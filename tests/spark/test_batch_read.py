@@ -20,7 +20,7 @@ from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.filterwarnings("ignore::FutureWarning:pyspark")]
 
-LONG = 120.0
+LONG_S = 120.0
 
 
 class GivenUpError(Exception):
@@ -195,8 +195,8 @@ def test_a_compacted_topic_has_the_rows_that_are_left(spark: SparkSession, clust
             producer.send(topic, (b"%d" % n).ljust(2_000), key=b"%d" % (n % 7), partition=0)
             if n % 50 == 0:
                 producer.flush()
-    until(lambda: len(list(read(topic, **cluster.client))) < 1_000, LONG, "the cleaner to have compacted the log")
-    deadline = Deadline(LONG)
+    until(lambda: len(list(read(topic, **cluster.client))) < 1_000, LONG_S, "the cleaner to have compacted the log")
+    deadline = Deadline(LONG_S)
     while (before := log(cluster, topic)) != (found := places(frame(spark, cluster, topic, minPartitions="5"))):
         assert not deadline.passed(), (len(before), len(found))  # the cleaner was at work in between
     assert {place[2].split()[0] for place in found if place[2]} >= {b"%d" % n for n in range(1_993, 2_000)}

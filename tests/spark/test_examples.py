@@ -21,10 +21,10 @@ from pykafka4 import Producer, read
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.lengthy, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
-BEGIN = 1_700_000_000_000  # milliseconds; a window begins here
+BEGIN_MS = 1_700_000_000_000  # milliseconds; a window begins here
 WINDOW, KEYS, WINDOWS = 10_000, 5, 20
 SUBMIT = "--driver-memory 1g --conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false pyspark-shell"
-ENOUGH = 400.0  # seconds for a job, on a busy machine
+ENOUGH_S = 400.0  # seconds for a job, on a busy machine
 
 
 def command(name: str, cluster: Cluster, folder: Path, **options: str) -> list[str]:
@@ -40,7 +40,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def run(folder: Path, arguments: list[str]) -> str:
-    done = subprocess.run(arguments, env=environment(folder), cwd=folder, capture_output=True, text=True, timeout=ENOUGH, check=False)
+    done = subprocess.run(arguments, env=environment(folder), cwd=folder, capture_output=True, text=True, timeout=ENOUGH_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -56,7 +56,7 @@ def test_a_batch_counts_the_records_of_a_topic(cluster: Cluster, topic: str, tmp
     cluster.create_topic(f"{topic}-counts", 2)
     with Producer(**cluster.client) as producer:
         for number in range(1000):
-            producer.send(topic, f"greeting {number}", key=f"guest {number % 10}" if number % 100 else None, timestamp_ms=BEGIN + number)
+            producer.send(topic, f"greeting {number}", key=f"guest {number % 10}" if number % 100 else None, timestamp_ms=BEGIN_MS + number)
     assert run(tmp_path, command("spark_batch.py", cluster, tmp_path, topic=topic, to=f"{topic}-counts")) == "1000 records counted\n"
     found = {key: row["records"] for key, row in values(cluster, f"{topic}-counts")}
     assert found == {None: 10, b"guest 0": 90, **{f"guest {number}".encode(): 100 for number in range(1, 10)}}
@@ -67,11 +67,11 @@ def windows(cluster: Cluster, topic: str) -> dict[tuple[str, bytes], int]:
     counts = Counter[tuple[str, bytes]]()
     with Producer(**cluster.client) as producer:
         for number in range(WINDOWS * 60):
-            key, at = f"key {number % KEYS}", BEGIN + number * WINDOW // 60
+            key, at = f"key {number % KEYS}", BEGIN_MS + number * WINDOW // 60
             producer.send(topic, str(number), key=key, timestamp_ms=at)
             counts[start(at), key.encode()] += 1
         for partition in range(2):
-            producer.send(topic, "last", key="last", partition=partition, timestamp_ms=BEGIN + WINDOWS * 10 * WINDOW)
+            producer.send(topic, "last", key="last", partition=partition, timestamp_ms=BEGIN_MS + WINDOWS * 10 * WINDOW)
     return dict(counts)
 
 
@@ -96,7 +96,7 @@ def test_a_stream_that_is_killed_and_started_again_has_each_window_once(cluster:
         subprocess.Popen(job, env=environment(tmp_path), cwd=tmp_path, stdout=out, stderr=out, start_new_session=True) as query,
     ):
         try:
-            until(lambda: query.poll() is not None or len(values(cluster, to)) >= KEYS, ENOUGH, lambda: f"the first window; {log()}")
+            until(lambda: query.poll() is not None or len(values(cluster, to)) >= KEYS, ENOUGH_S, lambda: f"the first window; {log()}")
         finally:
             os.killpg(query.pid, signal.SIGKILL)  # the driver and its JVM
     assert query.wait() == -signal.SIGKILL, log()

@@ -30,9 +30,9 @@ pytestmark = [
 ]
 
 FORMATS = ["kafka", "pykafka4"]
-BEGIN = 1_700_000_000_000  # the timestamp of the first record, in milliseconds
+BEGIN_MS = 1_700_000_000_000  # the timestamp of the first record, in milliseconds
 REFUSED = (PySparkException, Py4JJavaError)  # PySpark translates some exceptions of the JVM
-ENOUGH = 300  # seconds for a query
+ENOUGH_S = 300  # seconds for a query
 HEADERS = [("a", b"1"), ("a", None), ("ü", b""), ("b", b"\xff\x00")]
 
 
@@ -55,7 +55,7 @@ def topics(cluster: Cluster) -> tuple[str, str]:
             key = None if number % 5 == 0 else f"key {number}"
             value = None if number % 7 == 0 else b"" if number % 11 == 0 else f"value {number}"
             headers = HEADERS[: number % 5]
-            producer.send(first, value, key=key, headers=headers, timestamp_ms=BEGIN + number, partition=number % 3)
+            producer.send(first, value, key=key, headers=headers, timestamp_ms=BEGIN_MS + number, partition=number % 3)
         for number in range(40):
             producer.send(second, f"other {number}", partition=number % 2)
     return first, second
@@ -93,7 +93,7 @@ def test_every_column_of_every_record_is_the_same(jvm: SparkSession, cluster: Cl
         assert (topic, kind) == (topics[0], 0)
         assert key == (None if number % 5 == 0 else f"key {number}".encode())
         assert value == (None if number % 7 == 0 else b"" if number % 11 == 0 else f"value {number}".encode())
-        assert int(timestamp.timestamp() * 1000 + 0.5) == BEGIN + number
+        assert int(timestamp.timestamp() * 1000 + 0.5) == BEGIN_MS + number
         assert headers == (None if number % 5 == 0 else [tuple(pair) for pair in HEADERS[: number % 5]])
 
 
@@ -121,23 +121,23 @@ PLACES: dict[str, tuple[Callable[[tuple[str, str]], dict[str, Any]], int]] = {
     "assign": (lambda t: {"assign": json.dumps({t[0]: [0, 2], t[1]: [1]})}, 220),
     "start and end": (lambda t: {"subscribe": t[0], "startingOffsets": each(t, 10, -2, 99), "endingOffsets": each(t, 20, -1, 99)}, 110),
     "earliest to latest": (lambda t: {"subscribe": t[0], "startingOffsets": "earliest", "endingOffsets": "latest"}, 300),
-    "from a time": (lambda t: {"subscribe": t[0], "startingTimestamp": str(BEGIN + 150)}, 150),
+    "from a time": (lambda t: {"subscribe": t[0], "startingTimestamp": str(BEGIN_MS + 150)}, 150),
     "from a time, before all others": (
-        lambda t: {"subscribe": t[0], "startingTimestamp": str(BEGIN + 150), "startingOffsets": each(t, 1, 1, 1)},
+        lambda t: {"subscribe": t[0], "startingTimestamp": str(BEGIN_MS + 150), "startingOffsets": each(t, 1, 1, 1)},
         150,
     ),
     "from a time for each partition": (
-        lambda t: {"subscribe": t[0], "startingOffsetsByTimestamp": each(t, BEGIN, BEGIN + 150, BEGIN + 299)},
+        lambda t: {"subscribe": t[0], "startingOffsetsByTimestamp": each(t, BEGIN_MS, BEGIN_MS + 150, BEGIN_MS + 299)},
         151,
     ),
-    "to a time": (lambda t: {"subscribe": t[0], "endingTimestamp": str(BEGIN + 150)}, 150),
-    "to a time that nothing has": (lambda t: {"subscribe": t[0], "endingTimestamp": str(BEGIN + 1000)}, 300),
+    "to a time": (lambda t: {"subscribe": t[0], "endingTimestamp": str(BEGIN_MS + 150)}, 150),
+    "to a time that nothing has": (lambda t: {"subscribe": t[0], "endingTimestamp": str(BEGIN_MS + 1000)}, 300),
     "to a time for each partition": (
-        lambda t: {"subscribe": t[0], "endingOffsetsByTimestamp": each(t, BEGIN, BEGIN + 150, BEGIN + 299)},
+        lambda t: {"subscribe": t[0], "endingOffsetsByTimestamp": each(t, BEGIN_MS, BEGIN_MS + 150, BEGIN_MS + 299)},
         149,
     ),
     "from a time that nothing has": (
-        lambda t: {"subscribe": t[0], "startingTimestamp": str(BEGIN + 1000), "startingOffsetsByTimestampStrategy": "latest"},
+        lambda t: {"subscribe": t[0], "startingTimestamp": str(BEGIN_MS + 1000), "startingOffsetsByTimestampStrategy": "latest"},
         0,
     ),
     "more tasks": (lambda t: {"subscribe": t[0], "minPartitions": "7"}, 300),
@@ -226,10 +226,10 @@ def test_what_one_writes_the_other_reads(jvm: SparkSession, cluster: Cluster, to
     sink = source.write.format(name).option("kafka.bootstrap.servers", cluster.bootstrap)
     sink.options(topic=topic, includeHeaders="true").mode("append").save()
 
-    def told(of: str) -> list[str]:
-        return sorted(repr((row[0], row[1], row[3], row[7])) for row in same(jvm, cluster, 300, subscribe=of, includeHeaders="true"))
+    def rows_of(topic: str) -> list[str]:
+        return sorted(repr((row[0], row[1], row[3], row[7])) for row in same(jvm, cluster, 300, subscribe=topic, includeHeaders="true"))
 
-    assert told(topic) == told(topics[0])
+    assert rows_of(topic) == rows_of(topics[0])
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -278,7 +278,7 @@ def written(spark: SparkSession, cluster: Cluster, name: str, to: str, checkpoin
     copy = source.selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)").writeStream.format(name)
     copy = copy.option("kafka.bootstrap.servers", cluster.bootstrap).option("topic", to).option("checkpointLocation", str(checkpoint))
     with running(copy.trigger(availableNow=True).start()) as query:
-        assert query.awaitTermination(ENOUGH)
+        assert query.awaitTermination(ENOUGH_S)
         return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 
@@ -340,8 +340,8 @@ READ = {
     "JSON without a partition": {"startingOffsets": '{"TOPIC": {"0": 1}}'},
     "latest in the start of a batch": {"startingOffsets": '{"TOPIC": {"0": -1, "1": 0, "2": 0}}'},
     "earliest in the end": {"endingOffsets": '{"TOPIC": {"0": -2, "1": 0, "2": 0}}'},
-    "a time that nothing has": {"startingTimestamp": str(BEGIN + 1000)},
-    "no strategy": {"startingTimestamp": str(BEGIN), "startingOffsetsByTimestampStrategy": "best"},
+    "a time that nothing has": {"startingTimestamp": str(BEGIN_MS + 1000)},
+    "no strategy": {"startingTimestamp": str(BEGIN_MS), "startingOffsetsByTimestampStrategy": "best"},
     "minPartitions": {"minPartitions": "0"},
     "maxRecordsPerPartition": {"maxRecordsPerPartition": "-1"},
     "auto.offset.reset": {"kafka.auto.offset.reset": "earliest"},
@@ -381,7 +381,7 @@ def test_both_refuse_a_wrong_stream(jvm, cluster: Cluster, topics, tmp_path: Pat
     with pytest.raises(REFUSED):
         query = stream(jvm, cluster, name, subscribe=topics[0], **{wrong: STREAM[wrong]}).writeStream.format("noop")
         with running(query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()) as started:
-            started.awaitTermination(ENOUGH)
+            started.awaitTermination(ENOUGH_S)
 
 
 WRITE = {

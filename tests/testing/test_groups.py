@@ -160,7 +160,7 @@ def test_a_static_member_that_comes_back_with_another_subscription_causes_no_reb
 def test_a_coordinator_that_moves_answers_pending_requests_and_keeps_positions(world: World) -> None:
     first = world.join()[0]
     second = world.join()
-    world.group.kill()
+    world.group.change_coordinator()
     assert second[0].error == "NOT_COORDINATOR"
     assert first.member_id in world.group.members
 
@@ -168,7 +168,7 @@ def test_a_coordinator_that_moves_answers_pending_requests_and_keeps_positions(w
 def test_a_new_coordinator_may_answer_an_old_offset_unless_a_stable_one_is_required(world: World) -> None:
     world.group.commit(TP, OffsetAndMetadata(5))
     world.group.commit(TP, OffsetAndMetadata(30))
-    world.group.kill(behind=0.5)
+    world.group.change_coordinator(behind=0.5)
     assert [world.group.stored(TP, stable=stable) for stable in (False, True)] == [OffsetAndMetadata(5), OffsetAndMetadata(30)]
     world.timeline.advance(1.0)
     assert world.group.stored(TP, stable=False) == OffsetAndMetadata(30)

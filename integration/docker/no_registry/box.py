@@ -31,7 +31,7 @@ PROGRAMS = {"debootstrap": "it makes the system of the machines; apt-get install
 PACKAGES = ("openssh-server", "sudo", "iproute2", "procps", "init-system-helpers")
 # Only our own key opens the machine, and sshd asks no name server for the name of the client.
 SSHD = "UseDNS no\nPasswordAuthentication no\nAuthorizedKeysFile /etc/ssh/authorized_keys\n"
-SYSTEM, IMPORT = 900.0, 600.0
+SYSTEM_S, IMPORT_S = 900.0, 600.0
 NOT_NEEDED = ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*")
 
 
@@ -40,7 +40,7 @@ def build(client: DockerClient) -> str:
     release = suite()
     public = key().with_suffix(".pub")
     tag = f"{REPOSITORY}:{release}-{digest(public)}"
-    with locked(cache() / "machine.lock", IMPORT + SYSTEM):
+    with locked(cache() / "machine.lock", IMPORT_S + SYSTEM_S):
         if not present(client, tag):
             load(client, tag, system(release), public)
             prune(client, tag, f"{REPOSITORY}:")
@@ -108,7 +108,7 @@ def bootstrap(release: str, folder: Path) -> None:
 def run(command: list[str]) -> None:
     """Run a command in namespaces of its own, which end with this process, together with all its mounts and processes."""
     inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
-    done = subprocess.run(inside, capture_output=True, text=True, timeout=SYSTEM, check=False, preexec_fn=die_with_parent)
+    done = subprocess.run(inside, capture_output=True, text=True, timeout=SYSTEM_S, check=False, preexec_fn=die_with_parent)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed: {(done.stdout + done.stderr)[-2000:]}")
 

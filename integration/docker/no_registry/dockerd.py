@@ -33,7 +33,7 @@ from integration.waiting import until
 __all__ = ["Dockerd"]
 
 CELL = Path(__file__).with_name("cell.py")
-READY, STOP, GONE = 60.0, 20.0, 20.0
+READY_S, STOP_S, GONE_S = 60.0, 20.0, 20.0
 NETWORKS = Path("/sys/class/net")
 BRIDGE_IN_DATABASE = re.compile(rb'"BridgeName":"(br-[0-9a-f]{12})"')
 PROGRAMS = ("dockerd", "containerd", "unshare", "docker-proxy")
@@ -63,7 +63,7 @@ class Dockerd:
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
-        until(self.answers, READY, lambda: f"dockerd to answer{tail(self.place.log)}", forgive=(OSError, DockerException))
+        until(self.answers, READY_S, lambda: f"dockerd to answer{tail(self.place.log)}", forgive=(OSError, DockerException))
         with contextlib.closing(connect(self.place.host)) as client:
             purge(client)
 
@@ -150,7 +150,7 @@ class Dockerd:
                     os.kill(pid, signal.SIGKILL)
             return not remains
 
-        until(none_left, GONE, lambda: f"the engine's processes to end: {found}")
+        until(none_left, GONE_S, lambda: f"the engine's processes to end: {found}")
         return [f"killed {name} (pid {pid})" for pid, name in found.items()]
 
     def thaw(self) -> None:
@@ -206,7 +206,7 @@ def gone(group: Path) -> bool:
                 Path(folder).rmdir()
         return not group.exists()
 
-    return until(removed, GONE, f"the control group {group} to be empty", forgive=(OSError,))
+    return until(removed, GONE_S, f"the control group {group} to be empty", forgive=(OSError,))
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -214,10 +214,10 @@ def end(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(STOP)
+        process.wait(STOP_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait(GONE)
+        process.wait(GONE_S)
 
 
 def ip(*arguments: str, check: bool = True) -> None:

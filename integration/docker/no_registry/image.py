@@ -32,7 +32,7 @@ __all__ = ["ENTRY", "HOME", "build", "load", "rootfs"]
 REPOSITORY = "pykafka4/kafka"
 ENTRY = Path(__file__).with_name("kafka.sh")
 HOME = "opt/kafka"
-BUILD = 300.0
+BUILD_S = 300.0
 CHANGES = [f'ENTRYPOINT ["/{HOME}/kafka.sh"]', "ENV PATH=/opt/java/bin:/usr/bin JAVA_HOME=/opt/java"]
 # Programs of the entry script, and programs for a person who looks into a container; missing programs of the second kind are left out.
 NEEDED = ("bash", "env", "cat", "cp", "mkdir", "sed", "tr", "head")
@@ -53,7 +53,7 @@ def build(client: DockerClient, version: str = KAFKA) -> str:
     prerequisites.require(*prerequisites.check())
     jars, template = kafka_jars(version), seed(version)
     tag = f"{REPOSITORY}:{version}-{digest(jars)}"
-    with locked(cache() / "image.lock", BUILD):
+    with locked(cache() / "image.lock", BUILD_S):
         if not present(client, tag):
             load(client, tag, broker(jars, template), CHANGES)
             prune(client, tag, f"{REPOSITORY}:{version}-")

@@ -23,7 +23,7 @@ PROGRAMS = {
     "unshare": "it gives the engine its own namespaces; apt-get install -y util-linux",
 }
 
-PROBE = 10.0  # seconds for a program that takes a hundredth of a second
+PROBE_S = 10.0  # seconds for a program that takes a hundredth of a second
 BRIDGED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")  # absent if no bridge is filtered
 ELSEWHERE = "name a running engine, DOCKER_HOST=unix:///var/run/docker.sock"
 # The first acts of an engine, in namespaces that end with the probe: a bridge, the empty /run of its cell, a container's file system.
@@ -58,9 +58,9 @@ def rights(path: str) -> str | None:
     """Return the obstacle if root may not make bridges, namespaces and mounts here; else None."""
     command = ["unshare", "--pid", "--net", "--mount-proc", "--fork", "--kill-child", "sh", "-ec", ACTS]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE, check=False, env={"PATH": path, "LC_ALL": "C"})
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, check=False, env={"PATH": path, "LC_ALL": "C"})
     except subprocess.TimeoutExpired:
-        return f"a bridge and two mounts took more than {PROBE:g} s: try again when this machine is less busy, or {ELSEWHERE}"
+        return f"a bridge and two mounts took more than {PROBE_S:g} s: try again when this machine is less busy, or {ELSEWHERE}"
     if done.returncode == 0:
         return None
     told = " ".join(done.stderr.split()) or f"exit status {done.returncode}"

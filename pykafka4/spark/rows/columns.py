@@ -57,7 +57,7 @@ class ColumnPlaces:
     @classmethod
     def find(cls, wanted: tuple[Column, ...], row: Any, fields: list[str]) -> ColumnPlaces:
         """The places of `wanted` in rows like `row`."""
-        found = tuple((column.argument, CONVERTERS[column.option], column, place(column, row, fields)) for column in wanted)
+        found = tuple((column.argument, CONVERTERS[column.option], column, index_of(column, row, fields)) for column in wanted)
         by_option = {column.option: (column, where) for _, _, column, where in found}
         simple = isinstance(row, tuple) and "value" in by_option and by_option.keys() <= {"key", "value"}
         return cls(found, by_option["value"] if simple else None, by_option.get("key") if simple else None)
@@ -73,16 +73,16 @@ def send_rows(
     wanted: tuple[Column, ...],
     rows: Iterable[Any],
     clock: Callable[[], float],
-    look: Callable[[], float],
+    check_failures: Callable[[], float],
 ) -> None:
-    """Send each row, and call `look()` when its time has come: `look` returns the time of its next call, or raises.
+    """Send each row, and call `check_failures()` when its time has come: `check_failures` returns the time of its next call, or raises.
 
     The places of the columns are looked up only when the fields of the rows change. Nearly all rows are a `Row` with a value, or with a
     value and a key; such a row costs no other calls of Python functions than `send` and the clock.
     """
     fields: Any = None
     kind: Any = None
-    look_at = look()
+    check_at = check_failures()
     cell, plain = tuple.__getitem__, PLAIN  # Row's own indexing is a Python function
     value_column = key_column = None
     value_at: Any = None
@@ -111,8 +111,8 @@ def send_rows(
                 if type(key) not in plain:
                     key = as_bytes(key_column, key)
                 send(topic, value, key=key)
-        if clock() >= look_at:
-            look_at = look()
+        if clock() >= check_at:
+            check_at = check_failures()
 
 
 def names(row: Any) -> list[str]:
@@ -122,7 +122,7 @@ def names(row: Any) -> list[str]:
     raise TypeError(f"rows are {type(row).__name__}, which has no column names; use a DataFrame, or an RDD of Row(key=…, value=…) or dict")
 
 
-def place(column: Column, row: Any, fields: list[str]) -> Any:
+def index_of(column: Column, row: Any, fields: list[str]) -> Any:
     """The index of the column in `row`: a number for a Row, the name for a dict."""
     if fields.count(column.name) == 1:
         return column.name if isinstance(row, Mapping) else fields.index(column.name)

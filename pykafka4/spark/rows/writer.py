@@ -14,7 +14,7 @@ from pykafka4.errors.frames import guarded
 from pykafka4.misuse import check_topic
 from pykafka4.options.config import ProducerConfig, hide_secrets
 from pykafka4.producer import Producer
-from pykafka4.spark.outcomes import LOOK, check, trouble, wait
+from pykafka4.spark.outcomes import CHECK_S, check, trouble, wait
 from pykafka4.spark.rows.columns import Column, columns, send_rows
 from pykafka4.spark.workers import check_travelling, pool
 
@@ -46,12 +46,12 @@ def send_all(producer: Producer, topic: str, wanted: tuple[Column, ...], rows: I
     """Send all rows, but stop early if a record has failed."""
     clock = time.monotonic
 
-    def look() -> float:
+    def check_failures() -> float:
         check(producer)
-        return clock() + LOOK
+        return clock() + CHECK_S
 
     try:
-        send_rows(producer.send, topic, wanted, rows, clock, look)
+        send_rows(producer.send, topic, wanted, rows, clock, check_failures)
     except BufferFull as error:
         error.add_note(trouble(producer))
         raise

@@ -24,7 +24,7 @@ from pykafka4.errors import ConfigError, KafkaError, ProducerFencedError
 from pykafka4.errors.frames import guarded
 from pykafka4.options.config import ProducerConfig
 from pykafka4.records import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from pykafka4.spark.options import divided
+from pykafka4.spark.options import split_options
 from pykafka4.spark.outcomes import wait
 from pykafka4.spark.sink.options import SinkOptions
 from pykafka4.spark.sink.task import Written, send_batches
@@ -101,7 +101,7 @@ class Committed(Written):
     """The result of a task that has committed its rows."""
 
     unit: WriteUnit
-    place: TopicPartition  # the partition under which its token is committed
+    token_partition: TopicPartition  # the partition under which its token is committed
 
 
 @attrs.frozen
@@ -109,7 +109,7 @@ class Skipped(WriterCommitMessage):
     """The result of a task whose rows an earlier attempt had committed."""
 
     unit: WriteUnit
-    place: TopicPartition
+    token_partition: TopicPartition
     rows: int  # the number that the earlier attempt has committed
     offered: int  # the number in this attempt
     same_run: bool  # whether Spark has repeated the task; otherwise the job or micro-batch was repeated
@@ -154,20 +154,20 @@ def first_topic(batch: pa.RecordBatch) -> str:
     return next(by_topic(batch.slice(0, 1), ()))[0]
 
 
-def _write(sink: SinkOptions, unit: WriteUnit, place: TopicPartition, batches: Iterator[pa.RecordBatch]) -> Written | Skipped:
+def _write(sink: SinkOptions, unit: WriteUnit, token_partition: TopicPartition, batches: Iterator[pa.RecordBatch]) -> Written | Skipped:
     patience = ProducerConfig.parse(sink.client).delivery_timeout_ms / 1000
     with transactional(sink.client, unit, patience) as (client, producer):
-        token = find_token(client, unit.name, place if sink.topic else None, patience)
+        token = find_token(client, unit.name, token_partition if sink.topic else None, patience)
         if token is not None and is_written(unit, token):
-            skipped = Skipped(unit, place, token.rows, sum(batch.num_rows for batch in batches), token.run == sink.run)
+            skipped = Skipped(unit, token_partition, token.rows, sum(batch.num_rows for batch in batches), token.run == sink.run)
             log.warning("%s", skipped)
             return skipped
         with committing(producer, patience):
             counts = send_batches(producer, sink, batches)
             offset = CommitToken(unit.number, sum(counts.values()), sink.run).offset()
-            producer.send_offsets_to_transaction({place: offset}, ConsumerGroupMetadata(unit.name), patience)
+            producer.send_offsets_to_transaction({token_partition: offset}, ConsumerGroupMetadata(unit.name), patience)
             wait(producer, patience)
-    return Committed(counts, unit, place)
+    return Committed(counts, unit, token_partition)
 
 
 @contextlib.contextmanager
@@ -176,7 +176,7 @@ def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) 
 
     Each attempt has a new producer, and so has the next micro-batch: a kept one would need `init_transactions` all the same.
     """
-    client, others = once_client(options), divided(with_linger(options))[1]
+    client, others = once_client(options), split_options(with_linger(options))[1]
     from pykafka4.producer import Producer  # here: the commits on the driver send nothing
 
     producer = Producer(client, transactional_id=unit.name, **{"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **others})
@@ -195,17 +195,17 @@ def transactional(options: Mapping[str, Any], unit: WriteUnit, patience: float) 
 
 def once_client(options: Mapping[str, Any]) -> Client:
     """The worker's client, with the options for clients among the options of a producer."""
-    return client_for(divided(options)[0])
+    return client_for(split_options(options)[0])
 
 
-def find_token(client: Client, group: str, place: TopicPartition | None, patience: float) -> CommitToken | None:
-    """The newest token in a group. It is committed under `place`. None: under any topic, because the first row chooses the topic, and the
-    rows of the earlier attempt may have had another order.
+def find_token(client: Client, group: str, token_partition: TopicPartition | None, patience: float) -> CommitToken | None:
+    """Find the newest token in a group, committed under `token_partition`. With None it is under any topic, because the first row chooses
+    the topic, and the rows of the earlier attempt may have had another order.
 
     `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, and not have made it visible yet.
     Without it, the look-up would miss this token, and the rows would be written twice.
     """
-    found = client.committed_offsets(group, None if place is None else [place], patience, require_stable=True)
+    found = client.committed_offsets(group, None if token_partition is None else [token_partition], patience, require_stable=True)
     for one in found.values():
         if one.error is not None:
             raise one.error

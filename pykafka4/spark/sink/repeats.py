@@ -56,7 +56,7 @@ def difference(sink: SinkOptions, messages: Messages) -> str | None:
             return f"{each.unit}: {each.rows} rows were committed before, and there are {each.offered} now: {SAME}"
     for one in (repeated or _of_job(sink, messages))[:1]:
         beyond = attrs.evolve(one.unit, partition=len(messages))
-        token = _find(sink, beyond.name, one.place)
+        token = _find(sink, beyond.name, one.token_partition)
         if token is not None and token.number >= beyond.number:
             return f"{beyond}: {token.rows} rows were committed before, and there are only {len(messages)} partitions now: {SAME}"
     return None
@@ -66,7 +66,7 @@ def note_end(sink: SinkOptions, messages: Messages) -> None:
     """Note that a batch job has ended. A micro-batch needs no such note: Spark notes its end, and repeats it with the same partitions."""
     if done := _of_job(sink, messages):
         unit = done[0].unit
-        _store(sink, unit.job, done[0].place, CommitToken(unit.number, sum(each.rows for each in done), sink.run).offset())
+        _store(sink, unit.job, done[0].token_partition, CommitToken(unit.number, sum(each.rows for each in done), sink.run).offset())
 
 
 def find_end(sink: SinkOptions) -> CommitToken | None:
@@ -90,12 +90,12 @@ def _of_job(sink: SinkOptions, messages: Messages) -> list[Committed | Skipped]:
     return [] if unit is None else [each for each in done if each.unit.job == unit.job]
 
 
-def _find(sink: SinkOptions, group: str, place: TopicPartition | None) -> CommitToken | None:
-    return find_token(once_client(sink.client), group, place if sink.topic else None, _patience(sink))
+def _find(sink: SinkOptions, group: str, token_partition: TopicPartition | None) -> CommitToken | None:
+    return find_token(once_client(sink.client), group, token_partition if sink.topic else None, _patience(sink))
 
 
-def _store(sink: SinkOptions, group: str, place: TopicPartition, offset: OffsetAndMetadata) -> None:
-    for result in once_client(sink.client).commit_offsets(group, {place: offset}, _patience(sink)).values():
+def _store(sink: SinkOptions, group: str, token_partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+    for result in once_client(sink.client).commit_offsets(group, {token_partition: offset}, _patience(sink)).values():
         if result.error is not None:
             raise result.error
 

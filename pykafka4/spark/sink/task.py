@@ -14,7 +14,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pykafka4.errors import BufferFull
 from pykafka4.options.config import ProducerConfig
-from pykafka4.spark.outcomes import LOOK, check, trouble, wait
+from pykafka4.spark.outcomes import CHECK_S, check, trouble, wait
 from pykafka4.spark.sink.options import SinkOptions
 from pykafka4.spark.workers import pool
 
@@ -55,13 +55,13 @@ def write_batches(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Writt
 def send_batches(producer: Producer, sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> dict[str, int]:
     """Send each row, and return the number of rows by topic. Raises a failure that it notices, without sending the remaining rows."""
     counts: Counter[str] = Counter()
-    look_at = time.monotonic() + LOOK
+    check_at = time.monotonic() + CHECK_S
     try:
         for topic, part in parts(sink, batches):
             counts[topic] += len(producer.send_arrow(topic, part, **sink.columns))
-            if time.monotonic() >= look_at:
+            if time.monotonic() >= check_at:
                 check(producer)
-                look_at = time.monotonic() + LOOK
+                check_at = time.monotonic() + CHECK_S
     except BufferFull as error:
         error.add_note(trouble(producer))
         raise

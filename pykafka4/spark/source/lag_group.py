@@ -30,7 +30,7 @@ class LagGroup:
     name: str
     _committed: Mapping[TopicPartition, int] = attrs.Factory(dict)
     _running: Future[Any] | None = None  # the last commit, until `finish` has waited for it
-    _told: set[str] = attrs.Factory(set)
+    _reported: set[str] = attrs.Factory(set)
 
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         """Begin to commit `positions`, unless they were committed before."""
@@ -44,8 +44,8 @@ class LagGroup:
         if future.cancelled():
             return
         failed = future.exception() or next((result.error for result in future.result().values() if result.error), None)
-        if failed is not None and str(failed) not in self._told:
-            self._told.add(str(failed))
+        if failed is not None and str(failed) not in self._reported:
+            self._reported.add(str(failed))
             log.warning("%s: option commitOffsetsToGroup: %s; the query goes on", self.client.config.client_id, failed)
 
     def finish(self, seconds: float) -> None:

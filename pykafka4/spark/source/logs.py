@@ -118,22 +118,22 @@ class Logs:
         late = [tp for tp, offset in found.items() if offset is None]
         return {**_known(found), **self.latest(late)}
 
-    def resolve(self, place: ReadEnd, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
-        """The offset of each partition at `place`. An offset that the option names is not checked.
+    def resolve(self, read_end: ReadEnd, partitions: Collection[TopicPartition], latest_if_no_such_time: bool) -> dict[TopicPartition, int]:
+        """The offset of each partition at `read_end`. An offset that the option names is not checked.
 
-        Raises ConfigError if `place` names partitions, but not exactly these; and if a log has no record at a time or later, unless
+        Raises ConfigError if `read_end` names partitions, but not exactly these; and if a log has no record at a time or later, unless
         `latest_if_no_such_time`.
         """
-        place.check_names(partitions)
-        if place.offsets is not None:
-            words = {tp: offset for tp, offset in place.offsets.items() if offset < 0}
-            return {**place.offsets, **_known(self.offsets(words))}
-        times = dict.fromkeys(partitions, place.timestamp) if place.times is None else dict(place.times)
+        read_end.check_names(partitions)
+        if read_end.offsets is not None:
+            words = {tp: offset for tp, offset in read_end.offsets.items() if offset < 0}
+            return {**read_end.offsets, **_known(self.offsets(words))}
+        times = dict.fromkeys(partitions, read_end.timestamp) if read_end.times is None else dict(read_end.times)
         found = self.offsets(times)
         late = sorted(tp for tp, offset in found.items() if offset is None)
         if late and not latest_if_no_such_time:
             raise ConfigError(
-                f"option {place.option}: {listed(late)} has no record at {times[late[0]]} ms or later; "
+                f"option {read_end.option}: {listed(late)} has no record at {times[late[0]]} ms or later; "
                 "startingOffsetsByTimestampStrategy=latest would begin at the end of the log"
             )
         return {**_known(found), **self.latest(late)}

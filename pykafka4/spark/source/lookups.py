@@ -52,15 +52,15 @@ class LogLookups:
 
     def starting(self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int]) -> Positions:
         """See TrackerLookups. Raises ConfigError for an offset past the end of its log."""
-        place = self.options.starting
-        if place.named is None and place.timestamp == LATEST:
+        starting = self.options.starting
+        if starting.named is None and starting.timestamp == LATEST:
             return {tp: ends[tp] for tp in partitions}
-        found = self.logs.resolve(place, partitions, self.options.latest_if_no_such_time)
+        found = self.logs.resolve(starting, partitions, self.options.latest_if_no_such_time)
         if beyond := [tp for tp, offset in found.items() if offset > ends[tp]]:
             log_ends = self.log_ends(beyond)
             for tp in beyond:
                 if found[tp] > log_ends[tp]:
-                    raise ConfigError(f"option {place.option}: offset {found[tp]} of {tp} is past the end of the log, {log_ends[tp]}")
+                    raise ConfigError(f"option {starting.option}: offset {found[tp]} of {tp} is past the end of the log, {log_ends[tp]}")
         return found
 
     def lose(self, what: str) -> None:

@@ -10,8 +10,8 @@ import attrs
 from pykafka4.bounds import EARLIEST, LATEST
 from pykafka4.errors import ConfigError
 from pykafka4.options.config import ClientConfig, ConsumerConfig
-from pykafka4.spark.options import KAFKA, NO_EFFECT, Given, Use, divided, log, wrong
-from pykafka4.spark.source.subscription import ReadEnd, Subscription, parse_place, parse_subscription
+from pykafka4.spark.options import KAFKA, NO_EFFECT, Given, Use, log, split_options, wrong
+from pykafka4.spark.source.subscription import ReadEnd, Subscription, parse_read_end, parse_subscription
 
 __all__ = ["SourceOptions"]
 
@@ -66,8 +66,8 @@ class SourceOptions:
         found = cls(
             use=use,
             subscription=parse_subscription(given),
-            starting=parse_place(given, "starting", EARLIEST if use is Use.BATCH_READ else LATEST),
-            ending=parse_place(given, "ending", LATEST),
+            starting=parse_read_end(given, "starting", EARLIEST if use is Use.BATCH_READ else LATEST),
+            ending=parse_read_end(given, "ending", LATEST),
             latest_if_no_such_time=given.choice("startingOffsetsByTimestampStrategy", ("error", "latest")) == "latest",
             isolation_level=_isolation_level(given, kafka),
             kafka=kafka,
@@ -89,7 +89,7 @@ class SourceOptions:
     @property
     def client(self) -> dict[str, Any]:
         """The options for a Client."""
-        return divided(self.kafka)[0]
+        return split_options(self.kafka)[0]
 
     @property
     def client_id(self) -> str:
@@ -99,7 +99,7 @@ class SourceOptions:
     @property
     def consumer(self) -> dict[str, Any]:
         """The options for a read with that Client."""
-        return {**divided(self.kafka)[1], "isolation_level": self.isolation_level}
+        return {**split_options(self.kafka)[1], "isolation_level": self.isolation_level}
 
     def _check(self) -> None:
         if self.use is Use.BATCH_READ:
@@ -110,11 +110,11 @@ class SourceOptions:
             raise ConfigError(f"option minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}")
 
 
-def _refuse(place: ReadEnd, what: int, word: str, why: str) -> None:
-    if place.named is None and place.timestamp == what:
-        raise ConfigError(f"option {place.option}={word}: {why}")
-    if found := next((tp for tp, offset in (place.offsets or {}).items() if offset == what), None):
-        raise ConfigError(f"option {place.option}: {what} of {found} is {word}, and {why}")
+def _refuse(read_end: ReadEnd, what: int, word: str, why: str) -> None:
+    if read_end.named is None and read_end.timestamp == what:
+        raise ConfigError(f"option {read_end.option}={word}: {why}")
+    if found := next((tp for tp, offset in (read_end.offsets or {}).items() if offset == what), None):
+        raise ConfigError(f"option {read_end.option}: {what} of {found} is {word}, and {why}")
 
 
 def _kafka(given: Given) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 from pykafka4.spark.options import Given, wrong
 
-__all__ = ["ReadEnd", "Subscription", "parse_place", "parse_subscription"]
+__all__ = ["ReadEnd", "Subscription", "parse_read_end", "parse_subscription"]
 
 WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
@@ -110,7 +110,7 @@ def _assign(given: Given) -> Subscription:
 PARSERS: Final = {"subscribe": _subscribe, "subscribePattern": _pattern, "assign": _assign}
 
 
-def parse_place(given: Given, end: str, default: int) -> ReadEnd:
+def parse_read_end(given: Given, end: str, default: int) -> ReadEnd:
     """The end by the options `starting…` or `ending…`. A time for all partitions has precedence, then times of partitions, then offsets."""
     timestamp, times, offsets = f"{end}Timestamp", f"{end}OffsetsByTimestamp", f"{end}Offsets"
     if (ms := given.count(timestamp, least=0)) is not None:

@@ -22,8 +22,8 @@ from pykafka4.spark.source.offsets import Positions, StreamOffset
 __all__ = ["TrackerLookups", "Topics", "Tracker"]
 
 Partitions = Collection[TopicPartition]
-LOOKS: Final = 50  # attempts to look up topics and ends that belong together
-LOOK_PAUSE_S: Final = 0.2
+ATTEMPTS: Final = 50  # attempts to look up topics and ends that belong together
+ATTEMPT_PAUSE_S: Final = 0.2
 # Seconds between look-ups of an end that is before a position: a new leader may not know yet how far its followers are.
 DOUBTS_S: Final = (0.1, 0.3, 0.6, 1.0)
 
@@ -89,7 +89,7 @@ class Tracker:
     _topics_at: float = 0.0
     _pinned: Snapshot | None = None
     _holdback: Holdback | None = None
-    _told: set[str] = attrs.Factory(set)  # losses that were reported: each is logged once
+    _reported: set[str] = attrs.Factory(set)  # losses that were reported: each is logged once
 
     def pin(self) -> None:
         """Fix the present ends of the logs: later batches end there, and have no partition that is new after this call."""
@@ -130,7 +130,7 @@ class Tracker:
         topics = self._topics
         if topics is None or self.clock() - self._topics_at >= self.topics_age_s:
             topics = self._refresh()
-        for _ in range(LOOKS):
+        for _ in range(ATTEMPTS):
             ends = self.lookups.ends(topics.partitions)
             if ends is not None and all(positions.get(tp) == end for tp, end in ends.items()):
                 return Snapshot(topics, ends)
@@ -138,8 +138,8 @@ class Tracker:
             if topics == before and ends is not None:
                 return Snapshot(topics, ends)
             if topics == before:
-                self.pause(LOOK_PAUSE_S)  # brokers do not agree yet that a topic is deleted
-        raise KafkaError(f"{_names(topics.partitions)}: topics change while their ends are looked up, {LOOKS} times in a row")
+                self.pause(ATTEMPT_PAUSE_S)  # brokers do not agree yet that a topic is deleted
+        raise KafkaError(f"{_names(topics.partitions)}: topics change while their ends are looked up, {ATTEMPTS} times in a row")
 
     def _refresh(self) -> Topics:
         self._topics, self._topics_at = self.lookups.topics(), self.clock()
@@ -220,8 +220,8 @@ class Tracker:
         return self.lookups.log_ends(list(behind))
 
     def _lose(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._reported:
+            self._reported.add(what)
             self.lookups.lose(what)
 
     # ---------------------------------------------------------------- minOffsetsPerTrigger

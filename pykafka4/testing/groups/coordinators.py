@@ -49,5 +49,5 @@ class Coordinators(Placement):
 
     def serves(self, group: str) -> bool:
         """Whether the group's coordinator runs, and has loaded the group's state."""
-        node = self.of(group)
+        node = self.coordinator_of(group)
         return node is not None and self._brokers[node].running(self._timeline.now) and not self.loading(group)

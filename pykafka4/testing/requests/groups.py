@@ -229,7 +229,7 @@ def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coo
     if kind == GROUP_KEY:
         node = call.cluster.metadata.snapshot(call.broker.node).coordinators.get(key) or call.cluster.coordinator(key)
     elif kind == TRANSACTION_KEY:
-        node = call.cluster.transactions.of(key)
+        node = call.cluster.transactions.coordinator_of(key)
     if refused or node is None:
         return found(key=key, node_id=-1, host="", port=-1, error_code=code(refused or "COORDINATOR_NOT_AVAILABLE"), error_message=None)
     broker = call.cluster.brokers[node]

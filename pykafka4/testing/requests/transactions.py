@@ -43,12 +43,12 @@ def _elsewhere(call: Call, transactional_id: str) -> str | None:
     if not transactional_id:
         return "INVALID_REQUEST"
     transactions = call.cluster.transactions
-    if transactions.of(transactional_id) != call.broker.node:
+    if transactions.coordinator_of(transactional_id) != call.broker.node:
         return "NOT_COORDINATOR"
     return "COORDINATOR_LOAD_IN_PROGRESS" if transactions.placement.loading(transactional_id) else None
 
 
-def told(call: Call, error: str | None) -> int:
+def code_for(call: Call, error: str | None) -> int:
     """The code of an error in the request's version."""
     if error == "PRODUCER_FENCED" and call.version < FENCED_SINCE.get(call.name, 0):
         error = "INVALID_PRODUCER_EPOCH"
@@ -73,7 +73,7 @@ def init_producer_id(call: Call) -> InitProducerIdResponse:
             refused = call.cluster.transactions.begin(transactional_id, message.transaction_timeout_ms / 1000, expected)
     refused = refused or _after(call)
     if refused:
-        return InitProducerIdResponse(error_code=told(call, refused), producer_id=-1, producer_epoch=-1)
+        return InitProducerIdResponse(error_code=code_for(call, refused), producer_id=-1, producer_epoch=-1)
     known = call.cluster.transactions.transactions[transactional_id]
     return InitProducerIdResponse(error_code=0, producer_id=known.producer_id, producer_epoch=known.epoch)
 
@@ -126,7 +126,7 @@ def _added(call: Call, name: str, producer_id: int, epoch: int, topics: list[Any
     topic, part = AddPartitionsToTxnResponse.Topic, AddPartitionsToTxnResponse.Partition
 
     def row(tp: TopicPartition) -> Any:
-        return part(partition_index=tp.partition, partition_error_code=told(call, errors[tp]))
+        return part(partition_index=tp.partition, partition_error_code=code_for(call, errors[tp]))
 
     return [topic(name=t.name, results_by_partition=[row(TopicPartition(t.name, n)) for n in t.partitions]) for t in topics]
 
@@ -142,7 +142,7 @@ def add_offsets(call: Call) -> AddOffsetsToTxnResponse:
     name, group = message.transactional_id, message.group_id
     refused = refusal(call, name) or call.denied("group", group, "READ")
     refused = refused or call.cluster.transactions.add(name, message.producer_id, message.producer_epoch, groups=[group])
-    return AddOffsetsToTxnResponse(error_code=told(call, refused or _after(call)))
+    return AddOffsetsToTxnResponse(error_code=code_for(call, refused or _after(call)))
 
 
 def end(call: Call) -> EndTxnResponse:
@@ -154,7 +154,7 @@ def end(call: Call) -> EndTxnResponse:
     refused = refused or how(name, message.producer_id, message.producer_epoch, committed=message.committed) or _after(call)
     known = transactions.transactions.get(name)
     if refused or known is None or call.version < RAISES_SINCE:
-        return EndTxnResponse(error_code=told(call, refused), producer_id=-1, producer_epoch=-1)
+        return EndTxnResponse(error_code=code_for(call, refused), producer_id=-1, producer_epoch=-1)
     return EndTxnResponse(error_code=0, producer_id=known.producer_id, producer_epoch=known.epoch)
 
 

@@ -41,7 +41,7 @@ __all__ = ["ModelServer"]
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 OPTIONS: Final = ("brokers", "release", "auto_create_topics", "default_partitions", "random")
-TOO_LONG: Final = 1.0  # seconds of the thread's longest sleep: with it a missed wake-up is a delay, not a hang
+LONGEST_SLEEP_S: Final = 1.0  # seconds of the thread's longest sleep: with it a missed wake-up is a delay, not a hang
 
 
 def as_bytes(name: str, value: object) -> bytes | None:
@@ -250,7 +250,7 @@ class ModelServer:
 
     def _turn(self) -> bool:
         with self._lock:
-            pause = min(self._timeline.next_at - system.monotonic(), TOO_LONG)
+            pause = min(self._timeline.next_at - system.monotonic(), LONGEST_SLEEP_S)
         # Without the lock: `do` may change the cluster meanwhile, perhaps with an earlier event, and its wake-up ends this sleep.
         ready = self._sockets.select(max(0.0, pause))
         with self._lock:

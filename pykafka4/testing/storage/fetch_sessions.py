@@ -20,7 +20,7 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 __all__ = ["RequestedPartition", "FetchSession", "FetchSessions"]
 
 SLOTS: Final = 1000  # max.incremental.fetch.session.cache.slots
-EVICTED_AFTER: Final = 120.0  # seconds for which a session is kept even if another session needs its slot
+EVICTED_AFTER_S: Final = 120.0  # seconds for which a session is kept even if another session needs its slot
 Answer: TypeAlias = FetchResponse.Topic.Partition
 Key: TypeAlias = tuple[str | UUID, int]
 
@@ -119,7 +119,7 @@ class FetchSessions:
 
     def _evict(self, size: int) -> bool:
         """Make room for a session with `size` partitions: evict an unused session, or an old one that is not larger."""
-        latest = self._timeline.now - EVICTED_AFTER
+        latest = self._timeline.now - EVICTED_AFTER_S
         unused = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if unused is not None and unused.used_at >= latest:
             old = [session for session in self._sessions.values() if session.created_at < latest and len(session.partitions) <= size]

@@ -22,7 +22,7 @@ from pykafka4.testing.timeline import Timeline
 
 __all__ = ["Replication"]
 
-LAG_MAX: Final = 30.0  # seconds: the default of replica.lag.time.max.ms
+LAG_MAX_S: Final = 30.0  # seconds: the default of replica.lag.time.max.ms
 
 
 class Replication:
@@ -33,7 +33,7 @@ class Replication:
         self.fetches: Purgatory[TopicPartition] = Purgatory(timeline)  # Fetches that wait for records
         self.produces: Purgatory[Partition] = Purgatory(timeline)  # Produce requests that wait for the high watermark
         self.delay = 0.0  # seconds that a follower takes to copy
-        self.lag_max = LAG_MAX  # seconds that a follower may be behind and stay in sync
+        self.lag_max = LAG_MAX_S  # seconds that a follower may be behind and stay in sync
         self.waits_below_min = True  # the high watermark does not move with fewer than min.insync.replicas (from 3.7 on)
         self._delays: dict[int, float] = {}  # by broker, in place of `delay`
         self._paused: dict[int, float] = {}  # broker: the time until which it copies nothing

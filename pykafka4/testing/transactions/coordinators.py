@@ -22,8 +22,8 @@ from pykafka4.wire.records.batch import ControlType
 
 __all__ = ["TransactionCoordinators"]
 
-MAX_TIMEOUT: Final = 900.0  # seconds: transaction.max.timeout.ms
-RETRY: Final = 0.05  # seconds until markers are written again
+MAX_TIMEOUT_S: Final = 900.0  # seconds: transaction.max.timeout.ms
+MARKER_RETRY_S: Final = 0.05  # seconds until markers are written again
 OVER: Final = {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}
 
 
@@ -40,9 +40,9 @@ class TransactionCoordinators:
         # called when a transaction's outcome is decided: (transactional id, producer id, epoch of its records, whether it is committed)
         self.on_decided: list[Callable[[str, int, int, bool], None]] = []
 
-    def of(self, transactional_id: str) -> int | None:
+    def coordinator_of(self, transactional_id: str) -> int | None:
         """The broker that coordinates the transactional id; None while no broker runs."""
-        return self.placement.of(transactional_id)
+        return self.placement.coordinator_of(transactional_id)
 
     def move(self, transactional_id: str, to: int | None = None, *, loading: float = 0.0) -> int:
         """Let another broker coordinate the transactional id, after `loading` seconds; return the new coordinator."""
@@ -50,14 +50,14 @@ class TransactionCoordinators:
 
     def serves(self, transactional_id: str) -> bool:
         """Whether the coordinator of the transactional id runs, and has loaded its state."""
-        node = self.of(transactional_id)
+        node = self.coordinator_of(transactional_id)
         return node is not None and self._brokers[node].running(self._timeline.now) and not self.placement.loading(transactional_id)
 
     # ---- InitProducerId
 
     def begin(self, transactional_id: str, timeout: float, expected: tuple[int, int] | None) -> str | None:
         """Give the producer id and the next epoch to a new producer, or to the producer that has `expected`, its id and epoch."""
-        if not 0 < timeout <= MAX_TIMEOUT:
+        if not 0 < timeout <= MAX_TIMEOUT_S:
             return "INVALID_TRANSACTION_TIMEOUT"
         known = self.transactions.get(transactional_id)
         if known is None:
@@ -189,7 +189,7 @@ class TransactionCoordinators:
                 known.partitions, known.groups = {}, {}
                 known.move(S.COMPLETE_COMMIT if known.state is S.PREPARE_COMMIT else S.COMPLETE_ABORT)
                 return
-        self._timeline.after(RETRY, lambda: self._complete(known, ending))
+        self._timeline.after(MARKER_RETRY_S, lambda: self._complete(known, ending))
 
     def heal(self) -> None:
         """End all faults: no coordinator is loading, and markers are written at once."""

@@ -11,7 +11,7 @@ import pytest
 
 from integration.agent.process import AgentProcess, free_port
 from integration.agent.reading import read_topic
-from integration.agent.sender import START, packed
+from integration.agent.sender import START_MS, packed
 from integration.cluster import Cluster
 from integration.java.client import JavaRecord, java_consume
 from integration.waiting import until
@@ -63,10 +63,10 @@ def test_java_reads_what_three_inputs_took(cluster: Cluster, topic: str, agent: 
     rows = list(itertools.product(INPUTS, KEYS, CONTENTS))
     for kind in INPUTS:
         mine = [(n, row) for n, row in enumerate(rows) if row[0] == kind]
-        hand_over(running, kind, [packed(topic.encode(), key, value, number, START + n) for n, (_, number, (key, value)) in mine])
+        hand_over(running, kind, [packed(topic.encode(), key, value, number, START_MS + n) for n, (_, number, (key, value)) in mine])
     until(lambda: count(cluster, topic) == len(rows), LONG, lambda: f"{len(rows)} records; the agent says: {running.said()[-2000:]}")
     found: dict[int, JavaRecord] = {
-        (row.timestamp or 0) - START: row for row in java_consume(cluster.bootstrap, topic, properties=cluster.java)
+        (row.timestamp or 0) - START_MS: row for row in java_consume(cluster.bootstrap, topic, properties=cluster.java)
     }
     assert sorted(found) == list(range(len(rows)))
     nothing = None if empty == "null" else b""
@@ -87,7 +87,7 @@ def test_messages_avoid_a_lost_partition_unless_their_key_waits_for_it(cluster: 
         assert len({cluster.leader(name, p) for p in range(PARTITIONS)}) == PARTITIONS, "each broker leads a partition"
     wait, following = agent(name="wait", topics=AT_ONCE), agent(name="next", topics={**AT_ONCE, "offline": "next"})
     for running, name in ((wait, topics["wait"]), (following, topics["next"]), (wait, topics["any"])):  # so that each knows the topic
-        hand_over(running, "datagram", [packed(name.encode(), b"", b"first", p, START) for p in range(PARTITIONS)])
+        hand_over(running, "datagram", [packed(name.encode(), b"", b"first", p, START_MS) for p in range(PARTITIONS)])
         until(lambda name=name: count(cluster, name) == PARTITIONS, LONG, f"the first records of {name}")  # type: ignore[misc]
     victim = cluster.leader(topics["any"], 0)
     cluster.kill(victim)
@@ -95,8 +95,8 @@ def test_messages_avoid_a_lost_partition_unless_their_key_waits_for_it(cluster: 
     cluster.wait_fenced(victim)
     for running in (wait, following):  # what was accepted for a partition before its loss was known waits for it, whatever `offline` says
         update_metadata(running)
-    hand_over(wait, "datagram", [packed(topics["wait"].encode(), b"", b"%d" % n, n, START) for n in range(300)])
-    hand_over(following, "datagram", [packed(topics["next"].encode(), b"", b"%d" % n, n, START) for n in range(300)])
+    hand_over(wait, "datagram", [packed(topics["wait"].encode(), b"", b"%d" % n, n, START_MS) for n in range(300)])
+    hand_over(following, "datagram", [packed(topics["next"].encode(), b"", b"%d" % n, n, START_MS) for n in range(300)])
     alive = {name: [p for p in range(PARTITIONS) if p != lost[name]] for name in topics.values()}
 
     def arrived(name: str) -> dict[int, int]:
@@ -104,10 +104,10 @@ def test_messages_avoid_a_lost_partition_unless_their_key_waits_for_it(cluster: 
         from integration.judge import reader
         from integration.waiting import Deadline
 
-        return {p: reader.one(cluster, name, p, reader.LATEST, Deadline(LONG)) - 1 for p in alive[name]}
+        return {p: reader.find_offset(cluster, name, p, reader.LATEST, Deadline(LONG)) - 1 for p in alive[name]}
 
     for first in range(0, 600, 50):  # in portions: a partition is chosen for a batch, and a busy machine makes one batch of all messages
-        hand_over(wait, "datagram", [packed(topics["any"].encode(), b"", b"%d" % n, None, START) for n in range(first, first + 50)])
+        hand_over(wait, "datagram", [packed(topics["any"].encode(), b"", b"%d" % n, None, START_MS) for n in range(first, first + 50)])
         what = "messages for any partition to go to those with a leader"
         until(lambda wanted=first + 50: sum(arrived(topics["any"]).values()) == wanted, LONG, what)  # type: ignore[misc]
     until(lambda: sum(arrived(topics["next"]).values()) == 300, LONG, "messages of a lost partition to go to the next")

@@ -11,7 +11,7 @@ import pytest
 
 from integration.agent.process import AgentProcess
 from integration.agent.reading import read_topic
-from integration.agent.sender import START, packed
+from integration.agent.sender import START_MS, packed
 from integration.agent.sending import Sender, senders
 from integration.cluster import Cluster
 from integration.waiting import until
@@ -35,7 +35,7 @@ def to(running: AgentProcess, *messages: bytes) -> None:
 
 def some(topic: str, count: int, size: int = 10) -> list[bytes]:
     """Messages of a topic."""
-    return [packed(topic.encode(), b"k", b"%d " % n + b"." * size, None, START + n) for n in range(count)]
+    return [packed(topic.encode(), b"k", b"%d " % n + b"." * size, None, START_MS + n) for n in range(count)]
 
 
 def with_head(api_key: int, version: int) -> bytes:

@@ -236,7 +236,7 @@ def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(named:
 def test_in_an_engine_that_the_user_names_what_a_killed_keeper_left_goes_and_nothing_else(named: Foreign, cure: str) -> None:
     theirs = run(named, labels={LABEL: "of another machine"}, network=named.client.networks.create("theirs").name)
     with owner(None) as process:
-        place = Place.of(named.host)
+        place = Place.at(named.host)
         keeper = keeper_of(place).pid
         assert clean() == []  # in use
         for pid in (keeper, process.pid):

@@ -30,7 +30,7 @@ def stub(folder: Path, name: str, script: str) -> None:
     program.chmod(0o755)
 
 
-def told(*before: str) -> str:
+def engine_report(*before: str) -> str:
     """What a process that is started in that way says about engines."""
     command = [*before, sys.executable, "-c", TELL]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -75,7 +75,7 @@ def mounted_at_run() -> list[str]:
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is missing: apt-get install -y util-linux")
 @pytest.mark.parametrize("right", ["net_admin", "sys_admin"])
 def test_each_right_that_an_engine_needs_is_tried(right: str) -> None:
-    assert "not permitted" in told("setpriv", f"--bounding-set=-{right}")
+    assert "not permitted" in engine_report("setpriv", f"--bounding-set=-{right}")
 
 
 @able
@@ -135,5 +135,5 @@ def test_the_rules_asked_are_those_of_this_machine() -> None:
     if bridged != "1\n":
         pytest.skip("no bridge is filtered in a new network of this machine")
     drop = "iptables -P FORWARD DROP"
-    assert "-P FORWARD DROP" in told(*inside, f'{drop}; exec "$@"', "sh")
-    assert told(*inside, f'{drop}; iptables -I FORWARD -i pk4+ -o pk4+ -j ACCEPT; exec "$@"', "sh") == "\n"
+    assert "-P FORWARD DROP" in engine_report(*inside, f'{drop}; exec "$@"', "sh")
+    assert engine_report(*inside, f'{drop}; iptables -I FORWARD -i pk4+ -o pk4+ -j ACCEPT; exec "$@"', "sh") == "\n"

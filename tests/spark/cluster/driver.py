@@ -19,7 +19,7 @@ from integration.waiting import until
 from tests.spark.cluster.jobs import in_log, sink, source, transformed
 from tests.spark.cluster.tasks import Slowed
 
-WAIT = 600.0  # seconds: a machine that is busy with other things starts a driver in minutes
+WAIT_S = 600.0  # seconds: a machine that is busy with other things starts a driver in minutes
 
 
 @attrs.frozen
@@ -70,12 +70,12 @@ def wait_written(standalone: StandaloneSpark, cluster: Cluster, name: str, topic
         assert standalone.driver_ended(name) is None, f"{name} ended, see {standalone.log(name)}"
         return in_log(cluster, topic) >= records
 
-    until(holds, WAIT, f"{records} records of {name} in {topic}")
+    until(holds, WAIT_S, f"{records} records of {name} in {topic}")
 
 
 def wait_done(standalone: StandaloneSpark, name: str) -> None:
     """Until the driver has ended well."""
-    until(lambda: standalone.driver_ended(name) is not None, WAIT, f"{name} to end")
+    until(lambda: standalone.driver_ended(name) is not None, WAIT_S, f"{name} to end")
     log = standalone.log(name).read_text(errors="replace")
     assert standalone.driver_ended(name) == 0, log[-4000:]
 

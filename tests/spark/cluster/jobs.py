@@ -16,7 +16,7 @@ from integration.waiting import until
 from pykafka4 import Producer
 
 ROWS = 20_000
-WAIT = 300.0  # seconds
+WAIT_S = 300.0  # seconds
 FILLER = "x" * 80
 
 
@@ -66,7 +66,7 @@ def meanwhile(job: Future[None], condition: Callable[[], bool], what: str) -> No
             raise AssertionError(f"the job ended before {what}: {job.exception()}")
         return condition()
 
-    until(holds, WAIT, what)
+    until(holds, WAIT_S, what)
 
 
 def in_log(cluster: Cluster, topic: str) -> int:

@@ -14,7 +14,7 @@ from pyspark.sql import Row
 
 T = TypeVar("T")
 
-PATIENCE = 600.0  # seconds
+PATIENCE_S = 600.0  # seconds
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class Gate:
         if context.partitionId() not in self.partitions:
             return
         (self.folder / f"waits-{context.partitionId()}-{context.attemptNumber()}").touch()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_S
         while not (self.folder / "open").exists():
             assert time.monotonic() < deadline, "the test did not open the gate"
             time.sleep(0.02)

@@ -53,7 +53,7 @@ def ranges(reader: KafkaBatchReader) -> list[str]:
     return [str(part) for part in reader.partitions()]
 
 
-def of(partition_offsets: dict[int, int], topic: str = "t") -> str:
+def as_json(partition_offsets: dict[int, int], topic: str = "t") -> str:
     return json.dumps({topic: partition_offsets})
 
 
@@ -137,10 +137,10 @@ def test_subscriptions_find_their_partitions(server: ModelServer, readers: Reade
         ({"subscribe": "t,no,nope"}, "option subscribe: topic no, nope does not exist"),
         ({"assign": '{"no":[0]}'}, "option assign: topic no does not exist"),
         ({"assign": '{"t":[0,2]}'}, "option assign: t has no partition 2; it has 2"),
-        ({"startingOffsets": of({0: 0})}, "option startingOffsets lacks t-1"),
-        ({"endingOffsets": of({0: 0, 1: 0, 2: 0})}, "option endingOffsets names t-2, and the read has only t-0, t-1"),
-        ({"endingOffsets": of({0: 0}, "u")}, "option endingOffsets lacks t-0, t-1"),
-        ({"endingOffsetsByTimestamp": of({0: 5})}, "option endingOffsetsByTimestamp lacks t-1"),
+        ({"startingOffsets": as_json({0: 0})}, "option startingOffsets lacks t-1"),
+        ({"endingOffsets": as_json({0: 0, 1: 0, 2: 0})}, "option endingOffsets names t-2, and the read has only t-0, t-1"),
+        ({"endingOffsets": as_json({0: 0}, "u")}, "option endingOffsets lacks t-0, t-1"),
+        ({"endingOffsetsByTimestamp": as_json({0: 5})}, "option endingOffsetsByTimestamp lacks t-1"),
     ],
 )
 def test_what_does_not_exist_is_named(readers: Readers, options: dict[str, str], text: str) -> None:
@@ -153,8 +153,8 @@ def test_offsets_by_name_and_number(server: ModelServer, readers: Readers) -> No
     server.produce("t", *[b"x"] * 10, partition=0)
     server.produce("t", *[b"x"] * 5, partition=1)
     assert ranges(readers()) == ["t-0 0 to 10", "t-1 0 to 5"]
-    assert ranges(readers(startingOffsets=of({0: 4, 1: -2}), endingOffsets=of({0: 8, 1: -1}))) == ["t-0 4 to 8", "t-1 0 to 5"]
-    assert ranges(readers(startingOffsets=of({0: 10, 1: 2}))) == ["t-1 2 to 5"]
+    assert ranges(readers(startingOffsets=as_json({0: 4, 1: -2}), endingOffsets=as_json({0: 8, 1: -1}))) == ["t-0 4 to 8", "t-1 0 to 5"]
+    assert ranges(readers(startingOffsets=as_json({0: 10, 1: 2}))) == ["t-1 2 to 5"]
     assert ranges(readers(startingOffsets="EARLIEST", endingOffsets="Latest")) == ["t-0 0 to 10", "t-1 0 to 5"]
     found = readers(minPartitions="6")
     assert ranges(found) == ["t-0 0 to 2", "t-0 2 to 5", "t-0 5 to 7", "t-0 7 to 10", "t-1 0 to 2", "t-1 2 to 5"]
@@ -165,9 +165,9 @@ def test_offsets_by_name_and_number(server: ModelServer, readers: Readers) -> No
 def test_an_end_before_the_start_names_both_options(server: ModelServer, readers: Readers) -> None:
     server.produce("t", *[b"x"] * 10, partition=0)
     with pytest.raises(ConfigError, match="options startingOffsets and endingOffsets: t-0 would be read from 8 to 5, and the end must not"):
-        readers(startingOffsets=of({0: 8}), endingOffsets=of({0: 5})).partitions()
+        readers(startingOffsets=as_json({0: 8}), endingOffsets=as_json({0: 5})).partitions()
     with pytest.raises(ConfigError, match="options startingOffsets and endingOffsets: t-0 would be read from 11 to 10"):
-        readers(startingOffsets=of({0: 11})).partitions()
+        readers(startingOffsets=as_json({0: 11})).partitions()
 
 
 @pytest.mark.model(topics={"t": 2})
@@ -177,8 +177,10 @@ def test_places_by_time(server: ModelServer, readers: Readers) -> None:
     server.produce("t", b"x", partition=1, timestamp_ms=1_000_005)
     at = {"startingTimestamp": "1000003", "endingTimestamp": "1000006"}
     assert ranges(readers(**at)) == ["t-0 3 to 6", "t-1 0 to 1"]
-    times = of({0: 1_000_004, 1: 0})
-    assert ranges(readers(startingOffsetsByTimestamp=times, endingOffsetsByTimestamp=of({0: 1_000_007, 1: 1_000_005}))) == ["t-0 4 to 7"]
+    times = as_json({0: 1_000_004, 1: 0})
+    assert ranges(readers(startingOffsetsByTimestamp=times, endingOffsetsByTimestamp=as_json({0: 1_000_007, 1: 1_000_005}))) == [
+        "t-0 4 to 7"
+    ]
     with pytest.raises(
         ConfigError, match="option startingTimestamp: t-1 has no record at 1000006 ms or later; startingOffsetsByTimestampS"
     ):
@@ -247,7 +249,7 @@ def test_gaps_in_offsets_at_both_ends_of_a_range(server: ModelServer, readers: R
     for gap in (5, 20, 3):
         server.do(lambda cluster, gap=gap: cluster.append("t", 0, [record], gap=gap))
     for until in (5, 6, 25, 26, 27, 29, 30):
-        found = rows(readers(startingOffsets=of({0: 1}), endingOffsets=of({0: until})))
+        found = rows(readers(startingOffsets=as_json({0: 1}), endingOffsets=as_json({0: until})))
         assert [row["offset"] for row in found] == [offset for offset in (5, 26, 30) if offset < until]
 
 
@@ -262,10 +264,10 @@ def test_records_deleted_before_the_read(server: ModelServer, readers: Readers, 
     with pytest.raises(
         DataLost, match="t-0 is to be read from 2 to 10, and its log begins at 6; option failOnDataLoss=false reads the remaining"
     ):
-        readers(startingOffsets=of({0: 2})).partitions()
-    assert ranges(readers(startingOffsets=of({0: 2}), failOnDataLoss="false")) == ["t-0 6 to 10"]
-    assert ranges(readers(startingOffsets=of({0: 2}), endingOffsets=of({0: 5}), failOnDataLoss="false")) == []
-    assert ranges(readers(endingOffsets=of({0: 5}))) == [], "nothing is lost that was to be read"
+        readers(startingOffsets=as_json({0: 2})).partitions()
+    assert ranges(readers(startingOffsets=as_json({0: 2}), failOnDataLoss="false")) == ["t-0 6 to 10"]
+    assert ranges(readers(startingOffsets=as_json({0: 2}), endingOffsets=as_json({0: 5}), failOnDataLoss="false")) == []
+    assert ranges(readers(endingOffsets=as_json({0: 5}))) == [], "nothing is lost that was to be read"
     assert "t-0 is to be read from 2 to 10, and its log begins at 6; the read goes on with the remaining records" in caplog.text
 
 
@@ -273,9 +275,9 @@ def test_records_deleted_before_the_read(server: ModelServer, readers: Readers, 
 def test_an_end_beyond_the_log(server: ModelServer, readers: Readers) -> None:
     server.produce("t", *[b"x"] * 10)
     with pytest.raises(DataLost, match="t-0 is to be read from 0 to 12, and its log ends at 10"):
-        readers(endingOffsets=of({0: 12})).partitions()
-    assert ranges(readers(endingOffsets=of({0: 12}), failOnDataLoss="false")) == ["t-0 0 to 10"]
-    assert ranges(readers(startingOffsets=of({0: 11}), endingOffsets=of({0: 12}), failOnDataLoss="false")) == []
+        readers(endingOffsets=as_json({0: 12})).partitions()
+    assert ranges(readers(endingOffsets=as_json({0: 12}), failOnDataLoss="false")) == ["t-0 0 to 10"]
+    assert ranges(readers(startingOffsets=as_json({0: 11}), endingOffsets=as_json({0: 12}), failOnDataLoss="false")) == []
 
 
 @pytest.mark.model(topics={"t": 1})
@@ -296,7 +298,7 @@ def test_records_deleted_after_planning(server: ModelServer, readers: Readers, c
 @pytest.mark.model(topics={"t": 1})
 def test_a_topic_that_was_made_again_after_planning(server: ModelServer, readers: Readers, caplog: pytest.LogCaptureFixture) -> None:
     server.produce("t", *[b"old"] * 10)
-    (part,) = readers(startingOffsets=of({0: 5})).partitions()
+    (part,) = readers(startingOffsets=as_json({0: 5})).partitions()
     server.do(lambda cluster: cluster.delete_topic("t"))
     server.create_topic("t", 1)
     server.produce("t", *[b"new"] * 10)

@@ -10,7 +10,7 @@ from pykafka4.bounds import EARLIEST, LATEST
 from pykafka4.errors import ConfigError
 from pykafka4.records import TopicPartition
 from pykafka4.spark.options import Given, Use
-from pykafka4.spark.source.subscription import ReadEnd, parse_place, parse_subscription
+from pykafka4.spark.source.subscription import ReadEnd, parse_read_end, parse_subscription
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -52,21 +52,21 @@ def test_wrong_subscriptions(options: dict[str, str], text: str) -> None:
 
 
 def test_places_of_words_offsets_and_times() -> None:
-    assert parse_place(given(), "starting", EARLIEST) == ReadEnd("startingOffsets", EARLIEST)
-    assert parse_place(given(startingOffsets="LATEST"), "starting", EARLIEST) == ReadEnd("startingOffsets", LATEST)
-    found = parse_place(given(endingOffsets='{"t":{"0":5,"1":-1}}'), "ending", LATEST)
+    assert parse_read_end(given(), "starting", EARLIEST) == ReadEnd("startingOffsets", EARLIEST)
+    assert parse_read_end(given(startingOffsets="LATEST"), "starting", EARLIEST) == ReadEnd("startingOffsets", LATEST)
+    found = parse_read_end(given(endingOffsets='{"t":{"0":5,"1":-1}}'), "ending", LATEST)
     assert found.offsets == {T0: 5, T1: LATEST}
-    assert parse_place(given(startingTimestamp="17"), "starting", EARLIEST) == ReadEnd("startingTimestamp", 17)
-    found = parse_place(given(startingOffsetsByTimestamp='{"t":{"0":1700000000000}}'), "starting", EARLIEST)
+    assert parse_read_end(given(startingTimestamp="17"), "starting", EARLIEST) == ReadEnd("startingTimestamp", 17)
+    found = parse_read_end(given(startingOffsetsByTimestamp='{"t":{"0":1700000000000}}'), "starting", EARLIEST)
     assert found.times == {T0: 1_700_000_000_000}
     assert found.is_chosen
 
 
 def test_a_time_wins_over_times_of_partitions_and_these_over_offsets() -> None:
     options = {"startingTimestamp": "5", "startingOffsetsByTimestamp": '{"t":{"0":7}}', "startingOffsets": "earliest"}
-    assert parse_place(given(**options), "starting", EARLIEST).timestamp == 5
+    assert parse_read_end(given(**options), "starting", EARLIEST).timestamp == 5
     del options["startingTimestamp"]
-    assert parse_place(given(**options), "starting", EARLIEST).times == {T0: 7}
+    assert parse_read_end(given(**options), "starting", EARLIEST).times == {T0: 7}
 
 
 @pytest.mark.parametrize(
@@ -78,22 +78,22 @@ def test_a_time_wins_over_times_of_partitions_and_these_over_offsets() -> None:
 )
 def test_wrong_offsets_name_option_and_form(text: str) -> None:
     with pytest.raises(ConfigError, match=r"option startingOffsets=") as caught:
-        parse_place(given(startingOffsets=text), "starting", EARLIEST)
+        parse_read_end(given(startingOffsets=text), "starting", EARLIEST)
     assert text in str(caught.value).replace("\\", "")
 
 
 def test_times_may_not_be_negative() -> None:
     with pytest.raises(ConfigError, match=r"option endingOffsetsByTimestamp=.*-1 of partition 0 of t must be a whole number, at least 0"):
-        parse_place(given(endingOffsetsByTimestamp='{"t":{"0":-1}}'), "ending", LATEST)
+        parse_read_end(given(endingOffsetsByTimestamp='{"t":{"0":-1}}'), "ending", LATEST)
     with pytest.raises(ConfigError, match="option endingTimestamp='-1': takes a whole number, at least 0"):
-        parse_place(given(endingTimestamp="-1"), "ending", LATEST)
+        parse_read_end(given(endingTimestamp="-1"), "ending", LATEST)
 
 
 def test_offsets_must_name_exactly_the_partitions_of_the_read() -> None:
-    place = parse_place(given(startingOffsets=json.dumps({"t": {"0": 5}})), "starting", EARLIEST)
-    place.check_names([T0])
+    read_end = parse_read_end(given(startingOffsets=json.dumps({"t": {"0": 5}})), "starting", EARLIEST)
+    read_end.check_names([T0])
     with pytest.raises(ConfigError, match=r"option startingOffsets lacks t-1: each partition of the read needs its own \(-2 is earliest"):
-        place.check_names([T0, T1])
+        read_end.check_names([T0, T1])
     with pytest.raises(ConfigError, match="option startingOffsets names t-0, and the read has only t-1"):
         ReadEnd("startingOffsets", offsets={T0: 1, T1: 1}).check_names([T1])
     ReadEnd("startingOffsets", EARLIEST).check_names([T0, T1])
