@@ -260,7 +260,7 @@ def test_a_deleted_topic_holds_no_transaction_up() -> None:
 
 def test_only_the_coordinator_serves_a_transactional_id() -> None:
     cluster, writer = made()
-    node = cluster.transactions.of(NAME)
+    node = cluster.transactions.coordinator_of(NAME)
     question = FindCoordinatorRequest(key="", key_type=1, coordinator_keys=[NAME])
     assert ModelClient(cluster).call(question, 4).coordinators[0].node_id == node
     new = cluster.move_transaction_coordinator(NAME, loading=3.0)

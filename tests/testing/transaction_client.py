@@ -34,7 +34,7 @@ class Writer:
         return ModelClient(self.cluster, node or 1)
 
     def ask(self, message: Any, version: int) -> Any:
-        return self.at(self.cluster.transactions.of(self.name)).call(message, version)
+        return self.at(self.cluster.transactions.coordinator_of(self.name)).call(message, version)
 
     def begin(self, *, keep: bool = False, timeout_ms: int = 60_000, version: int = 5) -> str:
         given = (self.producer_id, self.epoch) if keep else (-1, -1)

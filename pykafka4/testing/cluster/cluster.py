@@ -79,7 +79,7 @@ class Cluster:
         self.transaction_version = behaviour.transaction_version  # the finalized level of this feature
         # shortcuts
         self.alive, self.partition, self.partitions = self.brokers.alive, self.topics.partition, self.topics.partitions
-        self.groups, self.group, self.coordinator = self.coordinators.groups, self.coordinators.group, self.coordinators.of
+        self.groups, self.group, self.coordinator = self.coordinators.groups, self.coordinators.group, self.coordinators.coordinator_of
         self.cluster_id = "model-cluster"
         self.zombies = 0.0  # the probability that requests of lost connections are still executed
         self.requests: Counter[str] = Counter()
