@@ -184,13 +184,13 @@ class Took:
     rates: dict[int, float]
     cpu: float
 
-    def of(self, partitions: Sequence[int]) -> float:
+    def rate_of(self, partitions: Sequence[int]) -> float:
         """Records a second in these partitions."""
         return sum(self.rates[partition] for partition in partitions)
 
     def per_cpu(self, partitions: Sequence[int]) -> float:
         """Records per second of CPU."""
-        return self.of(partitions) / self.cpu
+        return self.rate_of(partitions) / self.cpu
 
 
 def cpu_of(process: int) -> float:
@@ -223,16 +223,16 @@ def compare(table: Table, case: Case, seconds: float, rate: float = 0.0) -> floa
     calm, offline, again, late, last = (measure(case, trouble, seconds, rate) for trouble in (CALM, OFFLINE, CALM, LATE, CALM))
     for trouble, run, beside in ((OFFLINE, offline, (calm, again)), (LATE, late, (again, last))):
         partitions = case.counted(trouble)
-        rates = [took.of(partitions) for took in beside]
+        rates = [took.rate_of(partitions) for took in beside]
         usual, usual_cpu = statistics.mean(rates), statistics.mean(took.per_cpu(partitions) for took in beside)
-        share, noise = run.of(partitions) / usual, abs(rates[0] - rates[1]) / usual
+        share, noise = run.rate_of(partitions) / usual, abs(rates[0] - rates[1]) / usual
         share_cpu = run.per_cpu(partitions) / usual_cpu
         title = f"{case.title}, {trouble}, {'half' if rate else 'full'} speed"
         # The table judges figures that should be small: so the loss.
         table.note(f"{title}: lost", OURS, 1 - share, most=LOST if rate else None)
         table.note(f"{title}: lost per CPU", OURS, 1 - share_cpu)
         table.note(f"{title}: noise", OURS, noise)
-        told = f"{run.of(partitions):,.0f}/s that count, {usual:,.0f}/s calm: {share:.2f}, per CPU {share_cpu:.2f}; noise {noise:.2f}"
+        told = f"{run.rate_of(partitions):,.0f}/s that count, {usual:,.0f}/s calm: {share:.2f}, per CPU {share_cpu:.2f}; noise {noise:.2f}"
         print(f"{title}: {told}", flush=True)
     return statistics.mean(sum(took.rates.values()) for took in (calm, again, last))
 

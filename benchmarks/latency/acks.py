@@ -73,11 +73,11 @@ def one_by_one(spec: Spec) -> dict[str, Any]:
     writer, window, latencies = open_writer(spec), Window(), []
     end = clock() + spec.load.warm_up
     while clock() < end:
-        writer.one()
+        writer.send_one()
     window.start()
     end = window.began + spec.load.seconds
     while (began := clock()) < end:
-        writer.one()
+        writer.send_one()
         latencies.append(round(1e3 * (clock() - began), 4))
     window.stop(len(latencies))
     writer.finish()

@@ -25,7 +25,7 @@ class AsyncWriter(Protocol):
     async def send(self, note: Note | None = None, value: bytes = VALUE) -> None:
         """Send a record. `note` is called with the error, or with None, when the record has its outcome."""
 
-    async def one(self) -> None:
+    async def send_one(self) -> None:
         """Send a record and wait until it is acknowledged."""
 
     async def close(self) -> None:
@@ -42,12 +42,12 @@ class Ours:
         import pykafka4
 
         self._producer = pykafka4.Producer(bootstrap_servers=self._spec.bootstrap, **self._spec.options)
-        await self.one()
+        await self.send_one()
 
     async def send(self, note: Note | None = None, value: bytes = VALUE) -> None:
         raise NotImplementedError("measured in a program with threads")
 
-    async def one(self) -> None:
+    async def send_one(self) -> None:
         self.sent += 1
         await self._producer.send(self._spec.topic, VALUE)
 
@@ -68,7 +68,7 @@ class Aiokafka:
             bootstrap_servers=self._spec.bootstrap, acks="all", enable_idempotence=True, **self._spec.options
         )
         await self._producer.start()
-        await self.one()
+        await self.send_one()
 
     async def send(self, note: Note | None = None, value: bytes = VALUE) -> None:
         self.sent += 1
@@ -76,7 +76,7 @@ class Aiokafka:
         if note is not None:
             future.add_done_callback(lambda done: note(done.exception()))
 
-    async def one(self) -> None:
+    async def send_one(self) -> None:
         self.sent += 1
         await self._producer.send_and_wait(self._spec.topic, VALUE)
 

@@ -76,11 +76,11 @@ async def one_by_one(spec: Spec) -> dict[str, Any]:
     await writer.open()
     end = clock() + spec.load.warm_up
     while clock() < end:
-        await writer.one()
+        await writer.send_one()
     window.start()
     end = window.began + spec.load.seconds
     while (began := clock()) < end:
-        await writer.one()
+        await writer.send_one()
         latencies.append(round(1e3 * (clock() - began), 4))
     window.stop(len(latencies))
     await writer.close()

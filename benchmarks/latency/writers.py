@@ -27,7 +27,7 @@ class Writer(Protocol):
     def send(self, note: Note | None = None, value: bytes = VALUE) -> None:
         """Send a record. `note` is called with the error, or with None, when the record has its outcome."""
 
-    def one(self) -> None:
+    def send_one(self) -> None:
         """Send a record and wait until it is acknowledged."""
 
     def serve(self) -> None:
@@ -45,7 +45,7 @@ class Ours:
 
         self._producer = pykafka4.Producer(bootstrap_servers=spec.bootstrap, **spec.options)
         self._topic, self.sent = spec.topic, 0
-        self.one()
+        self.send_one()
 
     def send(self, note: Note | None = None, value: bytes = VALUE) -> None:
         self.sent += 1
@@ -54,7 +54,7 @@ class Ours:
         else:
             self._producer.send(self._topic, value, on_delivery=lambda delivery: note(delivery.exception()))
 
-    def one(self) -> None:
+    def send_one(self) -> None:
         self.sent += 1
         self._producer.send(self._topic, VALUE).result(WAIT)
 
@@ -76,7 +76,7 @@ class Confluent:
         self._producer = ck.Producer({**settings, **spec.options})
         self._topic, self.sent = spec.topic, 0
         self._threaded, self._flushes = spec.way == POLL_THREAD, spec.way == FLUSH
-        self.one()
+        self.send_one()
         if self._threaded:
             threading.Thread(target=self._poll, daemon=True).start()
 
@@ -93,7 +93,7 @@ class Confluent:
             except BufferError:
                 self._producer.poll(0.01)
 
-    def one(self) -> None:
+    def send_one(self) -> None:
         self.sent += 1
         outcome: list[Any] = []
         self._producer.produce(self._topic, VALUE, on_delivery=lambda error, message: outcome.append(error))

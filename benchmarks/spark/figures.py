@@ -34,10 +34,10 @@ class Figures:
         units = list(self.of[labels[0]])
         print(f"\n{title:{NAME}}" + "".join(f"{unit:>{FIGURE}}" for unit in units))
         for label in labels:
-            cells = "".join(f"{told(self.median(label, unit)):>{FIGURE}}" for unit in units)
-            rounds = ", ".join(told(figure) for figure in self.of[label][units[0]])
+            cells = "".join(f"{format_figure(self.median(label, unit)):>{FIGURE}}" for unit in units)
+            rounds = ", ".join(format_figure(figure) for figure in self.of[label][units[0]])
             print(f"  {label:{NAME - 2}}{cells}   ({rounds})")
 
 
-def told(figure: float) -> str:
+def format_figure(figure: float) -> str:
     return f"{figure:,.0f}" if figure >= LARGE else f"{figure:.2f}"
