@@ -363,7 +363,9 @@ def test_refused_first_write_lets_the_topic_go_directly(world: World, monkeypatc
     assert world.spool.state().bytes == 0
 
 
-def test_file_that_cannot_be_removed_uses_its_bytes_until_it_is_removed_before_the_next_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_cannot_be_removed_uses_its_bytes_until_it_is_removed_before_the_next_file(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
