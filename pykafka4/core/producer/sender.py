@@ -250,7 +250,11 @@ class Sender:
         return before, self.ledger.failures_seen
 
     def oldest_of(self, topic: str) -> float:
-        """The time when the oldest record in a batch for `topic` was sent; INFINITY without a record."""
+        """The time when the oldest record in a batch for `topic` was sent; INFINITY without a record.
+
+        A late batch that is older than the batches before it counts once it is the first of its queue: a search through all batches would
+        cost more than the later failure of its records.
+        """
         queues = self._queues_of.get(topic, ())
         return min((b.sent_at for queue in queues for b in (*queue.batches[:1], queue.due) if b is not None), default=INFINITY)
 
