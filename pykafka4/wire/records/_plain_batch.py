@@ -21,7 +21,7 @@ from pykafka4.wire.records._plain_topic import Topic
 from pykafka4.wire.records.common import fresh, not_handed_back, wake_tasks
 from pykafka4.wire.records.compression import decompress, is_interruption
 from pykafka4.wire.records.decoder import RawRecord, read_records
-from pykafka4.wire.records.encoder import encode_header, encode_record
+from pykafka4.wire.records.encoder import encode_header, encode_record, varint
 from pykafka4.wire.records.layout import (
     ATTRIBUTES,
     BASE_TIMESTAMP,
@@ -402,7 +402,9 @@ class Batch(bytearray):
         part = Batch(acc, self._home, self.partition, self.created)
         acc._introduce(part)
         for r in raws:
-            item = Item(r.key, r.value, r.headers, self._base_timestamp + r.timestamp_delta, self.partition)
+            item = Item(r.key, r.value, (), self._base_timestamp + r.timestamp_delta, self.partition)
+            # Headers as they are: the names in a raw batch may be no UTF-8, and `r.headers` would replace their bytes.
+            item.content = item.content[:-1] + varint(r.header_count) + r.encoded_headers
             part._put(item, part._encoded(item), 0)
         if self._callbacks:  # the part takes over the callbacks, so it reserves their memory, too
             part._hold(part.count * CALLBACK_COST)

@@ -75,8 +75,11 @@ class _Column:
         self.valid = None if shape.kind == Kind.NULL or array.null_count == 0 else self.buffers[0]
         if array.null_count > 0 and self.valid is None and shape.kind != Kind.NULL:
             raise _Wrong("an array has nulls, but does not say which")
-        if self.length > 0 and count in (2, 3) and not self.buffers[1] and (shape.kind != Kind.FIXED or shape.width):
+        first = count in (2, 3) or shape.kind == Kind.VIEWS
+        if self.length > 0 and first and not self.buffers[1] and (shape.kind != Kind.FIXED or shape.width):
             raise _Wrong("an array has no buffer")
+        if shape.kind == Kind.VIEWS and array.n_buffers > 3 and not self.buffers[-1]:
+            raise _Wrong("an array of views has no sizes")
         self.children = self._bind_children(array)
 
     def _bind_children(self, array: Any) -> list[_Column]:
@@ -142,7 +145,7 @@ class _Column:
         if self.is_null(row):
             return None
         number = self._number(1, self.start + row, self.shape.width, self.shape.signed) * self.shape.times
-        if not -INT64_MAX <= number <= INT64_MAX:  # after multiplication: seconds or days as milliseconds
+        if not -INT64_MAX - 1 <= number <= INT64_MAX:  # after multiplication: seconds or days as milliseconds
             raise _Wrong("it is out of range")
         return number // self.shape.per
 
@@ -328,7 +331,8 @@ class SentRows:
     @property
     def acked(self) -> int:
         """The number of rows that were acknowledged at the last call of `done`."""
-        return len(self._deliveries) - len(self._open) - len(self._failed())
+        still_open = set(map(id, self._open))  # among them rows that have failed since
+        return sum(id(d) not in still_open and d._home().state != FAILED for _, d in self._deliveries)
 
     def done(self) -> bool:
         """Whether every row has an outcome."""

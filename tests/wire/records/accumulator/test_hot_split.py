@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from pykafka4.records import Written
+from pykafka4.wire.records.encoder import varint
+from pykafka4.wire.records.layout import HEADER_SIZE
+from tests.wire.records.chunk_bytes import batch_of, record_of
 from tests.wire.records.hot_world import World, each_core, plain_records, wire_bytes
 
 pytestmark = each_core
@@ -74,6 +77,15 @@ def test_parts_can_be_split_again_and_keep_their_callbacks(core: ModuleType) -> 
     assert seen == [0, 1, 10, 11, 20, 21, 30, 31]
     assert [d.result().offset for d in deliveries] == seen
     assert world.acc.unfinished() == []
+
+
+def test_parts_of_a_raw_batch_keep_the_bytes_of_header_names(core: ModuleType) -> None:
+    header = b"\2" + varint(4) + b"\xff\xfe\xe4n" + varint(1) + b"h"  # one header, whose name is no UTF-8
+    body = record_of(b"\0\0\0\1\1" + header) + record_of(b"\0\0\2\1\1" + header)
+    world = World(core, find_topic=lambda topic, deadline: deadline)
+    halves = world.acc.send_batch("t", 0, batch_of(body, 2, 1)).split()
+    pieces = world.acc.send_batch("t", 0, batch_of(body, 2, 1)).set_apart([0, 1])[1]
+    assert [wire_bytes(part)[HEADER_SIZE:] for part in (*halves, *pieces)] == [record_of(b"\0\0\0\1\1" + header)] * 4
 
 
 def test_lost_are_the_records_that_failed_through_splits(core: ModuleType) -> None:

@@ -154,6 +154,8 @@ REFUSED = [
     (lambda: views(view(13, b"", 0, 1), b"0123456789abc"), "a view exceeds its buffer"),
     (lambda: views(view(13, b"", 0, -1), b"0123456789abc"), "a view exceeds its buffer"),
     (lambda: views(view(2**31 - 1, b"", 0, 2**31 - 1), b"0123456789abc"), "a view exceeds its buffer"),
+    (lambda: Handmade(batch(Array(1, 0, (None, None, int64s(0)))), {"value": "vz"}), "an array has no buffer"),
+    (lambda: Handmade(batch(Array(1, 0, (None, view(1, b"a"), b"a", None))), {"value": "vz"}), "an array of views has no sizes"),
     (lambda: Handmade(batch(Array(1, 0, (None, view(1, b"a")))), {"value": "vz"}), "an array has an unexpected number of buffers"),
     (lambda: headers(int32s(0, 2), spans(1, int32s(0, 1), b"h")), "headers of row 0: its list exceeds the array of headers"),
     (lambda: headers(int32s(1, 0), spans(1, int32s(0, 1), b"h")), "headers of row 0: its offsets do not increase"),

@@ -83,6 +83,19 @@ def test_a_batch_that_is_split(core: ModuleType) -> None:
 
 
 @each_core
+def test_rows_that_failed_since_the_last_look_do_not_count_as_acknowledged_or_twice(core: ModuleType) -> None:
+    world = World(core, {"t": 2})
+    handle = send(world, core, table("a", "b", partition=[0, 1]))
+    one, other = world.seal_all()
+    one.finish(-1, -1, -1)
+    one.complete(0, -1)
+    assert not handle.done()
+    other.fail("WHY", Written.NO, None)
+    assert handle.acked == 1
+    assert (handle.done(), handle.acked) == (True, 1)
+
+
+@each_core
 def test_many_batches_are_forgotten_once_they_are_acknowledged(core: ModuleType) -> None:
     world = World(core, batch_size=128)
     cells = [b"%03d" % i * 20 for i in range(400)]
