@@ -17,6 +17,7 @@ from typing import Any
 from pykafka4.testing.broker import Broker
 from pykafka4.testing.cluster.cluster import Cluster
 from pykafka4.testing.faults.checks import checked
+from pykafka4.testing.faults.controls import Fault
 from pykafka4.testing.faults.names import Api
 from pykafka4.testing.requests.handlers import HANDLERS
 from pykafka4.testing.requests.session import Call, Front, Handler, Session
@@ -271,7 +272,11 @@ class ModelCluster(Cluster):
 
     # ---- requests
 
-    inject: Any = property(attrgetter("controls.inject"), doc="See `Controls.inject`.")
+    @checked
+    def inject(self, api: Api, fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
+        """Order `fault` for the next `times` requests of this API (at `node`, or at any broker)."""
+        self.controls.inject(api, fault, node=node, times=times, seconds=seconds)
+
     push_error: Any = property(attrgetter("controls.push_error"), doc="See `Controls.push_error`.")
 
     def control(self, api: Api, function: Handler, *, keep: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka4.errors.codes import CODES
-from pykafka4.testing import ModelCluster, ModelServer
+from pykafka4.testing import Fault, ModelCluster, ModelServer
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
@@ -102,6 +102,10 @@ ORDERS: list[tuple[Callable[[ModelCluster], Any], str]] = [
     (lambda c: c.throttle("Prodce", 1), "'Prodce' is not the name of an API; did you mean 'Produce'"),
     (lambda c: c.throttle("Produce", "1"), "seconds='1'"),
     (lambda c: c.throttle("Produce", 1, times=1.0), "times=1.0 is not an int"),
+    (lambda c: c.inject("Produce", Fault.DELAY, node=9), "node=9: the brokers are 1, 2"),
+    (lambda c: c.inject("Produce", Fault.DELAY, times=0), "times=0 must be from 1"),
+    (lambda c: c.inject("Produce", Fault.DELAY, seconds=-1), "seconds=-1"),
+    (lambda c: c.push_error("Produce", "REQUEST_TIMED_OUT", times=0), "times=0 must be from 1"),
 ]
 
 

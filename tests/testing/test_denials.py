@@ -203,7 +203,7 @@ def test_a_denial_of_another_topic_does_not_end_a_refresh_of_all(server: ModelSe
     ("what", "message"),
     [
         (("topics", "t"), "'topics' is not one of topic, group, cluster"),
-        (("topic", "t", "write"), "'write' is not an operation on a topic: ALTER_CONFIGS, CREATE, DELETE, DESCRIBE, DESCRIBE_CO"),
+        (("topic", "t", "write"), "'write' is not an operation on a topic: ALTER, ALTER_CONFIGS, CREATE, DELETE, DESCRIBE, DESCRIBE_CO"),
         (("group", "g", "READ", "WRITE"), "'WRITE' is not an operation on a group"),
     ],
 )

@@ -473,6 +473,38 @@ def test_topics_are_created_grown_cut_and_deleted(cluster: ModelCluster) -> None
     assert "n" not in cluster.topics
 
 
+@pytest.mark.parametrize(("factor", "replicas"), [(1, 1), (2, 2), (-1, 3)])
+def test_a_topic_has_the_replicas_that_are_wanted(cluster: ModelCluster, factor: int, replicas: int) -> None:
+    wanted = CreateTopicsRequest.Topic(name="n", num_partitions=1, replication_factor=factor, assignments=[], configs=[])
+    made = ModelClient(cluster).call(CreateTopicsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)).topics[0]
+    assert (made.replication_factor, len(cluster.topics["n"].partitions[0].replicas)) == (replicas, replicas)
+
+
+@pytest.mark.parametrize("factor", [0, -2, 4])
+def test_an_impossible_number_of_replicas_is_refused(cluster: ModelCluster, factor: int) -> None:
+    wanted = CreateTopicsRequest.Topic(name="n", num_partitions=1, replication_factor=factor, assignments=[], configs=[])
+    answer = ModelClient(cluster).call(CreateTopicsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)).topics[0]
+    assert name(answer.error_code) == "INVALID_REPLICATION_FACTOR"
+
+
+def test_a_topic_grows_only_if_it_is_allowed_and_no_test_run(cluster: ModelCluster) -> None:
+    def grow(count: int, *, validate_only: bool = False) -> str:
+        more = CreatePartitionsRequest.Topic(name="t", count=count, assignments=None)
+        request = CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=validate_only)
+        return name(ModelClient(cluster).call(request).results[0].error_code)
+
+    assert grow(9, validate_only=True) == "NONE"
+    assert grow(1, validate_only=True) == "INVALID_PARTITIONS"
+    cluster.push_error(CreatePartitionsRequest, "REASSIGNMENT_IN_PROGRESS", topic="t")
+    assert grow(9) == "REASSIGNMENT_IN_PROGRESS"
+    cluster.deny("topic", "t", "ALTER")
+    assert grow(9) == "TOPIC_AUTHORIZATION_FAILED"
+    assert len(cluster.topics["t"].partitions) == 3
+    cluster.allow("topic", "t")
+    assert grow(9) == "NONE"
+    assert len(cluster.topics["t"].partitions) == 9
+
+
 @pytest.mark.parametrize("nodes", [[], [7], [1, 7]])
 def test_a_topic_on_a_broker_that_does_not_exist_is_refused(cluster: ModelCluster, nodes: list[int]) -> None:
     assignment = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=nodes)

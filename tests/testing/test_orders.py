@@ -18,6 +18,7 @@ from pykafka4.testing.server.orders import PLACES
 from pykafka4.wire.protocol.frame import decode_response, encode_request
 from pykafka4.wire.protocol.messages_admin import (
     ConsumerGroupDescribeRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteGroupsRequest,
     DeleteTopicsRequest,
@@ -159,6 +160,7 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
     member = {"group_id": "g", "member_id": ""}
     join = JoinGroupRequest(session_timeout_ms=6000, rebalance_timeout_ms=6000, protocol_type="consumer", protocols=protocols, **member)
     made = CreateTopicsRequest.Topic(name="new", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    more = CreatePartitionsRequest.Topic(name="t", count=9, assignments=None)
     added = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="x",
         v3_and_below_producer_id=1,
@@ -187,6 +189,7 @@ def requests() -> dict[str, tuple[Request[Any], int]]:
         "OffsetForLeaderEpoch": (OffsetForLeaderEpochRequest(topics=[epochs]), 3),
         "Metadata": (METADATA, 12),
         "CreateTopics": (CreateTopicsRequest(topics=[made], timeout_ms=1000, validate_only=False), 5),
+        "CreatePartitions": (CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False), 1),
         "DeleteTopics": (DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5),
         "ApiVersions": (ApiVersionsRequest(), 3),
         "FindCoordinator": (FindCoordinatorRequest(key="g", key_type=0), 3),

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from pykafka4.records import TopicPartition
+from pykafka4.testing.faults import checks
 from pykafka4.testing.faults.names import Api, api_key, error_name
 from pykafka4.testing.storage.partition import Partition
 
@@ -71,7 +72,7 @@ class PushedError:
 
 
 OPERATIONS: Final = {
-    "topic": frozenset(("READ", "WRITE", "CREATE", "DELETE", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS")),
+    "topic": frozenset(("READ", "WRITE", "CREATE", "DELETE", "DESCRIBE", "ALTER", "ALTER_CONFIGS", "DESCRIBE_CONFIGS")),
     "group": frozenset(("READ", "DELETE", "DESCRIBE")),
     "cluster": frozenset(("IDEMPOTENT_WRITE",)),
     "transactional_id": frozenset(("WRITE", "DESCRIBE")),
@@ -129,13 +130,13 @@ class Controls:
 
     def inject(self, api: Api, fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
         """Order `fault` for the next `times` requests of this API (at `node`, or at any broker)."""
-        self.injected.append(Injected(api_key(api), fault, node, times, seconds))
+        self.injected.append(Injected(api_key(api), fault, node, checks.whole("times", times, 1), checks.seconds("seconds", seconds)))
 
     def push_error(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
         """Order `error` (Kafka's name) for the next `times` responses of this API, or for `times` partitions if each has an error."""
-        self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, times, when))
+        self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, checks.whole("times", times, 1), when))
 
     def throttle(self, api: Api, seconds: float, times: int) -> None:
         """Set a throttle time in the next `times` responses of this API."""

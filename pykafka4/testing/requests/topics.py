@@ -21,7 +21,7 @@ __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topic
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
-    """Create topics; the first replica of an assignment is the leader."""
+    """Create topics; the first replica of an assignment is the leader, and the first assignment has the number of replicas of all."""
     return CreateTopicsResponse(topics=[_create(call, topic) for topic in call.message.topics])
 
 
@@ -31,15 +31,17 @@ def _create(call: Call, wanted: CreateTopicsRequest.Topic) -> CreateTopicsRespon
     if error or call.message.validate_only:
         return answer
     leaders = [a.broker_ids[0] for a in sorted(wanted.assignments, key=lambda a: a.partition_index)]
+    replicas = len(wanted.assignments[0].broker_ids) if leaders else wanted.replication_factor
+    replicas = replicas if replicas > 0 else len(call.cluster.brokers)
     count = len(leaders) or (wanted.num_partitions if wanted.num_partitions > 0 else call.cluster.default_partitions)
     try:
         configs = {c.name: c.value or "" for c in wanted.configs}
-        topic = call.cluster.create_topic(wanted.name, count, leaders=leaders, **settings_from_configs(configs))
+        topic = call.cluster.create_topic(wanted.name, count, leaders=leaders, replicas=replicas, **settings_from_configs(configs))
     except ValueError as wrong:
         answer.error_code, answer.error_message = code("INVALID_CONFIG"), str(wrong)
         return answer
     topic.configs = configs
-    answer.topic_id, answer.num_partitions, answer.replication_factor = topic.id, count, len(call.cluster.brokers)
+    answer.topic_id, answer.num_partitions, answer.replication_factor = topic.id, count, replicas
     answer.configs = []
     return answer
 
@@ -55,7 +57,8 @@ def _create_refusal(call: Call, wanted: CreateTopicsRequest.Topic) -> str | None
         return "INVALID_REPLICA_ASSIGNMENT"
     if sorted(a.partition_index for a in wanted.assignments) != list(range(len(wanted.assignments))):
         return "INVALID_REPLICA_ASSIGNMENT"
-    return "INVALID_REPLICATION_FACTOR" if wanted.replication_factor > len(call.cluster.brokers) else None
+    fits = wanted.replication_factor == -1 or 0 < wanted.replication_factor <= len(call.cluster.brokers)
+    return None if fits else "INVALID_REPLICATION_FACTOR"
 
 
 def delete_topics(call: Call) -> DeleteTopicsResponse:
@@ -86,14 +89,17 @@ def create_partitions(call: Call) -> CreatePartitionsResponse:
 
 
 def _grow(call: Call, wanted: CreatePartitionsRequest.Topic) -> CreatePartitionsResponse.Result:
-    topic, error = call.cluster.topics.get(wanted.name), None
-    if topic is None:
-        error = "UNKNOWN_TOPIC_OR_PARTITION"
-    elif not len(topic.partitions) < wanted.count <= MOST_PARTITIONS:
-        error = "INVALID_PARTITIONS"
-    else:
+    error = call.ordered_error(wanted.name) or call.denied("topic", wanted.name, "ALTER") or _growth_refusal(call, wanted)
+    if error is None and not call.message.validate_only:
         call.cluster.add_partitions(wanted.name, wanted.count)
     return CreatePartitionsResponse.Result(name=wanted.name, error_code=code(error))
+
+
+def _growth_refusal(call: Call, wanted: CreatePartitionsRequest.Topic) -> str | None:
+    topic = call.cluster.topics.get(wanted.name)
+    if topic is None:
+        return "UNKNOWN_TOPIC_OR_PARTITION"
+    return None if len(topic.partitions) < wanted.count <= MOST_PARTITIONS else "INVALID_PARTITIONS"
 
 
 def delete_records(call: Call) -> DeleteRecordsResponse:

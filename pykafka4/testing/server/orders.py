@@ -21,7 +21,7 @@ PLACES: Final[dict[str, str]] = {
         ("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit", "TxnOffsetCommit", "AddPartitionsToTxn"), "partition"
     ),
     **dict.fromkeys(("ShareFetch", "ShareAcknowledge"), "partition"),  # without a topic: the error of the whole request
-    **dict.fromkeys(("Metadata", "CreateTopics", "DeleteTopics"), "topic"),
+    **dict.fromkeys(("Metadata", "CreateTopics", "CreatePartitions", "DeleteTopics"), "topic"),
     **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
     **dict.fromkeys(("ConsumerGroupHeartbeat", "OffsetFetch", "DescribeGroups", "DeleteGroups", "AddOffsetsToTxn", "EndTxn"), "request"),
     **dict.fromkeys(("ListGroups", "ConsumerGroupDescribe", "OffsetDelete", "ShareGroupHeartbeat", "DescribeLogDirs"), "request"),
