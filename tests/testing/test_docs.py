@@ -40,4 +40,5 @@ def test_every_method_and_release_of_the_page_exists() -> None:
     shown = re.findall(r"^\| `(\w+)\(", text.split("| method |")[1].split("\n\n")[0], re.MULTILINE)
     assert len(shown) > 8
     assert all(callable(getattr(ModelServer, name)) for name in shown)
-    assert f"one of {', '.join(RELEASES)}:" in text
+    *others, last = RELEASES
+    assert f"`release` ({', '.join(others)} or {last}, the default)" in text
