@@ -11,7 +11,7 @@ import pytest
 
 from integration.agent.process import AgentProcess, free_port
 from integration.agent.sending import send
-from integration.waiting import until
+from integration.waiting import WaitTimeout, until
 from pykafka4.testing import ModelServer
 
 COUNT = 20_000
@@ -73,3 +73,14 @@ def test_what_arrives_while_the_cluster_is_away_outlives_a_kill_although_memory_
         with AgentProcess(folder, {"bootstrap_servers": server.bootstrap_servers}, **tables) as agent:
             until(lambda: len(server.records("a")) == 1000, 100, lambda: f"{agent.total()} {agent.said()}")
         assert [int(record.value.split(b" ")[1]) for record in server.records("a")] == list(range(1000))
+
+
+def test_an_agent_that_does_not_serve_in_time_does_not_outlive_its_block(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("integration.agent.process.START_S", 0.0)
+    agent = AgentProcess(folder, {"bootstrap_servers": f"127.0.0.1:{free_port()}"})
+    with pytest.raises(WaitTimeout, match="the agent to serve"), agent:
+        pytest.fail("the agent cannot serve at once")
+    process, agent.process = agent.process, None
+    if process is not None:
+        process.kill()
+    assert process is None
