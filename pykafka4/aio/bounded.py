@@ -75,10 +75,14 @@ class Read:
         self._records: Any = _records(self, self._iteration)
 
     async def open(self) -> None:
-        """Look up the ends of the partitions, once."""
+        """Look up the ends of the partitions, once. An error closes the read, as in `pykafka4.read`; a cancelled step may be repeated."""
         if not self._opened:
             self._session.enter()
-            await run(self._reading.opening())
+            try:
+                await run(self._reading.opening())
+            except Exception:
+                await self.close()
+                raise
             self._opened = True
 
     def __aiter__(self) -> Self:
@@ -126,7 +130,11 @@ class Read:
             await self._session.end(CLOSE_S, failed=True)
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:  # also a cancellation: `__aexit__` will not be called
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

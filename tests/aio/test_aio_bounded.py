@@ -124,6 +124,37 @@ def test_a_read_that_is_closed_or_forgotten_releases_its_client(server: ModelSer
     run(main())
 
 
+def test_a_read_whose_ends_cannot_be_looked_up_is_closed(server: ModelServer) -> None:
+    async def main() -> None:
+        for step in (anext, lambda records: records.__aenter__()):
+            records = read(server, "nope")
+            runtime = inspect(records).runtime
+            with pytest.raises(BrokerError, match="topic nope: UNKNOWN_TOPIC_OR_PARTITION"):
+                await step(records)
+            assert not runtime.loop.alive
+            with pytest.raises(ClosedError):
+                await anext(records)
+
+    run(main())
+
+
+def test_a_read_that_is_cancelled_before_its_block_is_closed(server: ModelServer) -> None:
+    topic(server, 1)
+    server.delay("Metadata", 60, times=100)
+
+    async def main() -> None:
+        records = read(server)
+        runtime = inspect(records).runtime
+        task = asyncio.create_task(records.__aenter__())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not runtime.loop.alive
+
+    run(main())
+
+
 def test_a_loop_of_a_consumer_that_ends(server: ModelServer) -> None:
     topic(server, 10, 3)
 
