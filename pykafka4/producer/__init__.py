@@ -195,9 +195,10 @@ class Producer(ProducerHandle):
 
         The batch keeps keys, values, headers, timestamps, their order and the compression; the broker assigns new offsets. The batch comes
         after all earlier records of its partition, by default the partition from which the batch was read. Retries, idempotence,
-        transactions, `buffer_memory`, rate limits and `stats` are as for records; serializers and the hooks `on_send` and `on_enqueue` are
-        not called. A batch with compaction gaps or broker timestamps (LOG_APPEND_TIME) is decompressed and rebuilt; a broker timestamp
-        becomes the timestamp of each record. If brokers refuse a batch as too large, or some of its records, it is decompressed and split.
+        transactions, `buffer_memory`, rate limits, `stats` and the hooks of batches and requests are as for records; serializers and the
+        hooks `on_send`, `on_enqueue` and `on_refuse` are not called. A batch with compaction gaps or broker timestamps (LOG_APPEND_TIME) is
+        decompressed and rebuilt; a broker timestamp becomes the timestamp of each record. If brokers refuse a batch as too large, or some
+        of its records, it is decompressed and split.
 
         Blocks as `send` does, also until the partitions of an unknown topic are known. Raises the exceptions of `send`, RecordTooLarge for
         a batch over `buffer_memory`, ValueError for a partition that does not exist, and DecodeError if the batch cannot be rebuilt.
