@@ -36,8 +36,6 @@ NONCE_BYTES: Final = 24  # bytes of the client's nonce of SCRAM
 
 @attrs.define(eq=False, repr=False)
 class HeldToken:
-    """A token, the time of its renewal, and whether a broker has refused the token."""
-
     token: Token
     ask_at: float  # when to ask the application for the next token
     refused: bool = False  # a broker has refused the token
@@ -75,8 +73,8 @@ class Credentials:
     def mechanism(self, host: str) -> Mechanism:
         """Return a mechanism with the current credentials, for the broker with the name `host`.
 
-        An exception of the application's callable is raised here, unless the last token is still valid. Raises ConfigError for a value that
-        the callable must not return.
+        Raises the exception of the application's callable, or ConfigError for a value that the callable must not return, unless the last
+        token is still valid. Raises AuthenticationError if there is no Kerberos ticket.
         """
         if self._kerberos is not None:
             return self._kerberos.mechanism(host)

@@ -1,9 +1,9 @@
 """Looks up the names of brokers, and connects to their addresses in turn. Invariant: every attempt that is not cancelled ends in an open
-socket, or in one error with all causes.
+socket or in one error.
 
 Look-ups run on helper threads, because they may take long. The transport watches the sockets, and calls `ready` for each socket with news.
-With a proxy, the dialler tries the proxy's addresses in place of the broker's, and the attempt ends with the proxy's handshake: then the
-transport uses the socket like one that was dialled directly.
+With a proxy, the dialler tries the proxy's addresses instead of the broker's, and the attempt ends with the proxy's handshake: then the
+transport uses the socket like a socket that was dialled directly.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Attempt:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.prefix = self.address if proxy is None else f"{self.address}: proxy {proxy.address}"  # the beginning of errors
         self.host = host if proxy is None else proxy.host  # the host to connect to
-        self.handshake: Handshake | None = None  # with the proxy: to come, or under way
+        self.handshake: Handshake | None = None  # with the proxy; None without a proxy
         self.sock: socket.socket | None = None
         self.addresses: deque[Address] = deque()  # addresses that were not tried yet
         self.trying = self.host
@@ -190,14 +190,14 @@ class Dialler:
             self._end(attempt, explain(result))
             return
         attempt.addresses = deque(result)
-        attempt.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)  # else a dead address could be the first every time
+        attempt.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)  # otherwise a dead address could always be the first
         self._connecting.add(attempt)
         self._next_address(attempt)
 
     # -- proxies
 
     def _shake_hands(self, attempt: Attempt, sock: socket.socket) -> None:
-        """Send and receive until the proxy's handshake is over, or the socket would block."""
+        """Send and receive until the proxy's handshake has ended, or the socket would block."""
         handshake = attempt.handshake
         assert handshake is not None
         try:

@@ -1,5 +1,5 @@
 """Finds loops that hang in one turn, and logs their stacks. Invariant: a look costs the loop nothing; the log has one warning for each
-hang, and one for its end.
+hang, and one more if the loop continues.
 
 A turn takes milliseconds. A turn that takes seconds waits where it must not wait, or computes without end, and the whole client waits with
 it: heartbeats, and the calls of other threads. The stack shows the place.
@@ -41,7 +41,7 @@ class LoopFindings:
     loop: WatchedLoop
     turn: int = -1
     since: float = 0.0  # the time of the first look that found `turn`
-    looks: int = 0  # that found `turn`
+    looks: int = 0  # the number of looks in a row that found `turn`
 
     @property
     def hangs(self) -> bool:
@@ -75,7 +75,7 @@ class HangWatch:
                     _tell(ident, loop.client_id, now - watched.since)
                 continue
             if watched.hangs:
-                log.warning("%s: the loop goes on, after %.0f s in one turn", loop.client_id, now - watched.since)
+                log.warning("%s: the loop continues, after %.0f s in one turn", loop.client_id, now - watched.since)
             watched.turn, watched.since, watched.looks = loop.turns, now, 1
 
 

@@ -1,5 +1,5 @@
 """Gets Kerberos tickets for GSSAPI. Invariant: nothing here runs on the loop, because any step may wait for a KDC; each error names
-the missing part and the way to get it.
+the reason and a way out.
 
 The package `gssapi` is imported only for GSSAPI: it is an extra, because it is built from source with the headers of Kerberos. Without a
 keytab, each authentication reads the tickets from the default cache (`kinit`). With a keytab, the library gets the tickets itself and keeps
@@ -79,7 +79,7 @@ class Kerberos:
         tickets = gssapi.Credentials(name=who, usage="initiate", mechs=[kerberos], store=self._store)
         flags = [gssapi.RequirementFlag.mutual_authentication]
         context = gssapi.SecurityContext(name=target, creds=tickets, mech=kerberos, flags=flags, usage="initiate")
-        context.__DEFER_STEP_ERRORS__ = False  # otherwise `step` returns a token in place of an error, and the next call raises the error
+        context.__DEFER_STEP_ERRORS__ = False  # otherwise `step` returns a token instead of an error, and the next call raises the error
         return context
 
     def _explained(self, reason: str, code: int, service: str) -> AuthenticationError:
@@ -96,7 +96,7 @@ class Kerberos:
 
 
 class CheckedContext:
-    """The library's context, with AuthenticationErrors in place of the library's errors."""
+    """The library's context, with AuthenticationErrors instead of the library's errors."""
 
     def __init__(self, gssapi: Any, context: Any) -> None:
         self._gssapi, self._context = gssapi, context

@@ -1,7 +1,7 @@
 """Keeps weak references to the living objects of a kind.
 
 Invariant: no Python code runs when such an object is freed. The interpreter swallows an exception there, and Ctrl-C would be lost;
-therefore the package has no WeakSet, whose callback is a Python function.
+therefore this is not a WeakSet, whose callback is a Python function.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ handler.
 
 At most MOST_WAITING entries wait; further entries are dropped and counted, and the count is logged. The thread ends with the last loop.
 Records keep the time and the thread of their origin. The thread is a real one even if the client runs in virtual time, because handlers
-are not part of the client. Between two entries it looks for loops that hang (`hangs`).
+are not part of the client. Every LOOK_S seconds it also looks for loops that hang (`hangs`).
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class LogThread:
         return True
 
     def aside(self, act: Callable[[], object]) -> None:
-        """Call `act`, which may run code of the application: on the log thread if the calling thread is a loop thread, else at once."""
+        """Call `act`, which may run code of the application: on the log thread if this is a loop thread, otherwise at once."""
         if self.on_loop():
             self._queue.put(act)
         else:
@@ -161,7 +161,7 @@ class LogThread:
                 _attempt(self._report_dropped)
             else:
                 _attempt(waiting)
-            del waiting  # else this frame keeps the entry's objects alive until the next entry
+            del waiting  # otherwise this frame keeps the entry's objects alive until the next entry
 
     def _report_dropped(self) -> None:
         dropped = self._dropped

@@ -173,7 +173,7 @@ class Loop:
 
     @property
     def alive(self) -> bool:
-        """Whether the loop runs."""
+        """Whether the loop has not ended, and this process is not a forked child."""
         return not (self._ended or self.forked)
 
     def stop(self) -> None:
@@ -285,7 +285,7 @@ class Loop:
         self._ended = True
         try:
             self._fail_waiters()
-        finally:  # also after an error: else descriptors stay open, and a GIL flag that stays raised slows every thread down
+        finally:  # also after an error: otherwise descriptors stay open, and a GIL flag that stays raised slows every thread down
             self._transport.shut()
             _LOOPS.discard(self)
 

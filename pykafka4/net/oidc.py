@@ -140,8 +140,8 @@ class OidcToken(Secret):
     def __call__(self) -> Token:
         """Fetch a token from the issuer.
 
-        Raises AuthenticationError if the issuer refuses, or cannot be reached (then its `certain` is False); ConfigError for a bad
-        `client_secret` or `ca_file`.
+        Raises AuthenticationError if the issuer refuses, cannot be reached, or sends an invalid response; its `certain` is False if another
+        call may succeed. Raises ConfigError for a bad `client_secret` or `ca_file`.
         """
         secret = text_of(self.client_secret() if callable(self.client_secret) else self.client_secret, "client_secret")
         asked_at = self.clock()
@@ -226,7 +226,7 @@ class OidcToken(Secret):
             raise self._failed("its response has no access_token")
         kind = found.get("token_type", "Bearer")
         if not isinstance(kind, str) or kind.lower() != "bearer":
-            raise self._failed("its token is not of the type Bearer, the only one that brokers take")
+            raise self._failed("its token is not of the type Bearer, the only type that brokers accept")
         expires_at = _expiry_in(value) if found.get("expires_in") is None else asked_at + self._life(found["expires_in"])
         try:
             return Token(value, expires_at, extensions=self.extensions)
@@ -269,7 +269,7 @@ class Answer:
 
 
 class ResponseTooLarge(Exception):
-    """The issuer sent more than an answer needs."""
+    """Raised if the issuer sends more than an answer needs."""
 
 
 class DeadlineSocket(ssl.SSLSocket):
@@ -319,7 +319,7 @@ def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Dea
 
 
 def _object_in(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in `body`; None if `body` is no JSON object."""
+    """Return the JSON object in `body`; None if `body` is not a JSON object."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

@@ -21,9 +21,9 @@ from pykafka4.wire.protocol.frame import SIZE, frame_size
 
 __all__ = ["READ", "TURN_BYTES", "TURN_FRAMES", "WRITE", "PortableTransport", "Socket", "advance"]
 
-TURN_BYTES = 4 << 20  # limit of one connection per turn, for reads and for writes: the other connections must not wait
-# Limit of frames that one connection reads per turn. An empty frame has four bytes on the wire, but takes hundreds of bytes of memory:
-# TURN_BYTES alone would allow a million of them.
+TURN_BYTES = 4 << 20  # a connection that has read, or written, this many bytes in a turn stops: the other connections must not wait
+# A connection that has read this many frames in a turn stops. An empty frame has four bytes on the wire, but takes hundreds of bytes of
+# memory: TURN_BYTES alone would allow a million of them.
 TURN_FRAMES = 10_000
 SCRATCH_BYTES = 256 << 10  # size of one read; frames that fit are cut out of it
 # First buffer of a larger frame. The buffer grows as bytes arrive: a wrong size alone allocates no more than this.
@@ -73,7 +73,7 @@ class PortableTransport:
         self._dialler.dial(link, host, port)
 
     def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
-        """Write the bytes that the socket takes now, and the rest when the socket is writable."""
+        """Write the bytes that the socket accepts now, and the remaining bytes when it is writable."""
         s = self._sockets.get(link)
         if s is None:
             return False
@@ -219,7 +219,7 @@ class PortableTransport:
             self._lose(s, explain(error))
 
     def _read_some(self, s: Socket) -> tuple[int, int]:
-        """Read once, into the frame that is partly read, or else into the scratch buffer. Returns (room, bytes read)."""
+        """Read once, into the frame that is partly read, otherwise into the scratch buffer. Returns (room, bytes read)."""
         if s.view is not None:
             room = len(s.view) - s.filled
             got = s.sock.recv_into(s.view[s.filled :])
@@ -232,7 +232,7 @@ class PortableTransport:
         return SCRATCH_BYTES, got
 
     def _cut(self, s: Socket, data: memoryview) -> None:
-        """Cut whole frames out of `data`, and keep the rest as the start of the next frame."""
+        """Cut complete frames out of `data`, and keep the remaining bytes as the start of the next frame."""
         if s.head:
             missing = SIZE.size - len(s.head)
             s.head += data[:missing]

@@ -6,8 +6,8 @@ The proxy gets the broker's name and looks it up; the client never does. A proxy
 first, so bytes after an answer are an error. No error repeats received bytes, because a proxy may send back a password.
 
 The handshakes are written here because no library fits. socksio (last release in 2020) and the messages of python-socks (which are private)
-take whole messages, so the code that reads from the socket would have to know where each message ends. h11 would be a dependency of every
-installation for one request and one status line.
+accept only complete messages, so the code that reads from the socket would have to know where each message ends. h11 would be a dependency
+of every installation for one request and one status line.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Host: TypeAlias = str | IPv4Address | IPv6Address
 def begin_handshake(proxy: Proxy, host: str, port: int, prefix: str) -> Handshake:
     """Return the handshake for a connection to this broker. `prefix` names broker and proxy in errors.
 
-    Raises ConnectionLost if `host` and `port` are no address that a proxy can be asked for.
+    Raises ConnectionLost if a proxy cannot be asked for `host` and `port`.
     """
     target = _parse(host)
     if target is None or not 0 < port < 65536:
@@ -103,7 +103,7 @@ class Handshake(ABC):
         self._end_note = f"before it answered; is it a proxy for {proxy.kind.value}://?"
 
     def receive(self, data: bytes) -> None:
-        """Take received bytes; an empty `data` means that the proxy closed the connection.
+        """Accept received bytes; an empty `data` means that the proxy closed the connection.
 
         Raises ConnectionLost, or AuthenticationError if the proxy refuses the credentials.
         """
@@ -121,7 +121,7 @@ class Handshake(ABC):
 
     @abstractmethod
     def _take_answer(self) -> bytes | None:
-        """Remove a whole answer from the received bytes and return the next bytes to send, empty after the last answer.
+        """Remove a complete answer from the received bytes and return the next bytes to send, empty after the last answer.
 
         Returns None if the answer is not complete.
         """
@@ -138,12 +138,12 @@ class Handshake(ABC):
         return AuthenticationError(f"{self._prefix}: it accepts no user name with a password, the only authentication that this client has")
 
     def _stranger(self) -> ConnectionLost:
-        """Return the error for a peer whose first bytes are no answer of such a proxy."""
+        """Return the error for a peer whose first bytes are not an answer of such a proxy."""
         start = bytes(self._received[:5])
         for sign, what in SPEAKS.items():
             if start.startswith(sign) or sign.startswith(start):
                 return self._lost(what)
-        return self._lost(f"the program that listens there is no proxy for {self._proxy.kind.value}://")
+        return self._lost(f"the program that listens there is not a proxy for {self._proxy.kind.value}://")
 
 
 class Socks5(Handshake):

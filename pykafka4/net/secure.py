@@ -6,8 +6,8 @@ no more. If the budget of a turn ends the read, the next turn reads the rest bef
 after a read.
 
 A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
-of the response is there, or for LONGEST_WAIT_S at most, because not every system reports a smaller part while buffers are full. A turn
-without events does not reach the machines.
+of the response is there, or for LONGEST_WAIT_S at most, because not every system reports a smaller part while buffers are full. Until
+`select` has events to return, the machines do not run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["SecureTransport"]
 TLS_RECORD: Final = 16 << 10  # the largest piece that TLS encrypts at once
 HELD_BYTES: Final = TLS_RECORD + 1024  # more than OpenSSL keeps of a TLS record that has not arrived completely
 WAITS_FOR_MANY: Final = sys.platform == "linux"  # whether SO_RCVLOWAT applies to selectors
-LONGEST_WAIT_S: Final = 0.1  # for a large part of a response
+LONGEST_WAIT_S: Final = 0.1  # seconds of a wait for a large part of a response
 HEARD_BYTES: Final = 16  # first bytes by which an error can name a protocol other than TLS
 REST_BYTES: Final = 256  # bytes of such a protocol after the bytes that OpenSSL took
 SESSIONS: Final = 256  # limit of the sessions that are kept, a few KiB each
@@ -212,7 +212,7 @@ class SecureTransport(PortableTransport):
         self._waits.pop(s, None)
         if self._shaking.pop(s, None) is None and s.target is not None and not (sock.session_reused or self._is_shut):
             with contextlib.suppress(ValueError):  # the session is not complete
-                self._sessions.keep(sock.context, s.target, sock.session)  # CPython loses 6.5 KB each time
+                self._sessions.keep(sock.context, s.target, sock.session)  # CPython leaks 6.5 KB each time
         super()._drop(s)
 
     # -- bytes
@@ -296,7 +296,7 @@ def _server_name(host: str) -> str:
     """
     name = host.partition("%")[0] if ":" in host else host.rstrip(".").encode("idna").decode()
     if not name or "\0" in name:
-        raise ValueError(f"{host!r} is no name that a certificate may contain")
+        raise ValueError(f"{host!r} is not a name that a certificate can contain")
     return name
 
 

@@ -31,9 +31,9 @@ _library = ""  # "gevent" or "eventlet", if it has replaced the threads of this 
 
 
 def greenlets() -> str:
-    """Return the library whose greenlets take the place of threads, or an empty string.
+    """Return the library whose greenlets replace threads, or an empty string.
 
-    Not called before a client is created: by then an application has patched its process.
+    Call this only when a client is created, or later: before that, the application may not have patched its process yet.
     """
     global _library
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
@@ -51,7 +51,7 @@ class Thread(threading.Thread):
         super().__init__(target=target, args=args, name=name, daemon=daemon)
         # `_dangling` is a WeakSet for the tests of `threading`. Its callback would run where this object is freed, and may swallow Ctrl-C.
         getattr(threading, "_dangling", set()).discard(self)
-        self._begun: Any = None  # a lock, held from the start to the end of the thread, if a library has replaced threads; else None
+        self._begun: Any = None  # a lock, held from the start to the end of the thread, if a library has replaced threads; otherwise None
         self._number: int | None = None
 
     def start(self) -> None:
@@ -105,7 +105,7 @@ class Thread(threading.Thread):
 
 
 class GreenletThread:
-    """A calling greenlet, in the place of a thread."""
+    """A calling greenlet, with the interface of a thread."""
 
     __slots__ = ("_greenlet", "ident", "name")
 
@@ -180,7 +180,7 @@ class GreenletLock:
 
 
 def _acquire(lock: Any, timeout: float) -> bool:
-    """Wait for `lock`, up to `timeout` seconds (negative: no limit): asleep in the lock on a thread of the client, else by naps."""
+    """Wait for `lock`, up to `timeout` seconds (negative: no limit): asleep in the lock on a client thread or in the hub, else in naps."""
     if get_ident() in _own or _in_hub():
         return bool(lock.acquire(True, timeout))
     until = monotonic() + timeout if timeout >= 0 else float("inf")

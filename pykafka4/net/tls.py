@@ -1,7 +1,7 @@
 """Makes the `SSLContext` for a connection from the options (`Contexts`), and turns exceptions of `ssl` into the errors of a connection.
 
-Invariant: certificate files are read again before connections are made, never on the loop thread; errors name the setting to change, and
-show no secret.
+Invariant: certificate files are read again before connections are made, never on the loop thread; errors name the setting to change if it
+is known, and show no secret.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ VERIFY: Final = {  # by OpenSSL's verify code
     19: f"the authority is not trusted; {TRUST}",
     20: f"the authority is not trusted; {TRUST}",
     21: f"the authority is not trusted; {TRUST}",
-    62: "the certificate is for another host: connect to a name that it contains, or mend advertised.listeners or the certificate",
-    64: "the certificate is for another address: connect to a name that it contains, or mend advertised.listeners or the certificate",
+    62: "the certificate is for another host: connect to a name that it contains, or correct advertised.listeners or the certificate",
+    64: "the certificate is for another address: connect to a name that it contains, or correct advertised.listeners or the certificate",
 }
 HANDSHAKE_ENDED: Final = f"the broker closed the connection during the TLS handshake; perhaps {NO_TLS}"
 ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
@@ -114,7 +114,7 @@ class Contexts:
             if not self._warned:
                 self._warned = True
                 log.warning(
-                    "%s: the certificates cannot be read again; the client goes on with the last ones: %s", self._client_id, str(error)
+                    "%s: the certificates cannot be read again; the client continues with the last ones: %s", self._client_id, str(error)
                 )
         return self._made[1]
 
@@ -142,7 +142,7 @@ class Contexts:
         except (OSError, ValueError) as error:
             raise ConfigError(f"{name}={path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
         if len(content) > MAX_FILE_BYTES:
-            raise ConfigError(f"{name}={path!r} has more than {MAX_FILE_BYTES:,} bytes: it is no file of certificates")
+            raise ConfigError(f"{name}={path!r} has more than {MAX_FILE_BYTES:,} bytes: it is not a file of certificates")
         return content
 
     def _make(self, files: dict[str, bytes | None]) -> ssl.SSLContext:
@@ -267,7 +267,7 @@ def _password(config: SecurityConfig) -> str:
     if not isinstance(given, str):
         raise ConfigError(f"ssl_password returned {type(given).__name__}: it must return a str")
     if len(given.encode(errors="replace")) > MAX_PASSWORD_BYTES:
-        raise ConfigError(f"ssl_password has more than {MAX_PASSWORD_BYTES:,} bytes, which OpenSSL does not take")
+        raise ConfigError(f"ssl_password has more than {MAX_PASSWORD_BYTES:,} bytes, which OpenSSL does not accept")
     return given
 
 

@@ -1,4 +1,4 @@
-"""Declares `Transport`, the loop's interface to its sockets, with its events. Invariant: a transport knows bytes and frames, no requests.
+"""Declares `Transport`, the loop's interface to its sockets, and its events. Invariant: a transport handles bytes and frames, not requests.
 
 Three modules implement the interface: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from
 `portable`). Errors reach the loop as events, never as exceptions: `ConnectionLost`, or `AuthenticationError` if the two ends do not agree

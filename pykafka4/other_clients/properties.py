@@ -143,15 +143,15 @@ def _partitioner(found: Translation, item: Property, option: str) -> Any:
 
 
 def _serializer(found: Translation, item: Property, option: str) -> Any:
-    """This client's name of a Java class. Other classes are ignored; without a serializer, `send` takes bytes and str."""
-    return _named_class(found, item, option, "pass key_serializer or value_serializer a callable, or bytes to `send`")
+    """This client's name of a Java class. Other classes are ignored; without a serializer, `send` accepts bytes and str."""
+    return _named_class(found, item, option, "pass a callable as key_serializer or value_serializer, or pass bytes to `send`")
 
 
 def _deserializer(found: Translation, item: Property, option: str) -> Any:
     """This client's name of a Java class. Other classes are ignored; without a deserializer, records have bytes."""
     if not item.text():
         return None
-    return _named_class(found, item, option, "pass key_deserializer or value_deserializer a callable; without one, records have bytes")
+    return _named_class(found, item, option, "pass a callable as key_deserializer or value_deserializer; without one, records have bytes")
 
 
 def _named_class(found: Translation, item: Property, option: str, instead: str) -> Any:

@@ -55,7 +55,7 @@ class Property:
         return str.__str__(self.value) if isinstance(self.value, str) else str(self.value)
 
     def error(self, why: str) -> ConfigError:
-        """The error to raise: place, property, value and reason."""
+        """The error to raise. Its message has the place, the name, the reason, and the value unless it may be secret."""
         return ConfigError(f"{self.where}: {self}: {why}")
 
 
@@ -93,7 +93,7 @@ def _of_file(path: Path) -> Iterator[Property]:
 
 
 def _content(path: Path) -> str:
-    """The text of the file, as UTF-8 if it is valid UTF-8, else as ISO-8859-1: Java reads ISO-8859-1, editors write UTF-8, and text in
+    """The text of the file, as UTF-8 if it is valid UTF-8, otherwise as ISO-8859-1: Java reads ISO-8859-1, editors write UTF-8, and text in
     ISO-8859-1 is hardly ever valid UTF-8.
     """
     try:

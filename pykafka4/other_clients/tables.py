@@ -34,7 +34,7 @@ def _each(table: Mapping[str, str], kind: type[str] | None = None) -> dict[str, 
 
 
 # fmt: off
-_REGISTRY: Final = Ignorable("there is no client of a schema registry: pass value_serializer a callable that returns bytes")
+_REGISTRY: Final = Ignorable("there is no client of a schema registry: pass as value_serializer a callable that returns bytes")
 
 OPTIONS: Final[dict[str, str]] = {
     # under another name
@@ -95,11 +95,11 @@ OPTIONS: Final[dict[str, str]] = {
         "delivery_report_only_error": "each Delivery reports its outcome",
         "fetch_error_backoff_ms topic_metadata_refresh_fast_cnt topic_metadata_refresh_fast_interval_ms":
             "retry_backoff_ms is the back-off of all requests",
-        "fetch_queue_backoff_ms": "fetching goes on as soon as there is room in prefetch_bytes",
+        "fetch_queue_backoff_ms": "fetching continues as soon as there is room in prefetch_bytes",
         "heartbeat_thread_close_timeout_ms": "pass `timeout` to close",
         "metadata_cluster_check_enable": "a changed cluster id is always logged",
         "partitioner_availability_timeout_ms partitioner_rack_aware sticky_partitioning_linger_ms":
-            "a record without a key goes to the partition whose batch is being filled; slow partitions get less",
+            "a record without a key goes to the partition whose batch is being filled; slow partitions get fewer records",
         "produce_offset_report": "the result of each Delivery has the offset",
         "queue_buffering_backpressure_threshold": "a batch waits while its connection is full",
         "queue_buffering_max_messages": "buffer_memory, in bytes, limits the records that wait",
@@ -129,15 +129,15 @@ OPTIONS: Final[dict[str, str]] = {
             "certificates of brokers are always verified; put the authority that signed them into ssl.ca.location, or pass ssl_cafile",
         "error_cb throttle_cb": "pass a listener to client.events; errors are also logged",
         "group_protocol_type": "members of a group are consumers",
-        "interceptor_classes": "pass hooks an object with on_send and on_ack",
+        "interceptor_classes": "pass as hooks an object with on_send and on_ack",
         "interceptors plugin_library_paths": "this client loads no code that an option names",
         "kafka_client": "pass `client`, a pykafka4.Client",
         "loop": "a Delivery is awaitable in any running asyncio loop",
         "offset_store_method": "offsets are stored by the group's coordinator",
-        "partitioner_cb": "pass partitioner a callable with the arguments topic, key, partitions and available partitions",
+        "partitioner_cb": "pass as partitioner a callable with the arguments topic, key, partitions and available partitions",
         "queuing_strategy": "records are sent in the order of `send`",
         "rebalance_cb": "pass a listener to `subscribe`",
-        "sasl_jaas_config": "set sasl_username and sasl_password; `from_properties` reads it",
+        "sasl_jaas_config": "set sasl_username and sasl_password; `from_properties` reads sasl.jaas.config",
         "sasl_kerberos_domain_name": "the host in a broker's principal is the host in bootstrap_servers or advertised.listeners",
         "sasl_kerberos_name": "sasl_kerberos_principal is the client's principal",
         "sasl_oauth_token_provider sasl_oauthbearer_* sasl_login_* oauth_*": "pass a callable that returns a token as sasl_oauth_token",

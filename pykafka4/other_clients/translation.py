@@ -36,7 +36,7 @@ class Translation:
         return attrs.fields_dict(self.kinds[kind or self.kind])
 
     def owner(self, option: str) -> str | None:
-        """The first kind of client that has that option."""
+        """The first kind of client that has that option; None if there is none."""
         return next((kind for kind in self.kinds if option in self.fields(kind)), None)
 
     def target(self, item: Property) -> str | None:
@@ -46,7 +46,7 @@ class Translation:
         return row or (name if self.owner(name) else by_prefix(PROPERTIES, name) or OPTIONS.get(name))
 
     def said(self, option: str) -> str:
-        """The value of an option as text, from the application or else from a property; empty if it has none."""
+        """The value of an option as text, from the application, otherwise from a property; empty if it has none."""
         values = (self.given.get(option), *(item.value for item in self.items.values() if self.target(item) == option))
         return next((str(value).strip() for value in values if value not in (None, "")), "")
 

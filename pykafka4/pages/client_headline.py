@@ -26,7 +26,7 @@ STATES: Final[Mapping[str, str]] = {
     "closed": "The {kind} is closed",
     "forked": "The {kind} belongs to another process",
 }
-REPEATED: Final = "no broker reachable: "  # left out of the details, as the headline says the same
+REPEATED: Final = "no broker reachable: "  # left out of the details, because the headline says the same
 MEMBERS: Final[Mapping[Kind, str]] = {Kind.CONSUMER: "consumer", Kind.SHARE_CONSUMER: "share_consumer"}  # keys in `status()`
 
 
@@ -145,7 +145,7 @@ def _share_errors(view: View) -> Headline | None:
 
 
 def _unread(view: View) -> Headline | None:
-    """An application that takes no records, although fetched ones wait for its next poll."""
+    """An application that takes no records, although fetched records wait for its next poll."""
     waiting = view.stats.get("buffered_bytes", 0) if view.kind is Kind.CONSUMER else 0
     # Not on a new page, where a rate of 0 may only mean that there is one sample.
     if not waiting or not view.settled or view.rates["read_bytes"] > 0 or all(row[1] == "paused" for row in view.partitions.rows if row[6]):

@@ -1,4 +1,5 @@
-"""Makes the rows of partitions that a status page shows. Invariant: the worst rows come first, and a response has at most MOST_ROWS.
+"""Makes the rows of partitions that a status page shows. Invariant: a response has at most MOST_ROWS; the worst
+rows come first, unless the reader has chosen a column.
 
 Rule: a new column goes to the end of its tuple. The functions `_badness_…` and `client_headline` find values of a row by number. A column
 also needs a heading in `COLUMNS` of page/client.js; `cli.watch` shows it under its name.

@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 1 << 20
 
 @attrs.frozen
 class Process:
-    """A process that serves pages. Each page has a `url`, a `kind` and a `client_id`; `since` is in seconds since the epoch."""
+    """A process that serves pages. Each page has a `url`, a `kind` and a `client_id`. `since`: the last change, in seconds since 1970."""
 
     pid: int
     program: str

@@ -1,4 +1,4 @@
-"""Connects Spark with Kafka. Invariant: only configuration crosses the borders of processes; each Python worker creates its own producers.
+"""Connects Spark with Kafka. Invariant: no client or producer crosses the border of a process; each Python worker creates its own.
 
 Modules; each line imports only from lines below it:
     data_source  the readers and writers of `format("pykafka4")`

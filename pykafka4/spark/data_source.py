@@ -37,7 +37,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceRe
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
-    """The reader of `spark.readStream`. Options or a PySpark that are refused raise no error here, but when the query starts."""
+    """The reader of `spark.readStream`. Refused options, or a PySpark that is too old, raise an error only when the query starts."""
     from pykafka4.spark.source.options import SourceOptions
 
     try:

@@ -81,8 +81,8 @@ REFUSED_IN_STREAMS: Final = {"endingOffsets", "endingOffsetsByTimestamp"}  # the
 # Options of the JVM connector without effect here, which are not refused: a job that is moved need not be changed.
 WITHOUT_EFFECT: Final = {
     "groupidprefix": "reads are not members of a group",
-    "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
-    "fetchoffset.retryintervalms": "offsets are looked up until kafkaConsumer.pollTimeoutMs is over",
+    "fetchoffset.numretries": "offsets are looked up until kafkaConsumer.pollTimeoutMs has passed",
+    "fetchoffset.retryintervalms": "offsets are looked up until kafkaConsumer.pollTimeoutMs has passed",
 }
 # Spark's own options, which it passes to sources and sinks.
 SPARK_OPTIONS: Final = {"checkpointlocation", "queryname", "outputmode", "path"}
@@ -94,7 +94,10 @@ UNITS: Final = {"ms": 0.001, None: 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h":
 
 @attrs.frozen
 class Given:
-    """The given options of one read or write, with values as text. Without the option, a method returns None, and `flag` its default."""
+    """The given options of one read or write, with values as text.
+
+    If an option is not given, the method that reads it returns None, but `flag` returns its `default`.
+    """
 
     use: Use
     values: Mapping[str, str] = attrs.field(repr=False)  # by name in lower case
@@ -197,7 +200,7 @@ def wrong(name: str, text: str, why: str) -> ConfigError:
 
 
 def _has_effect(use: Use, name: str) -> bool:
-    """Whether the option is for `use`. Logs an option without effect if the JVM connector accepts it here, else raises ConfigError."""
+    """Whether the option is for `use`. Logs an option without effect if the JVM connector accepts it here, otherwise raises ConfigError."""
     if name in SPARK_OPTIONS:
         return False
     if name in WITHOUT_EFFECT:

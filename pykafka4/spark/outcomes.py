@@ -17,9 +17,9 @@ CHECK_S = 0.25  # seconds between checks for failures
 
 
 def wait(producer: Producer, patience: float) -> None:
-    """Wait up to `patience` seconds until each record has its outcome, or raise the first failure.
+    """Wait up to `patience` seconds until each record has its outcome. Raises the first failure while other records wait.
 
-    Records that are left then are the caller's: the end of `delivery_scope` or of the transaction raises their error.
+    For other failures, and for records without an outcome, the end of `delivery_scope` or of the transaction raises the error.
     """
     deadline = time.monotonic() + patience
     while not flushed(producer) and time.monotonic() < deadline:
@@ -33,7 +33,7 @@ def check(producer: Producer) -> None:
 
 
 def flushed(producer: Producer) -> bool:
-    """Wait up to CHECK_S for all outcomes; returns whether all are there. `delivery_timeout_ms` limits their time."""
+    """Wait up to CHECK_S for all outcomes; returns whether all are there."""
     try:
         producer.flush(timeout=CHECK_S)
     except KafkaTimeoutError:

@@ -30,7 +30,7 @@ __all__ = ["Pool", "check_travelling", "client_for", "close", "discard", "pool",
 
 GONE = {"closed", "crashed", "unresponsive"}  # states of a client that serves no further task
 # The linger of a task's producer. Rows of Python come so slowly that 5 ms leave batches a quarter full; the end of the task sends the last
-# ones.
+# rows.
 LINGER_MS = 100.0
 LIMIT = 8  # the most idle producers, and the most clients, in a pool: each has a thread and connections
 CHECK_S = 1.0  # seconds for a flush without records, which raises at once if the loop has crashed or a fatal error has ended the producer
@@ -203,8 +203,8 @@ def client_for(options: Mapping[str, Any]) -> Client:
 def worker_stats() -> list[ProducerStats]:
     """The stats of this Python worker's producers. Call it inside a task.
 
-    The result has the producers of at-least-once delivery that serve a task, or wait for the next one. It lacks closed producers, as after
-    a failed task, and the producers of `delivery=exactly_once`, each of which serves one task.
+    The result has the stats of the producers of at-least-once delivery that serve a task, or wait for the next one. It lacks closed
+    producers, as after a failed task, and the producers of `delivery=exactly_once`, each of which serves one task.
     """
     mine = pool()
     return [producer.stats() for producer in (*mine.leased, *mine.idle.values())]

@@ -1,6 +1,7 @@
 """Reads a topic into a dict, on a thread of its own. Invariant: the dict has the last value of each key up to `read_to`, or `error` is set.
 
-Only that thread changes the dict and `read_to`. Other threads read single attributes and copy the dict, each in one atomic step.
+Only that thread changes the dict and `read_to`. Other threads read attributes, look keys up and copy the dict, each in one atomic
+step.
 The consumer session has no group, and `auto_offset_reset="none"`: a reset would leave out records of the log, so its reason is an error
 instead.
 """
@@ -29,7 +30,7 @@ log = get_log("pykafka4.tables")
 
 OnChange = Callable[[Any, Any, Any], object]
 CHECK_S: Final = 1.0  # seconds between two checks for new partitions, and of the longest poll
-# Both while a thread waits for an offset: a poll that moves over a gap in the offsets returns no records, and would end only after CHECK_S.
+# The same while a thread waits: a poll that only moves over a gap in the offsets returns no records, and would end after CHECK_S.
 WAITED_CHECK_S: Final = 0.05
 MOST_RESTARTS: Final = 5  # restarts of the first read, each because the beginning of the log was deleted meanwhile
 CLOSE_S: Final = 5.0
@@ -61,7 +62,7 @@ class TableReader:
     def start(self, timeout: float) -> None:
         """Start the thread, and wait until the rows have all records up to the present end of the log.
 
-        Raises the error that has ended the reading, KafkaTimeoutError after `timeout` seconds.
+        Raises the error that has ended the reading, errors of the look-ups, or KafkaTimeoutError after `timeout` seconds.
         """
         until = system.monotonic() + timeout
         tps = self._partitions(_left(until))
@@ -70,7 +71,7 @@ class TableReader:
         self.wait(lambda: self.complete, _left(until), f"table of {self.topic}: not complete")
 
     def refresh(self, timeout: float) -> None:
-        """Wait until the rows have all records up to the present end of the log, records after open transactions included.
+        """Wait until the rows have all records up to the present end of the log, including records after open transactions.
 
         The known metadata may be older than a partition with new records, so the metadata is requested first.
         """

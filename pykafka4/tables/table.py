@@ -46,7 +46,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
 
     def __getitem__(self, key: KeyT) -> ValueT:
-        """The last value of `key`. Raises KeyError for a key without a value, or with a deleted one."""
+        """The last value of `key`. Raises KeyError if no record has the key, or if a tombstone has deleted it."""
         value: ValueT = self._rows()[key][0]
         return value
 
@@ -78,7 +78,7 @@ class Table(Mapping[KeyT, ValueT], Generic[KeyT, ValueT]):
         return rows
 
     def refresh(self, timeout: float | None = None) -> None:
-        """Wait until the table has all records that are in the log now, acknowledged records of this program included.
+        """Wait until the table has all records that are in the log now, including acknowledged records of this program.
 
         Waits up to `timeout` seconds (default 60). Raises KafkaTimeoutError, and the error that has ended the reading.
         """
@@ -193,7 +193,8 @@ def table(
     `max_keys` and `max_bytes` (of keys and values as they are in the log) bound the table: a topic that exceeds a bound ends the table.
     `on_change(key, old, new)` is called for each later record, except a tombstone for a key without a value, on the thread of the table,
     with None for no value; the thread reads no further records while the call runs. Exceptions of `on_change` are logged. The other options
-    are options of `Consumer`, except those for groups; isolation_level="read_committed" is the default here. `client` shares a client.
+    are options of `Consumer`, except `auto_offset_reset` and options for groups; the default of `isolation_level` is "read_committed" here.
+    `client` is a Client to share.
 
     An error that could make the table wrong ends it, and each access raises that error: records that a deserializer refuses, deleted or
     truncated records that were not read, a topic that is created again, a missing right.

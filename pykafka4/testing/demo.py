@@ -60,7 +60,7 @@ class Demo:
     started: float = attrs.field(factory=time.monotonic)
 
     def run(self) -> list[Check]:
-        """Play the story from the first record to the checks; return the checks. TimeoutError if a step takes more than a minute."""
+        """Play the story from the first record to the checks; return the checks. Raises TimeoutError if a step takes over a minute."""
         with ThreadPoolExecutor(MEMBERS + 1, thread_name_prefix="demo") as threads:
             members = [threads.submit(self._consume, number) for number in range(MEMBERS)]
             try:
@@ -108,7 +108,7 @@ class Demo:
         self._tell(f"broker {victim} is back")
 
     def _until(self, condition: Callable[[], bool], awaited: str, threads: Sequence[Future[None]]) -> None:
-        """Draw until the condition holds. Raises the error of a thread that has failed, TimeoutError after a minute."""
+        """Draw until the condition holds. Raises the error of a thread that has failed, or TimeoutError after a minute."""
         deadline = time.monotonic() + WAIT_S
         while not condition():
             for thread in threads:
@@ -178,7 +178,7 @@ ABOUT: Final = (
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout) -> int:
-    """Run the demo; returns 0 when every check holds, else 1."""
+    """Run the demo; returns 0 when every check holds, otherwise 1."""
     parser = argparse.ArgumentParser("pykafka4 demo", description=ABOUT, epilog="example: pykafka4 demo --records 10000")
     parser.add_argument(
         "--records", type=int, default=RECORDS, metavar="N", help=f"how many records the producer sends (default {RECORDS:,})"

@@ -43,7 +43,7 @@ class ModelCluster(Cluster):
         return session
 
     def _execute(self, call: Call) -> Any:
-        """The response of a control function, or else of the API's handler."""
+        """The response of a control function, otherwise of the API's handler."""
         answer = self.controls.answer_for(call.key, call)
         return HANDLERS[call.key](call) if answer is None else answer
 
@@ -56,7 +56,7 @@ class ModelCluster(Cluster):
         return self.topics[topic].partitions[partition].log
 
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
-        """The records of a partition, or of the whole topic."""
+        """The records of one partition, or of all partitions of the topic."""
         wanted = range(len(self.topics[topic].partitions)) if partition is None else (partition,)
         return [record for number in wanted for record in self.log(topic, number).records()]
 

@@ -1,5 +1,5 @@
-"""Gives tests a model server, by the pytest fixture `kafka_server`. Invariant: a test does not pass if a fault that it ordered is left,
-unless its marker has unmet="ignore".
+"""Gives tests a model server, by the pytest fixture `kafka_server`. Invariant: a test does not pass if a fault that it ordered has not
+happened, unless its marker has unmet="ignore".
 
 pytest loads this plugin by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a
 test, a class or a module sets the server's options.

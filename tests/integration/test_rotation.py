@@ -99,7 +99,7 @@ class Traffic:
 
     def warned(self) -> set[str]:
         """The clients that said that they go on with what they have."""
-        return {text.partition(":")[0] for text in self.caplog.messages if "goes on with the last ones" in text}
+        return {text.partition(":")[0] for text in self.caplog.messages if "continues with the last ones" in text}
 
 
 @contextlib.contextmanager

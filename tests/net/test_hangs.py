@@ -49,7 +49,7 @@ def test_a_hang_is_told_once_and_so_is_its_end(looks: Looks) -> None:
     assert looks.look() == [f"mine: the loop hangs, in one turn for at least {LOOK_S * (LOOKS_UNTIL_HANG - 1):.0f} s"]
     assert looks.look(10) == []
     looks.loop.turns += 1
-    assert looks.look() == [f"mine: the loop goes on, after {LOOK_S * (LOOKS_UNTIL_HANG + 10):.0f} s in one turn"]
+    assert looks.look() == [f"mine: the loop continues, after {LOOK_S * (LOOKS_UNTIL_HANG + 10):.0f} s in one turn"]
     assert looks.look(LOOKS_UNTIL_HANG - 2) == []
     assert len(looks.look()) == 1
 
@@ -94,7 +94,7 @@ def test_a_real_loop_that_hangs_is_found(client: Client, caplog: pytest.LogCaptu
     assert "in stuck_here" in caplog.text
     assert sys._getframe().f_code.co_name not in caplog.text, "the stack is the loop's alone"
     go_on.set()
-    until(lambda: any("hung: the loop goes on" in message for message in caplog.messages))
+    until(lambda: any("hung: the loop continues" in message for message in caplog.messages))
     assert sum("the loop hangs" in message for message in caplog.messages) == 1
 
 

@@ -260,7 +260,7 @@ def test_files_that_cannot_be_read_are_named(files: Files, monkeypatch: pytest.M
     monkeypatch.setattr(tls, "MAX_FILE_BYTES", 100)
     large = files.write("large", bytes(101))
     if not others:
-        assert refused(**{option: large}) == f"{option}={large!r} has more than 100 bytes: it is no file of certificates"
+        assert refused(**{option: large}) == f"{option}={large!r} has more than 100 bytes: it is not a file of certificates"
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
@@ -365,7 +365,7 @@ def raising() -> str:
         ("\udc80", "the key cannot be decrypted; is ssl_password right?"),
         (of_type(PASSWORD.encode()), "ssl_password returned bytes: it must return a str"),
         (of_type(None), "ssl_password returned NoneType: it must return a str"),
-        (PASSWORD * 100, "ssl_password has more than 1,024 bytes, which OpenSSL does not take"),
+        (PASSWORD * 100, "ssl_password has more than 1,024 bytes, which OpenSSL does not accept"),
         (raising, f"ssl_password raised RuntimeError ({__file__}, line {raising.__code__.co_firstlineno + 1}, in raising)"),
     ],
 )
@@ -460,7 +460,7 @@ def test_files_that_are_being_replaced_keep_the_old_ones_in_use(files: Files, ca
         assert (
             caplog.records[0]
             .getMessage()
-            .startswith("pykafka4: the certificates cannot be read again; the client goes on with the last ones: ")
+            .startswith("pykafka4: the certificates cannot be read again; the client continues with the last ones: ")
         )
         assert not [secret for secret in SECRETS if secret in caplog.text]
         files.write("c", CLIENT.chain)

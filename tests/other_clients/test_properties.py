@@ -328,10 +328,10 @@ def test_names_units_and_values_are_converted(kind: Any, properties: dict[str, A
         (ClientConfig, {"acks": "all"}, "it is a producer option; clients do not have it"),
         # names without counterpart
         (ProducerConfig, {"transaction.two.phase.commit.enable": "true"}, "KIP-939 is not supported"),
-        (ProducerConfig, {"interceptor.classes": "a.B"}, "pass hooks an object with on_send and on_ack"),
+        (ProducerConfig, {"interceptor.classes": "a.B"}, "pass as hooks an object with on_send and on_ack"),
         (ProducerConfig, {"partitioner.class": "com.example.ByCustomer"}, "ByCustomer is Java's; choose one of the names"),
         (ProducerConfig, {"partitioner": "murmur3"}, "must be one of murmur2, "),
-        (ProducerConfig, {"partitioner_cb": print}, "pass partitioner a callable"),
+        (ProducerConfig, {"partitioner_cb": print}, "pass as partitioner a callable"),
         (ConsumerConfig, {"enable.auto.offset.store": False}, "enable.auto.offset.store=False: commit() commits"),
         (ConsumerConfig, {"group.protocol": "streams"}, "group.protocol='streams': must be one of classic, consumer"),
         (ClientConfig, {"config.providers": "file"}, "placeholders"),
@@ -402,9 +402,9 @@ def test_what_has_no_effect_is_logged_in_one_line_with_the_reasons(tmp_path: Pat
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("pykafka4.config", logging.INFO)
     assert record.getMessage() == (
-        "orders: ignored properties: key.serializer, value.serializer (classes of Java cannot be loaded: pass key_serializer or "
-        "value_serializer a callable, or bytes to `send`); schema.registry.url, basic.auth.user.info (there is no client of a schema "
-        "registry: pass value_serializer a callable that returns bytes); client.dns.lookup (all addresses of a name are tried); "
+        "orders: ignored properties: key.serializer, value.serializer (classes of Java cannot be loaded: pass a callable as key_serializer "
+        "or value_serializer, or pass bytes to `send`); schema.registry.url, basic.auth.user.info (there is no client of a schema "
+        "registry: pass as value_serializer a callable that returns bytes); client.dns.lookup (all addresses of a name are tried); "
         "log.connection.close (configure the logger `pykafka4`); broker.address.family (all addresses of a broker are tried, IPv4 and IPv6)"
     )
 

@@ -1,4 +1,4 @@
-"""Gives one thread at a time its turn at a library whose calls must not overlap. Invariant: a thread holds the lock for one call of the
+"""Gives one thread at a time its turn at a library whose calls must not overlap. Invariant: a thread holds the lock only while it uses the
 library, and runs no code of the application meanwhile."""
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Has threads wait for a change (`Signal`), for a result (`Promise`), or in a queue for room (`Gate`). Invariant: a waiting thread holds no
 lock.
 
-Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep takes a timeout. A loop thread never waits: it may run
-destructors of the application, which may call any client, and the result that such a call waits for may need this loop.
+Threads sleep on latches only: KeyboardInterrupt can end such a sleep, and each sleep takes a timeout. `Signal` and `Promise` do not wait on
+a loop thread: it may run destructors of the application, which may call any client, and the result that such a call waits for may need this
+loop.
 
 KeyboardInterrupt can be raised between any two bytecodes of an application thread. So an application thread holds no lock in this module:
 dicts and deques, whose single operations are atomic, list the waiting threads. An entry is added inside the `try` that removes it. An entry
@@ -174,8 +175,8 @@ class Gate:
     steps aside: the threads after it try, except threads with the same key, which wait for the same room.
     A thread may call `wait` again from a signal handler or a destructor while it is in the queue. Then the thread enters at the front,
     because its other tickets cannot move before that call returns.
-    The gate calls `counted(waiting, aside)` whenever one of these properties changes, and `starving()` when a thread finds no free room at
-    all. `lock` is not used here: the plain-Python core needs one for its data structures.
+    The gate calls `counted(waiting, aside)` whenever one of these properties changes, and `starving()` when a thread finds too little of
+    the room that all threads share. `lock` is not used here: the plain-Python core needs one for its data structures.
     """
 
     __slots__ = ("_counted", "_starving", "lock", "tickets")
@@ -192,7 +193,7 @@ class Gate:
 
     @property
     def aside(self) -> frozenset[object] | None:
-        """The keys of the waiting threads if all of them step aside, else None.
+        """The keys of the waiting threads if all of them step aside, otherwise None.
 
         A new caller with another key need not queue up then. A caller with one of these keys queues up: threads with the same key are
         served first come, first served.
@@ -202,7 +203,7 @@ class Gate:
 
     @property
     def starved(self) -> bool:
-        """Whether a thread has found no room that all threads share. A thread that is blocked only by its own key does not count."""
+        """Whether a waiting thread has found too little of the room that all threads share: not only its own key is full."""
         return any(ticket.starves for ticket in self.tickets.copy())
 
     def wait(
@@ -242,7 +243,7 @@ class Gate:
         """Hold a place in the queue during this `with` block. For tasks, which cannot block: they attempt, sleep on `latch`, and repeat.
 
         The value of the block is `attempt(try_again)`, a function that returns whether it was this task's turn and `try_again()` succeeded.
-        `gone()` returns whether the task can never go on, because its event loop is closed: then the queue drops the task's place. Any
+        `gone()` returns whether the task can never continue, because its event loop is closed: then the queue drops the task's place. Any
         thread may call `gone`.
         """
         ticket = _Ticket(key, hindered, latch, NO_THREAD, gone)

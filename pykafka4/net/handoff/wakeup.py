@@ -27,7 +27,7 @@ class Inbox:
         self._calls.append(fn)
 
     def run(self, now: float) -> None:
-        """Run the calls posted so far. Calls that are added meanwhile wait for the next turn: else they could keep the loop here."""
+        """Run the calls posted so far. Calls that are added meanwhile wait for the next turn: otherwise they could keep the loop here."""
         for _ in range(len(self._calls)):
             self._calls.popleft()(now)
 
@@ -43,7 +43,7 @@ class Wakes(Protocol):
 
 
 class Wakeup:
-    """Wakes the loop from another thread, with one byte however many threads call.
+    """Wakes the loop from another thread, with one byte (or a few, after a race) however many threads call.
 
     `news` means that there is work. The loop clears `news`, works, sets `asleep`, reads `news` once more, and only then sleeps.
     So a `wake` after the loop's read of `news` finds `asleep` set and writes the byte; an earlier `wake` has set the `news` that the loop

@@ -2,7 +2,7 @@
 
 Invariant: no lock is held while such a call runs. The threads are started when needed, end when idle, and are never joined.
 
-Callbacks run one after another in the order of their submission, unless the application has passed an executor with several threads.
+Callbacks run one after another in the order of their submission, unless the application has passed an executor.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _inside: dict[Any, int] = {}  # thread -> number of nested callbacks it is in; o
 class Workers:
     """Up to `most` daemon threads, which are started when needed and end when idle; with `most=1` calls run in order.
 
-    This is no ThreadPoolExecutor: that one keeps the interpreter from exiting while a callback hangs.
+    This is not a ThreadPoolExecutor, which keeps the interpreter from exiting while a callback hangs.
     """
 
     __slots__ = ("_client_id", "_ended", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
@@ -76,7 +76,7 @@ class Workers:
                 # Opened before it is removed: after Ctrl-C between the two steps, the woken thread removes the latch itself. The other way
                 # round, no thread could open the latch, and its thread would sleep for IDLE_S although a call waits.
                 open_latch(latch)
-                if latch in self._idle:  # else a signal handler on this thread called `submit` meanwhile, and has removed the latch
+                if latch in self._idle:  # otherwise a signal handler on this thread called `submit` meanwhile, and has removed the latch
                     self._idle.remove(latch)
                 return
             if self._threads >= self._most or self._start() or self._threads:
@@ -110,7 +110,7 @@ class Workers:
         process = _process
         while process == _process and (fn := self._take()) is not None:  # a child that `fn` forked must not continue here
             self._attempt(fn)
-            del fn  # else this frame keeps the call's objects alive until the next call
+            del fn  # otherwise this frame keeps the call's objects alive until the next call
 
     def _attempt(self, fn: Callable[[], Any]) -> None:
         try:
@@ -139,7 +139,7 @@ class Workers:
 
 
 class _Callback:
-    """A callback that runs once, on the thread that calls it first, and never in a forked child, because the parent runs it."""
+    """A callback that runs at most once, on the thread that calls it first, and never in a forked child, because the parent runs it."""
 
     __slots__ = ("_fn", "_owner", "_process")
 
@@ -178,8 +178,8 @@ class _Callback:
 class Callbacks:
     """Runs the application's callbacks: in order on a thread of the client, or on the executor that the application passed.
 
-    Each callback runs once, whatever the executor does: memory and waiting threads depend on it. The executor is code of the application,
-    too, and its `submit` may block; so the client's callback thread calls `submit`, never the loop. While every thread of a
+    Each callback runs once, even if the executor rejects or cancels it: memory and waiting threads depend on it. The executor is code of
+    the application, too, and its `submit` may block; so the client's callback thread calls `submit`, not the loop. While every thread of a
     ThreadPoolExecutor is in a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
 
     `submit` takes a lock and is for threads of the client. Application threads call `post`, and the loop submits for them. Otherwise: an

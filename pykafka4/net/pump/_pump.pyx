@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
 """Moves the bytes of one loop's sockets without the GIL. Invariant: the pump knows sockets and the four bytes before a frame, and nothing
-else of Kafka; only the loop thread calls the pump.
+else of Kafka; only the loop thread calls the pump, except for `abandon` in a forked child.
 
 `run` is the one call of a turn that waits. Without the GIL it writes the queued buffers, waits, reads, and cuts frames, until it has news
 for Python: a complete frame, the end of a connection, a finished dial, a wake-up, or the end of the timeout. Then it asks for the GIL
@@ -61,14 +61,14 @@ cdef enum:
     SIZE = 4                       # bytes before a frame
     HEAD = 16                      # bytes of a frame with a wrong size that the error shows
     SCRATCH = 32768                # size of a first read; frames that fit are cut out of it
-    TURN_BYTES = 4194304           # limit of one connection in a row, for reads and for writes: the other connections must not wait
-    TURN_FRAMES = 10000            # limit of frames, too: an empty frame takes four bytes on the wire, but hundreds of bytes in memory
+    TURN_BYTES = 4194304           # a connection that has read, or written, so many bytes in a row stops: the others must not wait
+    TURN_FRAMES = 10000            # or this many frames: an empty frame takes four bytes on the wire, but hundreds of bytes in memory
     FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone allocates no more than this
     MOST_PIECES = 64               # buffers of one system call; more are slower (measured)
     MOST_EVENTS = 64
     POOLED_FROM = 16384            # smaller frames become `bytes`, and their blocks go back to the C library
     POOL_BYTES = 8388608           # limit of the memory that is kept for later frames
-    WRONG_SIZE = -1                # in place of an errno
+    WRONG_SIZE = -1                # instead of an errno
 
 OPEN, DIALLING, AWAITING = range(3)
 FRAME, WRITTEN, LOST, DIALLED = range(4)
@@ -259,7 +259,7 @@ cdef class Pump:
                 at = &at[0].next_to_write
 
     def write(self, link, buffers, bint report=False) -> None:
-        """Queue the buffers; the next `run` begins to write them. With `report`, WRITTEN follows once the connection has written all."""
+        """Queue the buffers; the next `run` begins to write them. With `report`, WRITTEN follows when the connection has written all."""
         cdef Conn* c = self.find(link)
         cdef Out* out
         cdef Py_ssize_t n = len(buffers)
@@ -311,7 +311,7 @@ cdef class Pump:
             watch(self.epoll, EPOLL_CTL_MOD, c.fd, EPOLLIN | EPOLLOUT if wanted else EPOLLIN, c)
 
     cdef void flush(self, Conn* c) noexcept nogil:
-        """Write the bytes that the socket takes now, and the rest when the socket is writable."""
+        """Write the bytes that the socket accepts now, and the remaining bytes when it is writable."""
         cdef Out* out
         cdef ssize_t n
         cdef int64_t budget = TURN_BYTES
@@ -394,7 +394,7 @@ cdef class Pump:
         c.block = NULL
 
     cdef void cut(self, Conn* c, const char* p, size_t n) noexcept nogil:
-        """Cut whole frames out of `n` bytes, and keep the rest as the start of the next frame."""
+        """Cut complete frames out of `n` bytes, and keep the remaining bytes as the start of the next frame."""
         cdef size_t take, size
         while n and not c.dead:
             take = min(n, <size_t>(SIZE - c.got))
@@ -431,7 +431,7 @@ cdef class Pump:
         return True
 
     cdef void fill(self, Conn* c) noexcept nogil:
-        """Read the bytes that have arrived; the rest of a frame goes straight into the frame's block."""
+        """Read the bytes that have arrived; the remaining bytes of a frame go straight into the frame's block."""
         cdef ssize_t n
         cdef size_t room
         cdef int64_t budget = TURN_BYTES
@@ -489,7 +489,7 @@ cdef class Pump:
                 self.flush(c)
         while True:
             if self.frames != NULL or self.with_news != NULL:
-                left = 0           # look at the sockets once, without a wait
+                left = 0           # check the sockets once, without a wait
             n = wait_for(self.epoll, events, MOST_EVENTS, left)
             for i in range(n):
                 if events[i].data.ptr == NULL:
@@ -504,7 +504,7 @@ cdef class Pump:
                 return
 
     cdef void pace(self) noexcept nogil:
-        """Leave the GIL for a while to a thread that gave way a moment ago: it computes. Meanwhile more frames and batches gather."""
+        """Leave the GIL for a while to a thread that gave way a moment ago, because it computes. Meanwhile more frames gather."""
         if pause():
             self.stretch(0)
 
@@ -595,7 +595,7 @@ cdef class Pump:
 
 
 cdef void release(Out* out):
-    """Release the buffers of a write. Needs the GIL: the last reference to a buffer's owner may go, and its destructor runs."""
+    """Release the buffers of a write. Call this with the GIL: the last reference to a buffer's owner may go, and its destructor runs."""
     while out.count:
         out.count -= 1
         PyBuffer_Release(out.views + out.count)

@@ -1,4 +1,4 @@
-"""Moves bytes with the compiled pump. Invariant: Python dials and closes the sockets; the pump uses them only in between."""
+"""Moves bytes with the compiled pump. Invariant: Python opens and closes the sockets; the pump only waits for them, reads and writes."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ function showOutages({ outages, at, since }) {
     const lasted = duration((row.ended_at ?? at) - row.started_at);
     return {
       key: `${row.subject} ${row.started_at}`,
-      cells: [[row.subject, row.ended_at === null ? "bad" : "", row.reason], [moment(row.started_at), "n"], [lasted, "n", row.ended_at === null ? "goes on" : ""]],
+      cells: [[row.subject, row.ended_at === null ? "bad" : "", row.reason], [moment(row.started_at), "n"], [lasted, "n", row.ended_at === null ? "ongoing" : ""]],
     };
   }));
   const going = outages.rows.filter((row) => row.ended_at === null).length;

@@ -1,4 +1,5 @@
-"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job; `abort` logs their number."""
+"""Writes the DataFrame of a batch job. Invariant: written records stay in the log, even after a failed job; `abort` logs the number that
+ended tasks have written."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         log.info("wrote %s", counted(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log how many rows stay in the topics after a failed job, which the user has to run again."""
+        """Log how many rows of ended tasks stay in the topics after a failed job, which the user has to run again."""
         log.warning("the job failed after its tasks had written %s, which stay in the log", counted(messages))
 
 

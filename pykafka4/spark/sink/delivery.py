@@ -22,5 +22,5 @@ WAYS: Final[dict[Delivery, Callable[[SinkOptions, Iterable[pa.RecordBatch]], Out
 
 
 def deliver(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Outcome:
-    """Deliver each row, or raise the first failure. `rows` of the outcome is the number of rows that are in the log at the return."""
+    """Deliver each row, or raise the first failure. `rows` of the outcome is the number of its rows that are in the log."""
     return WAYS[sink.delivery](sink, batches)

@@ -4,7 +4,7 @@ attempt of the task has begun.
 The token is an offset that is committed with the rows, in a consumer group that only the tasks of one Spark partition use. An attempt
 begins with `init_transactions`: from then on no earlier attempt (a zombie, the twin of a speculative task) can commit, and the open
 transaction of an earlier attempt is aborted. Then the attempt looks the token up. Both orders end well: an earlier attempt that commits
-before is found by its token; an earlier attempt that tries to commit afterwards fails as fenced, and Spark's retry finds the token.
+before that is found by its token; an earlier attempt that tries to commit after that fails as fenced, and Spark's retry finds the token.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["Committed", "Skipped", "CommitToken", "WriteUnit", "find_token", "is
 log = logging.getLogger("pykafka4.spark")
 
 TRANSACTION_TIMEOUT_MS: Final = 900_000  # the brokers' default maximum: a transaction is open while Spark computes the rows of the task
-ABORT_S: Final = 5.0  # for an abort after an error; short, because the next attempt's `init_transactions` aborts the transaction as well
+ABORT_S: Final = 5.0  # seconds for an abort after an error; short, because the next attempt's `init_transactions` aborts, too
 PREFIX: Final = "pykafka4"
 ANY_TOPIC: Final = "*"  # in the names of units with rows of many topics; no topic can have this name
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets for the tasks of a micro-batch
@@ -138,7 +138,10 @@ def unit_of(sink: SinkOptions) -> WriteUnit:
 
 @guarded
 def write_once(sink: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Written | Skipped:
-    """Deliver and commit each row, or find the token of an earlier attempt; or raise the first failure, with nothing committed."""
+    """Deliver and commit each row, or find the token of an earlier attempt; or raise the first failure.
+
+    After an error of the commit itself, the rows may be committed: the next attempt looks for the token.
+    """
     unit = unit_of(sink)
     rows = (batch for batch in batches if batch.num_rows)
     for first in rows:  # at most once; an empty partition needs no producer
@@ -199,8 +202,8 @@ def once_client(options: Mapping[str, Any]) -> Client:
 
 
 def find_token(client: Client, group: str, token_partition: TopicPartition | None, patience: float) -> CommitToken | None:
-    """Find the newest token in a group, committed under `token_partition`. With None it is under any topic, because the first row chooses
-    the topic, and the rows of the earlier attempt may have had another order.
+    """Find the newest token in a group, committed under `token_partition`; None if there is none. With `token_partition=None` the token
+    may be under any topic: the first row chooses the topic, and the rows of the earlier attempt may have had another order.
 
     `require_stable`: the coordinator may have decided the commit of an attempt that was just fenced, and not have made it visible yet.
     Without it, the look-up would miss this token, and the rows would be written twice.

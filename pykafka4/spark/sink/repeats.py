@@ -1,5 +1,6 @@
-"""Compares a repeated job or micro-batch with its first run, on the driver. Invariant: a repetition of a job that has ended writes nothing;
-a repetition of an unfinished run is reported if a skipped partition has another number of rows, or if there are fewer partitions.
+"""Compares a repeated exactly-once job or micro-batch with its first run, on the driver. Invariant: a repetition of a job that has ended
+writes nothing; a repetition of an unfinished run is reported if a skipped partition has another number of rows, or if there are fewer
+partitions.
 
 Tokens belong to Spark's partitions. If an unfinished run is repeated with other partitions (another number of executors or `minPartitions`,
 a changed input), rows may move from a written partition into a skipped one, and be lost, or back, and be written twice.

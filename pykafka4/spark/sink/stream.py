@@ -1,4 +1,4 @@
-"""Writes the micro-batches of a streaming query. Invariant: a writer keeps no state, as Spark makes a new one for each step."""
+"""Writes the micro-batches of a streaming query. Invariant: a writer keeps no state, because Spark makes a new one for each step."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class LagGroup:
         failed = future.exception() or next((result.error for result in future.result().values() if result.error), None)
         if failed is not None and str(failed) not in self._reported:
             self._reported.add(str(failed))
-            log.warning("%s: option commitOffsetsToGroup: %s; the query goes on", self.client.config.client_id, failed)
+            log.warning("%s: option commitOffsetsToGroup: %s; the query continues", self.client.config.client_id, failed)
 
     def finish(self, seconds: float) -> None:
         """Wait up to `seconds` for the last commit, once, so that a dead coordinator delays a batch by no more than that."""

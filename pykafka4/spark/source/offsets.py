@@ -4,10 +4,10 @@ the offset ranges of its first run.
 Spark logs only the end of a batch, and compares ends as texts. So an end carries the starts of partitions that are new in this batch: with
 the end before it, `ranges` needs nothing else. In the first batch all partitions are new. Steps that would lose records otherwise: the
 first batch begins at "latest", offset 100, and is logged with its end, 200; the sink fails; the query is restarted, looks "latest" up
-again, and finds 300. Nobody reads the offsets 100 to 199.
+again, and finds 300. No batch reads the offsets 100 to 199.
 
 The JSON has the form of the JVM connector, `{"orders": {"0": 200}}`, and one more key, which cannot be the name of a topic. So tools read
-it, and a query goes on from a checkpoint of the JVM connector.
+it, and a query continues from a checkpoint of the JVM connector.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class StreamOffset:
             return before.positions[tp]
         raise ConfigError(
             f"the checkpoint does not say where the first batch starts in {tp}: the JVM connector keeps that elsewhere. Let the JVM "
-            'connector finish this batch, then go on with format("pykafka4")'
+            'connector finish this batch, then continue with format("pykafka4")'
         )
 
 

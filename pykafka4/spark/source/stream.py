@@ -1,4 +1,4 @@
-"""Reads topics as a stream. Invariant: only the checkpoint has the position of a query; the driver keeps nothing that a restart would miss.
+"""Reads topics as a stream. Invariant: only the checkpoint has the position of a query; the driver keeps nothing that a restart needs.
 
 Spark calls the methods of one instance on the driver, one after the other, and `read` of pickled copies in the workers.
 """
@@ -40,11 +40,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._query: DriverQuery | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """A constant, as Spark calls this again to repeat the first batch. `latestOffset` looks the starts up; its result has them."""
+        """A constant, because Spark calls this again to repeat the first batch. `latestOffset` looks the starts up; its result has them."""
         return INITIAL.as_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit of a trigger. No limit of Spark has both kinds: with both, `latestOffset` takes the minimum from the options."""
+        """The limit of a trigger. Spark has no limit with a maximum and a minimum: `latestOffset` gets the minimum from the options."""
         if (most := self.options.max_offsets_per_trigger) is not None:
             return ReadMaxRows(most)
         least = self.options.min_offsets_per_trigger

@@ -98,7 +98,7 @@ class Tracker:
     def next_end(self, start: StreamOffset, most: int | None, least: int | None) -> StreamOffset | None:
         """The end of the batch that begins at `start`; None: there is no batch.
 
-        `most` and `least` are the limits of the trigger. Raises DataLost, and the errors of the look-ups.
+        `most` and `least` are the limits of the trigger. Raises DataLost, ConfigError for missing topics, and the errors of the look-ups.
         """
         snapshot = self._pinned or self._look(start.positions)
         known, voids = self._settled(start, snapshot)
@@ -193,7 +193,7 @@ class Tracker:
         for tp, end in lost.items():
             self._lose(
                 f"{tp}: the log ends at {end}, before offset {behind[tp]}, up to which it was read: it was truncated, or the topic was "
-                "deleted and created again; it is read on from its end"
+                "deleted and created again; the query continues at its end"
             )
         return lost
 

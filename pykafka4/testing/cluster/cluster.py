@@ -83,7 +83,7 @@ class Cluster:
         self.cluster_id = "model-cluster"
         self.zombies = 0.0  # the probability that requests of lost connections are still executed
         self.requests: Counter[str] = Counter()
-        self.on_request: Callable[[str], None] | None = None  # called with each executed request
+        self.on_request: Callable[[str], None] | None = None  # called with a text about each request before its execution
         self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # called with each batch and its result
         self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
         # called with accepted commits: (group, partition, offset, whether the client still waits for the response)
@@ -100,7 +100,7 @@ class Cluster:
             self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {fault.fault.name if fault else ''}")
 
     def throttling(self, call: Request) -> float:
-        """Take the throttle time of the response."""
+        """The throttle time of the response, in seconds; it is used up."""
         return self.controls.throttle_for(call.key)
 
     def new_producer_id(self) -> int:

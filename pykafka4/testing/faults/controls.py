@@ -162,26 +162,26 @@ class Controls:
     # ---- called by brokers
 
     def fault_for(self, key: int, node: int) -> Injected | None:
-        """Take the fault that matches this request."""
+        """The fault that matches this request, counted down; None if there is none."""
         return _taken(self.injected, next((f for f in self.injected if f.fits(key, node)), None))
 
     def error_for(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
-        """Take the error that matches this part of a response."""
+        """The error that matches this part of a response, counted down; None if there is none."""
         found = self.pushed_for(key, topic, partition, when)
         return found.error if found else None
 
     def error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
-        """Take an error that was ordered for this partition. An error without a topic is not taken: it is for the whole request."""
+        """As `error_for`, but only errors that were ordered for this topic: an error without a topic is for the request as a whole."""
         fitting = (e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when))
         found = _taken(self.pushed, next(fitting, None))
         return found.error if found else None
 
     def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
-        """Take the entry that matches this part of a response."""
+        """As `error_for`, with the complete entry."""
         return _taken(self.pushed, next((e for e in self.pushed if e.fits(key, topic, partition, when)), None))
 
     def throttle_for(self, key: int) -> float:
-        """Take the throttle time of this response."""
+        """The throttle time of this response, in seconds; it is used up."""
         waiting = self.throttles.get(key)
         return waiting.pop(0) if waiting else 0.0
 
@@ -197,7 +197,7 @@ class Controls:
         return None
 
     def order_after_append(self, tp: TopicPartition) -> AfterAppend | None:
-        """Take the function to call after this append."""
+        """The function to call after this append, which is removed; None if there is none."""
         found = next((entry for entry in self.orders if entry[0] == tp), None)
         if found is not None:
             self.orders.remove(found)

@@ -1,4 +1,4 @@
-"""Assigns partitions to members of the consumer protocol. Invariant: a partition goes to one member, which is subscribed to its topic."""
+"""Assigns partitions to members of the consumer protocol. Invariant: a partition goes to at most one member, a subscriber of its topic."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Coordinates a group by the classic protocol, as brokers do, and keeps its offsets.
 
-Invariant: a generation changes only after PREPARING, in which heartbeats notify the members. A group is EMPTY, PREPARING (members rejoin),
-COMPLETING (they have joined, and wait for the leader's assignment) or STABLE. Responses go through callables, because a join gets its
-response only when all members have joined, and a sync when the leader's assignment is there.
+Invariant: apart from conversions (`take_over`), a generation changes only after PREPARING, in which heartbeats notify the members. A group
+is EMPTY, PREPARING (members rejoin), COMPLETING (they have joined, and wait for the leader's assignment) or STABLE. Responses go through
+callables, because a join gets its response only when all members have joined, and a sync when the leader's assignment has arrived.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Group:
     protocol_type: str = ""
     leader: str = ""
     members: dict[str, Member] = attrs.Factory(dict)
-    expected: set[str] = attrs.Factory(set)  # ids of members that have not rejoined yet
+    expected: set[str] = attrs.Factory(set)  # ids that new members have received (MEMBER_ID_REQUIRED) and not joined with yet
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
     pending: dict[int, dict[TopicPartition, tuple[int, OffsetAndMetadata]]] = attrs.Factory(dict)  # by producer id; with commit number
     producer_epochs: dict[int, int] = attrs.Factory(dict)  # producer id: the highest epoch that committed offsets here
@@ -239,7 +239,7 @@ class Group:
     def sync(
         self, generation: int, member_id: str, instance_id: str | None, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
     ) -> None:
-        """Take a SyncGroup; `answer` is called when the leader's assignment is there, or at once with an error."""
+        """Serve a SyncGroup; `answer` is called when the leader's assignment has arrived, or at once with an error."""
         if self.modern.members:
             return self.mixed.sync(generation, member_id, instance_id, answer)
         error = self.refusal(generation, member_id, instance_id)

@@ -1,5 +1,5 @@
-"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has one owner, until that member gives it back
-or is removed.
+"""Assigns partitions to a group by the consumer protocol (KIP-848). Invariant: a partition has at most one owner, until that member
+gives it back or is removed.
 
 A member reaches the group's epoch when it has given back the partitions that it must give back. Partitions that another member still has
 come to it later.
@@ -209,7 +209,7 @@ class ConsumerProtocolGroup:
     # ---- members that use the classic protocol
 
     def adopt(self, member: ModernMember) -> None:
-        """Take a member of a classic group that is converted; it keeps its partitions."""
+        """Add a member of a classic group that is converted; it keeps its partitions."""
         self.members[member.id], member.adopted = member, True
         self.target[member.id] = set(member.assigned)
         self.keep_alive(member)

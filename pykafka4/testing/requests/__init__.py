@@ -3,7 +3,7 @@
 Invariants:
 * A connection's requests are executed one at a time, and answered in order.
 * Each response of a handler passes through `Call.answer` once, where faults and throttling take effect.
-* A handler takes an ordered error (`call.ordered_error`) for a part of its request before it changes anything for that part.
+* A handler reads the ordered error (`call.ordered_error`) for a part of its request before it changes anything for that part.
 
 Modules; each line imports only from lines below it:
     handlers      the table of APIs and their functions

@@ -1,4 +1,4 @@
-"""Serves requests about groups, except offsets. Invariant: only a loaded coordinator serves a group; any broker finds it."""
+"""Serves requests about groups, except offsets. Invariant: only a loaded coordinator serves a group; any broker names it."""
 
 from __future__ import annotations
 

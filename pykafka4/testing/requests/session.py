@@ -61,7 +61,7 @@ class Call:
         self.finished = False
 
     def ordered_error(self, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
-        """Take the error that a test has ordered for this part of the response."""
+        """The error that a test has ordered for this part of the response, counted down; None if there is none."""
         return self.cluster.controls.error_for(self.key, topic, partition, when)
 
     def denied(self, resource: str, name: str, operation: str) -> str | None:
@@ -105,7 +105,7 @@ class Session:
     # ---- from the client
 
     def receive(self, data: bytes) -> None:
-        """Take the next bytes, in any pieces, and execute the requests that are complete."""
+        """Accept the next bytes, in any pieces, and execute the requests that are complete."""
         if not self.open:
             return None
         self._pieces += data
@@ -146,7 +146,7 @@ class Session:
 
     def proceed(self) -> None:
         """Execute the requests that have arrived, up to one that has to wait."""
-        if self._proceeding:  # the loop below has executed a request, whose response has led here: the loop goes on by itself
+        if self._proceeding:  # the loop below has executed a request, whose response has led here: the loop continues by itself
             return
         self._proceeding = True
         try:

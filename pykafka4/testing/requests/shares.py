@@ -115,7 +115,7 @@ def _leader(call: Call, topic_id: UUID, number: int, refused: str | None) -> Lea
 
 
 def acknowledge(call: Call) -> ShareAcknowledgeResponse:
-    """Acknowledge records; the last epoch also closes the session."""
+    """Acknowledge records, and close the session if the request's epoch is CLOSES."""
     message: ShareAcknowledgeRequest = call.message
     session, refused = _session(call)
     if session is None:

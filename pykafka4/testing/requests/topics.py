@@ -1,4 +1,4 @@
-"""Serves CreateTopics, DeleteTopics, CreatePartitions, DescribeLogDirs and DeleteRecords. Invariant: a refused request changes nothing."""
+"""Serves CreateTopics, DeleteTopics, CreatePartitions, DescribeLogDirs and DeleteRecords. Invariant: a refused topic is not changed."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class ModelServer:
         return result
 
     def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float | None = 10.0) -> None:
-        """Wait until `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds (None: never)."""
+        """Wait until `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds (None: never), other errors as for `do`."""
         limit = check_timeout(timeout)
         self._check_process()
 
@@ -145,7 +145,7 @@ class ModelServer:
         return self.do(append)
 
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
-        """The records of a partition, or of the whole topic, with `offset`, `key`, `value`, `headers` and `timestamp_ms`.
+        """The records of one partition, or of all partitions of the topic, with `offset`, `key`, `value`, `headers` and `timestamp_ms`.
 
         ValueError if there is no such topic, IndexError if it has no such partition.
         """

@@ -44,7 +44,7 @@ class SocketFront:
         self.flush()
 
     def flush(self) -> None:
-        """Write the bytes that the socket takes now; close a closing connection once all are written."""
+        """Write the bytes that the socket accepts now; close a closing connection as soon as all are written."""
         events = selectors.EVENT_READ
         try:
             while self._out:

@@ -1,4 +1,4 @@
-"""Keeps the fetch sessions (KIP-227) of one broker. Invariant: a response leaves out only partitions without a change since the last.
+"""Keeps the fetch sessions (KIP-227) of one broker. Invariant: a response leaves out only partitions without a change since the last one.
 
 A session keeps the partitions that its client requests, in the order in which a response is filled. A partition that had records moves
 to the end. A partition that is requested again after it was forgotten comes last. The order has no other changes. The broker keeps a

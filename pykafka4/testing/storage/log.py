@@ -170,7 +170,7 @@ class PartitionLog:
     def _take(self, batch: StoredBatch) -> None:
         epoch = batch.header.leader_epoch
         if not self.epochs or (epoch >= 0 and epoch != self.epochs[-1][0]):
-            # Epochs without records go: the history that this log copies does not contain them.
+            # Epochs without records are removed: the history that this log copies does not contain them.
             self.epochs = [entry for entry in self.epochs if entry[0] <= epoch and entry[1] < batch.base_offset]
             if not self.epochs or self.epochs[-1][0] != epoch:
                 self.epochs.append((epoch, batch.base_offset))

@@ -1,4 +1,4 @@
-"""Keeps requests that wait for a change of a partition. Invariant: each gets one response, when it is ready or has timed out."""
+"""Keeps requests that wait for a change of a partition. Invariant: `answer` is called once, when a request is ready or has timed out."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Purgatory(Generic[K]):
                 self._end(delayed)
 
     def wake_all(self) -> None:
-        """Respond to all requests that are ready, as any key may have changed."""
+        """Respond to all requests that are ready, because any key may have changed."""
         for key in list(self._delayed):
             self.wake(key)
 

@@ -107,7 +107,7 @@ class TransactionCoordinators:
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition | None = None, group: str | None = None
     ) -> str | None:
-        """INVALID_TXN_STATE if the partition or group was not added to the transaction."""
+        """INVALID_TXN_STATE if the partition or group was not added to the transaction; the errors of `find`; otherwise None."""
         known, refused = self.find(transactional_id, producer_id, epoch)
         if known is None or refused:
             return refused

@@ -1,4 +1,4 @@
-"""Writes transaction markers to the leaders of partitions. Invariant: a marker counts as written once the high watermark has passed it."""
+"""Writes transaction markers to the leaders of partitions. Invariant: a stored marker counts as written only below the high watermark."""
 
 from __future__ import annotations
 

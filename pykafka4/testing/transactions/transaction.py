@@ -50,7 +50,7 @@ class Transaction:
     id: str
     producer_id: int
     epoch: int = NO_EPOCH
-    last_epoch: int = NO_EPOCH  # the epoch before the current one, if its producer has asked for the current one
+    last_epoch: int = NO_EPOCH  # the epoch before the current one, if its producer has requested the current one
     last_producer_id: int = NO_PRODUCER  # the previous producer id, whose epochs are used up
     timeout: float = 0.0
     state: TransactionState = S.EMPTY

@@ -268,7 +268,7 @@ def test_records_deleted_before_the_read(server: ModelServer, readers: Readers, 
     assert ranges(readers(startingOffsets=as_json({0: 2}), failOnDataLoss="false")) == ["t-0 6 to 10"]
     assert ranges(readers(startingOffsets=as_json({0: 2}), endingOffsets=as_json({0: 5}), failOnDataLoss="false")) == []
     assert ranges(readers(endingOffsets=as_json({0: 5}))) == [], "nothing is lost that was to be read"
-    assert "t-0 is to be read from 2 to 10, and its log begins at 6; the read goes on with the remaining records" in caplog.text
+    assert "t-0 is to be read from 2 to 10, and its log begins at 6; the read continues with the remaining records" in caplog.text
 
 
 @pytest.mark.model(topics={"t": 1})
@@ -305,7 +305,7 @@ def test_a_topic_that_was_made_again_after_planning(server: ModelServer, readers
     with pytest.raises(DataLost, match="t-0 is to be read from 5 to 10: the topic was deleted and created again since then; option failOn"):
         list(readers().read(part))
     assert list(readers(failOnDataLoss="false").read(part)) == []
-    assert "t-0 is to be read from 5 to 10: the topic was deleted and created again since then; the read goes on" in caplog.text
+    assert "t-0 is to be read from 5 to 10: the topic was deleted and created again since then; the read continues" in caplog.text
     assert [row["value"] for row in rows(readers())] == [b"new"] * 10
 
 
