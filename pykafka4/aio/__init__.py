@@ -1,12 +1,12 @@
 """Adapts producers, consumers, clients and admin clients to asyncio. Invariant: an awaited call does not block the application's event
 loop.
 
-`Producer`, `Consumer`, `Client` and `AdminClient` have the methods of the classes of the same name in `pykafka4`; methods that would block
+`Producer`, `Consumer`, `Client` and `AdminClient` have most methods of the classes of the same name in `pykafka4`; methods that would block
 a thread are awaited. The client's own loop stays a thread, which wakes tasks through `call_soon_threadsafe`, one call for many tasks.
 Nothing runs on asyncio's executor. Hooks of batches and requests run on the client's callback thread, other hooks in the calls, on the
 event loop. Three things run on threads of their own: the last step of `close`, which joins the client's thread and can call `on_close` of
 hooks; the reading of an Arrow batch; each call of an admin client. The constructors, `stats`, `status`, `purge` and `group_metadata` are
-plain calls, which wait at most for a turn of the client's thread.
+plain calls, which wait at most for turns of the client's thread.
 
 Modules; each line imports only from lines below it:
     admin         the handle of an admin client

@@ -59,7 +59,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
     `pykafka4.Consumer` has the same options; `client` may be shared with other producers and consumers. A consumer belongs to the event
     loop of its first use. One task at a time polls or unsubscribes; other tasks may call the other methods meanwhile. The methods of a
-    rebalance listener may be coroutines or plain functions; they run inside `poll` and iteration. Cancelling the poll does not cancel such
+    rebalance listener may be coroutines or plain functions; they run inside the calls that wait. Cancelling the poll does not cancel such
     a coroutine: it runs in a task of its own, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition)
     pairs, timeouts are seconds.
     """
@@ -122,9 +122,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     # -- topics and partitions
 
     async def unsubscribe(self) -> None:
-        """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, commit finished records first.
+        """See pykafka4.Consumer.unsubscribe.
 
-        A cancellation does not stop the release of the partitions; the outcome of the last commit is not known then.
+        A cancellation does not stop the release of the partitions; then the outcome of the last commit is unknown.
         """
         await self._session.await_unsubscribe()
 
@@ -169,7 +169,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return RecordsUntilEnd(self._session, self)
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> AsyncIterator[list[Record[KeyT, ValueT]]]:
-        """An endless loop over the lists that `poll` returns, also over empty ones, so that the loop body runs regularly."""
+        """An endless loop over the lists that `poll` returns, including empty lists, so that the loop body runs regularly."""
         return Batches(self._session, self, timeout, max_records)
 
     # -- positions
@@ -212,7 +212,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         """Commit without waiting. `on_done(offsets, error)` is called on the event loop, with error None on success.
 
         `on_done` is a plain function. Without `on_done` a failure is logged as a warning. Commits reach the coordinator in the order of the
-        calls. At most 1,000 commits can wait for the coordinator; further ones fail.
+        calls. At most 1,000 commits can wait for the coordinator; further commits fail. Raises as pykafka4.Consumer.commit_async.
         """
         self._session.commit_async(offsets, on_done, topic)
 
@@ -234,7 +234,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return await self._session.await_committed(partitions, limit)
 
     async def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Have the whole running group continue at other offsets; returns the offsets when each is known to be committed.
+        """Have all members of the running group continue at other offsets; returns the offsets when each is known to be committed.
 
         Another task must poll meanwhile: the group rebalances, and this member takes part. Raises the errors that the future of
         `pykafka4.Consumer.rewind_group` has.
@@ -318,9 +318,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
 
 class Records:
-    """The iterator of `async for record in consumer`. A generator returns the records, as it is fast; after an exception a new one goes on.
+    """The iterator of `async for record in consumer`. A generator returns the records, because this is fast.
 
-    An exception ends a generator, and without a new one the next step would look like the end of the records.
+    An exception ends the generator. Without a new generator, the next step would look like the end of the records.
     """
 
     def __init__(self, session: TaskConsumerSession, consumer: Consumer[Any, Any]) -> None:
@@ -351,7 +351,7 @@ class Records:
         return self._next()
 
     async def aclose(self) -> None:
-        """End the generator, as the loop is left."""
+        """End the generator, because the loop is left."""
         await self._records.aclose()
 
 

@@ -68,7 +68,7 @@ class Producer(ProducerHandle):
                 raise ConfigError("rate_limits with on_rate_limit='delay': it would block the event loop; use on_rate_limit='drop'")
             session.open()
             self._transactions = TransactionTasks(self._binding, session)
-        except BaseException as error:  # also Ctrl-C: no handle is returned, so nobody else could close the session
+        except BaseException as error:  # also Ctrl-C: no handle is returned that could close the session
             if session is not None:
                 session.undo()
             del client, options  # `empty_frames` clears only frames that have ended, and this one has not
@@ -329,8 +329,8 @@ class Producer(ProducerHandle):
         """Deliver the queued records, fail the others, and return the undelivered records, in order within each partition.
 
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). `close` may be called
-        twice. After a cancellation the producer accepts no record and still delivers the queued ones, and the next call goes on; a note on
-        the CancelledError has the number of records without an outcome.
+        twice. With a transactional_id, `close` aborts the open transaction. After a cancellation the producer accepts no record and still
+        delivers the queued ones, and the next call continues; a note on the CancelledError has the number of records without an outcome.
         """
         limit, session = check_timeout(timeout), self._session
         self._binding.enter()

@@ -133,7 +133,7 @@ class EventLoopBinding:
     def call_back(self, fn: Callable[..., object], name: str = "on_delivery") -> Callable[..., None]:
         """A form of `fn`, the argument `name`, that any thread may call: `fn` runs on the event loop, in the context of this call.
 
-        Raises TypeError for a coroutine function, whose coroutine nobody would await.
+        Raises TypeError for a coroutine function, whose coroutine would never be awaited.
         """
         if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004
             raise TypeError(f"{name} must be a plain function, not the coroutine function {fn!r}; {INSTEAD[name]}")
@@ -143,7 +143,7 @@ class EventLoopBinding:
                 result = fn(*arguments)
                 if inspect.iscoroutine(result):  # of a lambda, or a partial
                     result.close()
-                    raise TypeError(f"{name} must be a plain function; {fn!r} returned a coroutine, which nobody awaits")
+                    raise TypeError(f"{name} must be a plain function; {fn!r} returned a coroutine, which is never awaited")
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:  # also CancelledError, which `result()` of a cancelled future raises in the callback

@@ -72,7 +72,7 @@ class TransactionTasks(TransactionCalls):
         busy = self._busy
         if busy is not None and not busy.tasks.over:
             raise TransactionError(f"a task called {what} while another is in {busy.what}: one task begins and ends the transactions")
-        if busy is not None:  # the event loop of that call was closed, so the call never goes on, and its own `finally` never runs
+        if busy is not None:  # the event loop of that call was closed, so the call never continues, and its own `finally` never runs
             self.forget(SEND_OFFSETS)
         self._busy = busy = RunningCall(what, self._binding.tasks)
         return busy

@@ -1,6 +1,6 @@
 """Reads topics from one place of their logs to another, on the thread that iterates.
 
-Invariant: a read releases its connections after its last record, on `close`, or when nobody refers to its handle any more.
+Invariant: a read releases its connections after its last record, on `close`, or when its handle is garbage-collected.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def read(
     topic. A time means the first record that is not older. The read ends before the offset `until`. `partitions` are numbers if there is
     one topic, otherwise (topic, partition) pairs; None: all partitions.
 
-    `split`, one of the results of `Client.splits`, takes the place of topics, ends and partitions: the read has exactly its ranges.
+    `split`, one of the results of `Client.splits`, replaces topics, ends and partitions: the read has exactly the ranges of the split.
 
     The call looks up both ends, so records that are written later are not returned. The records of one partition are in order. With
     isolation_level="read_committed", the default here, "now" is before the first open transaction (the last stable offset).
 
     Records that are deleted before they are read, by retention, DeleteRecords or an unclean leader election, raise OffsetOutOfRange or
     LogTruncated with the lost offsets; a topic that is created again raises InvalidOffset. With on_lost="warn" a warning and `lost` of the
-    result name the lost offsets, and the read goes on. Compacted records are not lost.
+    result name the lost offsets, and the read continues. Compacted records are not lost.
 
     After `timeout` seconds without progress, for example because a partition has no leader, iteration raises KafkaTimeoutError; None: no
     limit. The look-up of the ends has the same limit; with None, its limit is 60 s. `progress` shows a bar on stderr (of rich, if rich is
@@ -80,7 +80,7 @@ def read(
 
 
 class Read:
-    """The iterator and context manager that `read` returns. A read that is left early is closed when nobody refers to the iterator.
+    """The iterator and context manager that `read` returns. A read that is left early is closed when the iterator is freed.
 
     An exception does not end the iterator: the next call tries again. One thread at a time may iterate.
     """
@@ -154,6 +154,6 @@ def forgotten(reading: BoundedRead) -> None:
 
 
 def close_read(reading: BoundedRead) -> None:
-    """Close a read that is over, or is left early."""
+    """Close a read that has ended, or is left early."""
     reading.end()
     reading.session.close(CLOSE_S, failed=True)

@@ -71,7 +71,7 @@ def read_arrow(
 
 
 class ArrowBatches:
-    """The batches of a read. The connections are closed at the end, by `close`, or when nothing refers to this object."""
+    """The batches of a read. The connections are closed at the end, by `close`, or when this object is freed."""
 
     def __init__(self, reading: BoundedRead, form: ColumnsForm, max_rows: int | None) -> None:
         self.reading, self.names = reading, form.names
@@ -136,7 +136,7 @@ class ReadArrow:
         return list(self._batches.reading.lost)
 
     def close(self) -> None:
-        """Release the connections. May be called twice, and by another thread. A stream that has not ended then raises ClosedError."""
+        """Release the connections. May be called twice, and by another thread. A stream that has not ended then fails with ClosedError."""
         self._batches.close()
 
     def __enter__(self) -> Self:

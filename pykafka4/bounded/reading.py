@@ -1,7 +1,7 @@
 """Reads offset ranges without a group. Invariant: each record between `start` and `until` is returned once, or named as lost.
 
 A read has ended when the position of each partition is at or past its `until`. For deleted and truncated records, a read raises an error
-that names the offsets, or with on_lost="warn" logs a warning and goes on.
+that names the offsets, or with on_lost="warn" logs a warning and continues.
 """
 
 from __future__ import annotations
@@ -151,10 +151,10 @@ class BoundedRead:
         return not left
 
     def poll(self, form: Form[T], most: int | None = None, iteration: Iteration | None = None) -> T:
-        """The next records, in `form`; none once the read is `done`.
+        """The next records, in `form`; none when the read is `done`.
 
         Raises the errors of `Consumer.poll`; for lost records, with on_lost="raise", OffsetOutOfRange, LogTruncated or InvalidOffset (the
-        topic was recreated); KafkaTimeoutError after `patience` seconds without progress. The read can go on after each error.
+        topic was recreated); KafkaTimeoutError after `patience` seconds without progress; ClosedError. The next call tries again.
         """
         while not self.done:
             try:
@@ -220,9 +220,9 @@ class BoundedRead:
     # ---------------------------------------------------------------- lost records
 
     def settle(self, error: InvalidOffset) -> None:
-        """Raise an error that names the lost range; or, with on_lost="warn", note the range and go on.
+        """Raise an error that names the lost range; or, with on_lost="warn", note the range and continue.
 
-        The read goes on after the range, or at its start if other records have replaced the lost ones.
+        The read continues after the range, or at its start if other records have replaced the lost ones.
         """
         tp = TopicPartition(error.topic, error.partition)
         first, end, goes_on_at, shown_error = SETTLE.get(type(error), _recreated)(error, self.spans[tp].until)
@@ -258,7 +258,7 @@ def _truncated(error: Any, until: int) -> Lost:
 
 
 def _recreated(error: Any, until: int) -> Lost:
-    """The loss if the topic was deleted and created again: the remaining range, as the new records do not belong to it."""
+    """The loss if the topic was deleted and created again: the remaining range, because the new records do not belong to it."""
     return error.offset, until, until, error
 
 

@@ -1,6 +1,7 @@
-"""Defines `Consumer`. Invariant: a record is finished when the application requests the next one; auto-commits store only finished records.
+"""Defines `Consumer`. Invariant: auto-commits store only finished records. Usually a record is finished when the application requests the
+next one; `seek`, `commit` and `close` can finish records, too.
 
-`Consumer` is a handle. Decoding, positions (`consumer.session`) and listeners (`consumer.assignment`) run on the thread that polls;
+`Consumer` is a handle. Decoding, positions (`consumer.session`) and listeners (`consumer.assignment`) run on threads of the application;
 fetching, heartbeats and commits run on the loop (`core.consumer.machine`). Both sides meet in `consumer.reading.reader`.
 
 Modules; each line imports only from lines below it:
@@ -14,10 +15,10 @@ Modules; each line imports only from lines below it:
     polling_session    the common base of consumers and share consumers: errors, `status`, `close`
     assignment         assigned, revoked and lost partitions; calls of the rebalance listener
     commits            commits of the application, and the last auto-commit before a release; other auto-commits: `core.consumer.machine`
-    until_end          the ends of a loop of `until_end`, including those of partitions that are assigned later
+    until_end          the ends of a loop of `until_end`, including the ends of partitions that are assigned later
     reading/           the way from fetched data to records, on the thread that polls
     hooks              calls of hooks with the records of a poll
-    rewinding          rewinds of a whole group at the request of one member
+    rewinding          rewinds of all members of a group at the request of one member
     lookups            look-ups of offsets of the log, which move no position
     guard              the guard by which one thread at a time uses a consumer, even after Ctrl-C
     waits              the waits of a consumer's steps, and their form on threads
@@ -85,9 +86,10 @@ B = TypeVar("B")
 class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     """Reads records from Kafka: with `subscribe` as a member of a group, with `assign` from given partitions, or both at once.
 
-    `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. Options are those
-    of `ConsumerConfig` (docs/options.md). Use a consumer from one thread at a time; heartbeats are sent in the background. Rebalance
-    listeners run inside `poll` and iteration. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are seconds.
+    `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. The options are
+    the fields of `ConsumerConfig` (docs/options.md). Use a consumer from one thread at a time; heartbeats are sent in the background.
+    Rebalance listeners run inside `poll`, iteration, `unsubscribe` and `close`. Partitions are `TopicPartition`s or (topic, partition)
+    pairs, timeouts are seconds.
     """
 
     _name = "Consumer"
@@ -175,7 +177,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     # -- topics and partitions
 
     def unsubscribe(self) -> None:
-        """Leave the group and release all partitions, also those of `assign`. With enable_auto_commit, commit finished records first."""
+        """Leave the group and release all partitions, including the partitions of `assign`.
+
+        With enable_auto_commit, the call commits finished records first. It calls the listener for the partitions of the group.
+        """
         self._session.assignment.unsubscribe()
 
     # -- records
@@ -186,11 +191,12 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         `timeout=None` waits indefinitely, 0 does not wait. Records returned by earlier polls count as finished. While a rebalance waits for
         the last commit of revoked partitions, `poll` returns no records for up to 0.5 s.
 
-        Raises CorruptRecord and RecordTooLarge for a batch that cannot be read, until `seek((error.topic, error.partition),
-        error.next_offset)` skips it; InvalidOffset (with auto_offset_reset=none) until `seek` chooses an offset; errors that need the
-        application or an administrator (GroupError, …); AuthorizationError, about once a second for each topic or group, while a right is
-        missing; BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read its log, while the client keeps trying; exceptions of the
-        rebalance listener.
+        Raises CorruptRecord and RecordTooLarge for a batch that cannot be read, and DeserializationError (with on_poison=raise), until
+        `seek((error.topic, error.partition), error.next_offset)` skips the batch or record (`next_offset` is None if the end of the batch
+        is unknown); InvalidOffset (with auto_offset_reset=none) until `seek` chooses an offset; errors that need the application or an
+        administrator (GroupError, …); AuthorizationError, about once a second for each topic or group, while a right is missing;
+        BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read its log, while the client keeps trying; exceptions of the rebalance
+        listener; ConfigError without partitions or a subscription, and for a compressed batch while the library of its codec is missing.
         """
         if unknown:
             refuse_keywords("Consumer.poll", unknown)
@@ -201,10 +207,10 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     ) -> RecordColumns:
         """Records as columns, for everything that reads Arrow data: `polars.DataFrame(columns)`, `pyarrow.table(columns)`, DuckDB, pandas.
 
-        Errors, positions and commits are as with `poll`. The call returns the records that have arrived: up to 8 MiB of columns, or with
-        `max_rows` up to that number of rows and `max_decompressed_bytes`. If none arrived within `timeout` seconds, the columns have length
-        0, and are false. `columns` are names in the order wanted, by default all of: topic, partition, offset, timestamp, timestamp_type,
-        key, value, headers. A column that is left out costs nothing.
+        Errors, positions and commits are as with `poll`. The call returns the records that have arrived: about 8 MiB of columns, or with
+        `max_rows` up to that number of rows and about `max_decompressed_bytes`. If none arrived within `timeout` seconds, the columns have
+        length 0, and are false. `columns` are names in the order wanted, by default all of: topic, partition, offset, timestamp,
+        timestamp_type, key, value, headers. A column that is left out costs nothing.
 
         Columns that are kept, or that a data frame uses, count as waiting data, for up to half of `prefetch_bytes`. They may be freed on
         any thread. Raises ConfigError for a column that does not exist.
@@ -221,7 +227,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         returned. If reading begins in the middle of a batch (after a seek, or after a `poll` that returned a part of the batch), the batch
         is unpacked, and packed again without the earlier records. Message sets of formats v0 and v1 become batches of format v2.
 
-        Positions, commits, rebalances and errors are as with `poll`; the two methods may alternate. `Producer.send_raw` takes the batches.
+        Positions, commits, rebalances and errors are as with `poll`; the two methods may alternate. `Producer.send_raw` sends such batches.
         """
         return self._session.poll(timeout, max_batches, self._session.raw_form(max_bytes))
 
@@ -232,8 +238,8 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         lease shorter than max_poll_interval_ms. `seconds` is at most a day. May be called from any thread, even while another thread is in
         a call. If the group rebalances meanwhile, the other members wait for only max_poll_interval_ms; then the partitions are lost.
 
-        Raises ConfigError without a subscription or a group_id; GroupError before the first poll, if the lease is over, so that another
-        member may have the partitions, or if the group is rebalancing and does not wait that long.
+        Raises ConfigError without a subscription or a group_id, and for other `seconds`; GroupError before the first poll, if the lease has
+        ended, so that another member may have the partitions, or if the group is rebalancing and does not wait that long.
         """
         self._session.assignment.extend_lease(check_lease(seconds))
 
@@ -254,15 +260,15 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         makes this loop raise a KafkaError.
 
         With isolation_level="read_committed" the end is the last stable offset. Waits up to 60 s for the positions, and up to 60 s for the
-        ends. Raises ConfigError without partitions or a subscription, KafkaTimeoutError, and in the loop the errors of `poll`, which do not
-        end the iterator.
+        ends. Raises ConfigError without partitions or a subscription, the errors of `position` and `end_offsets`, and in the loop also the
+        errors of `poll`. Errors in the loop do not end the iterator.
         """
         ends = UntilEnd(self._session, Iteration())
         self._session.find_ends(ends)
         return chain.from_iterable(ends.iteration.follow(self._lists_until_end(ends)))
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record[KeyT, ValueT]]]:
-        """An endless loop over the lists that `poll` returns, also over empty ones, so that the loop body runs regularly."""
+        """An endless loop over the lists that `poll` returns, including empty lists, so that the loop body runs regularly."""
         # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
         poll = partial(self._session.poll, timeout, max_records, self._session.records)
         poll.__dict__["consumer"] = self  # the loop may have the only reference to it
@@ -279,7 +285,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         `commit` commits that end without a poll: a group skips its backlog. Waits up to `timeout` seconds (default 60) for the look-up.
         Raises ConfigError for a partition that is not assigned, errors of a partition as `poll` does, and KafkaTimeoutError: then the
-        look-up goes on in the background, and `position` waits for it.
+        look-up continues in the background, and `position` waits for it.
         """
         self._session.seek_to_end(partitions, api_timeout(timeout))
 
@@ -326,8 +332,9 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         With `topic`, the call commits only offsets of this topic. While `process` or streams run, it commits their finished records, except
         in partitions that are being revoked.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata).
-        Raises ConfigError without a group_id; GroupError if partitions are not assigned to this member (a consumer that has not subscribed
-        may commit any); KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
+        Raises ConfigError without a group_id, for `offsets` together with `topic`, and for a topic that the consumer does not read;
+        GroupError if partitions are not assigned to this member (a consumer that has not subscribed may commit any); AuthorizationError;
+        KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
         """
         if unknown:
             refuse_keywords("Consumer.commit", unknown)
@@ -362,7 +369,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         return self._session.commits.committed(partitions, limit)
 
     def rewind_group(self, offsets: RewindOffsets, timeout: float | None = None) -> Future[dict[TopicPartition, int]]:
-        """Have the whole running group continue at other offsets; the owner of each partition, whichever member it is, moves it.
+        """Have all members of the running group continue at other offsets; the owner of each partition, whichever member it is, moves it.
 
         `offsets` maps partitions to an offset, `EARLIEST`, `LATEST` or an aware datetime (the first record of that time or later; without
         such a record, the end). The call returns after the look-up of these offsets.
@@ -413,19 +420,22 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         The handler must be neither a coroutine function nor a generator function. If a handler returns a `Delivery`, or a list of them, its
         record is finished when these are acknowledged.
         A handler that raises is called again up to `retries` times, after `retry_backoff` seconds, doubled each time up to 30 s; the other
-        keys go on meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers; without
+        keys continue meanwhile. After that the record is sent to the topic `dead_letter` by `producer`, with the cause in headers; without
         `dead_letter`, `process` ends and raises the handler's exception.
-        About `max_in_hand` records are handed out from the first unfinished one of each partition on, over all partitions, at most three
-        times as many: a partition with a slow record is paused, and the others go on with their share, at least one record.
+        In each partition, the first unfinished record and all records after it that were handed out count as in hand: about `max_in_hand`
+        in all partitions together, at most three times as many. A partition with a slow record is paused when it has its share in hand (at
+        least one record), and the other partitions continue.
         At the end, and before partitions go to another member, `process` waits up to `drain_timeout` seconds for the running handlers
         (before a revocation for at most half of max_poll_interval_ms). At the end, reading goes back to the first unfinished record of each
         partition.
         `executor` runs the handlers instead of daemon threads of the client (then `workers` has no effect); it must use threads of this
         interpreter.
 
-        Meanwhile other threads, also those of handlers, may only close the consumer.
+        Meanwhile other threads, including the threads of handlers, may close the consumer and call methods that any thread may call
+        (`wakeup`, `stats`, `status`, …), but no others.
         Without a group_id, nothing is committed. Raises ConfigError with a group_id and enable_auto_commit, and inside
-        `transaction(consumer)`; TypeError or ConfigError with the name of a wrong argument; the errors of `poll`.
+        `transaction(consumer)`; TypeError or ConfigError with the name of a wrong argument; KafkaError for a dead letter that could not be
+        written; the errors of `poll`.
         """
         session = self._session
         session.check()
@@ -477,16 +487,18 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         moves to another stream starts there when its current record on the old stream is finished or left. While there are more streams
         than partitions, some streams have no partition.
 
-        A record is finished when a thread requests the next one from its stream. Finished records of all streams are committed every 5 s,
-        before partitions go to another member, and by `close`; the committed offset of a partition never passes an unfinished record.
+        A record is finished when a thread requests the next one from its stream, or calls `finish`. Finished records of all streams are
+        committed every 5 s, before partitions go to another member, and by `close`; the committed offset of a partition never passes an
+        unfinished record.
         About `max_in_hand` records wait for the streams (see `process`); partitions whose records are not read are paused.
         Before partitions go to another member (for at most half of max_poll_interval_ms), and in `close`, the streams wait up to
         `drain_timeout` seconds for current records.
         A thread of the client polls and commits, and runs `listener`. So the member keeps its partitions, however long a record takes.
 
         Without a group_id, nothing is committed, and `commit` raises ConfigError.
-        Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, and while other streams are open;
-        TypeError or ConfigError for a wrong argument; KafkaError while another thread is in a loop over the consumer.
+        Raises ConfigError with a group_id and enable_auto_commit, inside `transaction(consumer)`, while other streams are open, and if the
+        consumer reads a partition that belongs to no stream; TypeError or ConfigError for a wrong argument; KafkaError while another thread
+        is in a loop over the consumer.
         """
         session = self._session
         session.check()

@@ -1,4 +1,4 @@
-"""Checks the arguments of a consumer's methods. An error names the wrong value and the correct use, before any state changes."""
+"""Checks the arguments of a consumer's methods. An error names the wrong value and the correct use; no state has changed before it."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _pattern(pattern: str | re.Pattern[Any], what: str) -> re.Pattern[str]:
 
 
 def as_partitions(partitions: object) -> dict[TopicPartition, None]:
-    """The partitions of a list in its order, or one partition. Raises ConfigError for duplicates."""
+    """The partitions of a list in its order, or one partition. Raises ConfigError or TypeError for a wrong list, also for duplicates."""
     if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
         return {topic_partition(partitions): None}
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):

@@ -1,4 +1,5 @@
-"""Adopts and releases partitions. Invariant: the listener gets at most one call for each assignment and one for each end, after its commit.
+"""Adopts and releases partitions. Invariant: the listener gets at most one call for each assignment, and at most one for each end of
+partitions, after the attempt of their last commit.
 
 Events are handled on the thread, or in the task, that polls. A revocation waits here only for the listener: `begin_release` starts the
 last commit of finished records, the poll waits until `last_commit_done`, and `finish_release` does the rest. `release_all` (for `close` and
@@ -144,7 +145,7 @@ class Assignment:
             self.complete_change()
 
     def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
-        """Do the rest of an interrupted `assign` or `release_all`; each step may be done twice.
+        """Do the remaining steps of an interrupted `assign` or `release_all`; each step may be done twice.
 
         Returns the promise that is kept when this consumer has left the group, if the change has it leave.
         """
@@ -161,9 +162,9 @@ class Assignment:
         return left
 
     def complete_assign(self) -> None:
-        """Do the rest of an interrupted `assign`, for calls that need the partitions.
+        """Do the remaining steps of an interrupted `assign`, for calls that need the partitions.
 
-        A `release_all` in progress is left alone: its listener makes such calls, and it goes on by itself after the listener.
+        A `release_all` in progress is left alone: its listener makes such calls, and `release_all` continues after the listener.
         """
         if self.change is not None and not self.change.leaves:
             self.complete_change()
@@ -213,7 +214,7 @@ class Assignment:
             self._attachment.post(lambda _: self._attachment.machine.fetcher.pause(*again))
 
     def begin_release(self, ended: Ended) -> bool:
-        """Drop the buffered records of partitions that end, and start the last commit. False: they were not read, and are released now."""
+        """Drop buffered records of partitions that end, and start the last commit. False: there was nothing to do but to release them."""
         current = self._reader.current(ended.claims)
         if not current and (ended.claims or ended.reported):
             self.last_commit = None

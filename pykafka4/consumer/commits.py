@@ -1,4 +1,5 @@
-"""Commits offsets for the application. Invariant: a member commits only partitions that it holds and has not lost; each callback runs once.
+"""Commits offsets for the application. Invariant: a member commits only partitions that it holds and has not lost; a callback runs at most
+once.
 
 Only `committing` and `looking_up` wait, for the promises that `_send` and `_look_up` return.
 """
@@ -106,7 +107,7 @@ class Commits:
                 self._reader.finished.update(reached)  # otherwise the next auto-commit would go back to the earlier finished places
                 return _places(reached)
         places = as_offsets(offsets)
-        if self._selection.run is None:  # a run goes on to commit its own finished records, even after such a commit
+        if self._selection.run is None:  # a run still commits its own finished records, even after such a commit
             self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
         return places
 
@@ -147,7 +148,7 @@ class Commits:
         return promise
 
     def commit_finished(self, timeout: float, only: Collection[TopicPartition] | None = None) -> Promise[KafkaError | None]:
-        """The last auto-commit before partitions are released. If it fails, the loop logs it, and the records are redelivered."""
+        """Send the last auto-commit before partitions are released. If it fails, the loop logs this, and the records are redelivered."""
         finished = self._reader.settle()
         chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}
         if not chosen or not self._config.enable_auto_commit or self._config.group_id is None:

@@ -1,4 +1,5 @@
-"""Guards a consumer. Invariant: one thread at a time uses the consumer, and a call that Ctrl-C has interrupted blocks no later call.
+"""Guards a consumer. Invariant: one thread at a time uses the consumer (unless a `close` has waited in vain for another thread), and a call
+that Ctrl-C has interrupted blocks no later call.
 
 Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether the other thread is
 still in a call, that is, whether a function marked with `call` is on that thread's stack.
@@ -57,7 +58,7 @@ class GuardedUse:
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if self._outermost:
             self._guard.leave()
-        elif kind is not None:  # a listener may handle the exception of a signal handler: then the call around the listener goes on
+        elif kind is not None:  # a listener may handle the exception of a signal handler: then the call around the listener continues
             self._guard.recover()
 
 
@@ -211,7 +212,7 @@ class Guard:
         return self._closer.get("closer", (None, None))[0]
 
     def end_closing(self) -> None:
-        """The consumer is closed."""
+        """Note that the close has ended."""
         self._closer.clear()
 
     @contextlib.contextmanager

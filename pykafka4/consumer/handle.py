@@ -44,14 +44,15 @@ class ConsumerHandle(ServesStatus):
         are read from the offset that auto_offset_reset chooses, later ones from their first record. `listener` is called as in a group.
 
         `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
-        A pattern means all topics, also later ones, whose complete name matches, except those that `exclude` (a pattern, or a list
-        as for `topics`) selects. Internal topics are left out (exclude_internal_topics). New topics are noticed within metadata_max_age_ms.
+        A pattern selects all topics whose complete name matches, including topics that are created later, except topics that `exclude` (a
+        pattern, or a list as for `topics`) selects. Internal topics are left out (exclude_internal_topics). The consumer notices new topics
+        within metadata_max_age_ms.
         With group_protocol="consumer", the coordinator matches a `SubscriptionPattern`, on its own or in the list.
 
         `listener` has at least one of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each is called with a
         list of TopicPartitions. Without on_partitions_lost, on_partitions_revoked is called instead.
-        Raises ConfigError for a topic with partitions from `assign`, for a pattern that is not a regular expression, and for a pattern that
-        could take exponential time to match.
+        Raises TypeError or ConfigError for a wrong argument; ConfigError for a topic with partitions from `assign`, for a pattern that is
+        not a regular expression, and for a pattern that could take exponential time to match.
         """
         if unknown:
             refuse_keywords(f"{self._name}.subscribe", unknown)
@@ -70,7 +71,7 @@ class ConsumerHandle(ServesStatus):
         return set(self._session.reader.claims)
 
     def subscription(self) -> set[str]:
-        """The subscribed topics; with a pattern, the matching topics in the client's metadata."""
+        """The subscribed topics; with a pattern, also the matching topics in the client's metadata."""
         return self._session.assignment.subscription()
 
     def wakeup(self) -> None:
@@ -113,18 +114,22 @@ class ConsumerHandle(ServesStatus):
         self._visit().seek_to(partitions, Since(as_timestamp(time)), "seek_to_time")
 
     def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
-        """The number of offsets from the position to the end of the log, as of the last response; None while either is unknown."""
+        """The number of offsets from the position to the end of the log, as of the last response; None while either is unknown.
+
+        Raises ConfigError for a partition that is not assigned.
+        """
         return self._visit().lag(topic_partition(partition))
 
     def pause(self, partitions: Partitions) -> None:
         """Return no records of these partitions until `resume`; assignment and position do not change.
 
         A revoked or lost partition is paused again if this member's next assignment has it, but not if it comes back later.
+        Raises ConfigError for a partition that is not assigned.
         """
         self._visit().pause(partitions)
 
     def resume(self, partitions: Partitions) -> None:
-        """Return records of these partitions again."""
+        """Return records of these partitions again. Raises ConfigError for a partition that is not assigned."""
         self._visit().resume(partitions)
 
     def paused(self) -> set[TopicPartition]:
@@ -153,6 +158,8 @@ class ConsumerHandle(ServesStatus):
 
     def stats(self) -> dict[str, int]:
         """`records` that polls have returned and `fetched_bytes`, so far; `buffered_bytes` that wait for `poll`; assigned `partitions`.
+
+        A `for` loop polls lists, so `records` is ahead of the loop.
 
         `lost_offsets` counts offsets that a log lost before they were read (`OffsetsLost`).
         `held_bytes` is the size of the columns of `poll_arrow` that the application has not freed.

@@ -1,4 +1,6 @@
-"""Sends refused records to a topic of dead letters. Invariant: reading passes a record only when its dead letter is acknowledged."""
+"""Sends refused records to a topic of dead letters. Invariant: reading passes a refused record only when its dead letter is acknowledged,
+or when the application seeks past the record.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ __all__ = ["PoisonTopic"]
 Position = tuple[str, int, int]  # topic, partition, offset
 
 MIB: Final = 1 << 20
-MOST_SENT: Final = 10_000  # dead letters that are kept: those of partitions that are no longer read would stay for ever
+MOST_SENT: Final = 10_000  # dead letters that are kept: letters of partitions that are no longer read would stay forever
 # Far above the limits of brokers: its headers make a dead letter larger than the record, and the broker decides whether to accept it.
 LIMITS: Final = {"buffer_memory": 256 * MIB, "max_partition_bytes": 256 * MIB, "max_request_size": 128 * MIB}
 
 
 class PoisonTopic(OnPoison):
-    """`on_poison="dead-letter:<topic>"`: a producer on the consumer's client. Used only by the thread that polls."""
+    """`on_poison="dead-letter:<topic>"`: a producer on the consumer's client. Used by the thread that polls or closes."""
 
     def __init__(self, topic: str, config: ConsumerConfig, runtime: Runtime) -> None:
         """Raises ConfigError for a topic that cannot exist. `open` starts the producer."""

@@ -116,7 +116,7 @@ class PollingSession(Attachment[M]):
 
     @staticmethod
     def forgotten(session: PollingSession[Any]) -> None:
-        """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
+        """Warn that an open handle was garbage-collected, and close on another thread, because the collector must not wait."""
         if not session.closed and session.runtime.loop.alive:
             warn_unclosed(session.handle)
             session.runtime.callbacks.post(lambda: session.close(FORGOTTEN_S, failed=True))

@@ -1,4 +1,4 @@
-"""Rewinds a whole group at the request of one member. Invariant: the group gets the request only if all given offsets are in their logs."""
+"""Rewinds a group at the request of one member. Invariant: the group gets the request only if all given offsets are in their logs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Implements a consumer on a thread. Invariant: decoded records are handed out exactly if `poll` returns them.
+"""Implements a consumer for threads. Invariant: decoded records are handed out if and only if `poll` returns them.
 
 In a poll only `_wait_for_records` blocks the thread. Its condition (`_has_news`) and its work (`_take_records`) never wait, except for the
-listener. Other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs, too. Partitions (`assignment`), commits
+listener. Most other calls that wait are `Steps` (`waits`), which the consumer for asyncio runs, too. Partitions (`assignment`), commits
 (`commits`) and the check of the calling thread (`guard`) have modules of their own.
 """
 
@@ -67,7 +67,7 @@ class BoundedEnds(Protocol):
 
 
 class FailedPoll(Iterator[Record[Any, Any]]):
-    """A list that a poll could not return: raises the error, once, and is empty then."""
+    """A list that a poll could not return: raises the error once, and is then empty."""
 
     __slots__ = ("_error",)
 
@@ -156,7 +156,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         super().post(fn)
 
     def _reseek(self, moves: Collection[Move]) -> None:
-        """Add to the posted call that is last and has not begun, or post another: a seek of each partition in turn is one call."""
+        """Add `moves` to the call that was posted last, if it has not begun; otherwise post one. So a loop of seeks takes few calls."""
         posted = self._moving
         if posted is not None:
             posted.moves += moves
@@ -176,7 +176,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
     # ---------------------------------------------------------------- polling
 
     def lists(self, iteration: Iteration) -> Iterator[Iterator[Record[Any, Any]]]:
-        """Lists for a `for` loop. A list ends early when there is an event of the group, or the consumer is closed.
+        """Lists for a `for` loop. A list ends early when an event or an error arrives, or when the consumer is closed.
 
         An error of a poll is raised by the list: a generator that raises has ended, and an iterator that the application keeps must go on.
         """
@@ -253,7 +253,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, form)
             self._woken = False
             reader.leave()
-            # No call from here to the return: no signal handler runs, so the records are handed out exactly if the caller gets them.
+            # No call from here to the return: no signal handler runs, so records are handed out if and only if the caller gets them.
             reader.handed, reader.changing = reader.taken, False
             guard.busy = {}
             if guard.closing:  # the close waits for the end of this poll; no poll follows, so this list is never committed
@@ -293,7 +293,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return records
 
     def _take_records(self, limit: int, form: Form[T]) -> T | None:
-        """Handle the events, then take the records that have arrived. Never waits: `_has_news` is true when a further call has work."""
+        """Handle the events, then take the records that have arrived. Waits only for the listener: `_has_news` says when to call again."""
         if self.reader.ready:
             self.reader.drain()
             if self.reader.events:
@@ -338,7 +338,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         return None if longest == INFINITY else longest
 
     def _fetch_more(self) -> None:
-        """Have the loop fetch more, once per mark. Only the loop thread sets marks, each higher than the one before."""
+        """Have the loop fetch more, once per mark. Only the loop thread sets marks, and no mark is lower than an earlier one."""
         mark = self.reader.resume_at
         if self.reader.consumed >= mark and mark != self._asked_at:
             self.post(self.machine.fetcher.space)
@@ -586,7 +586,7 @@ _sessions: Living[ConsumerSession] = Living()
 
 
 def _after_fork() -> None:
-    """Interrupt `for` loops in a forked child: they poll and raise the error of the fork; the parent reads the rest of their lists."""
+    """Interrupt `for` loops in a forked child: they poll and raise the error of the fork; the parent reads the remaining records."""
     for session in list(_sessions):
         session.reader.interrupt()
 

@@ -1,4 +1,4 @@
-"""Puts a consumer's offsets into transactions. Invariant: returned records are committed with a transaction, or read again.
+"""Puts a consumer's offsets into transactions. Invariant: records returned for a transaction are committed with it, or read again.
 
 Positions go into a transaction only with the membership under which the records were read (KIP-447). From the beginning of a transaction
 on, the consumer owes a rewind; only a known commit clears this debt. The next transaction first carries out the rewind. A transaction that
@@ -39,7 +39,7 @@ class RecordsInTransaction:
     committed: bool = False  # written by the loop thread, as soon as the commit is known
     offsets: dict[TopicPartition, tuple[object, int]] = attrs.Factory(dict)  # the offsets in the transaction, each with its stretch
     left_at: dict[TopicPartition, OffsetAndEpoch] | None = None  # the places of the application when the transaction ended
-    left_after: int = -1  # `DeliveredOffsets.changes` then: equal places alone do not exclude that the same records were read again
+    left_after: int = -1  # `DeliveredOffsets.changes` at that time: places may be equal although the same records were read again
 
 
 class TransactionalReads:
@@ -127,7 +127,7 @@ class TransactionalReads:
             raise TransactionAborted(str(error)) from error
 
     def _identity(self, _: float) -> MemberIdentity | None:
-        """The identity of the member. Loop thread only."""
+        """The identity of the member. Call this on the loop thread."""
         return self._attachment.machine.membership.protocol.identity
 
     def _membership(self, member: MemberIdentity | None) -> ConsumerGroupMetadata:
@@ -190,8 +190,8 @@ class TransactionalReads:
     def take(self, reading: RecordsInTransaction) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets after the records that the application has received, except stored ones; the current record of a `for` loop counts.
 
-        Raises TransactionAborted if records of a partition were returned that this consumer does not hold any more, or whose topic may be
-        deleted, and if the consumer has been used in another transaction.
+        Raises TransactionAborted if a partition of returned records is no longer held by this consumer, or its topic may be deleted, and if
+        the consumer has been used in another transaction.
         """
         self._attachment.check()
         with self.guard.exclusive("transaction"):

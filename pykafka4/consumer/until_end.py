@@ -70,7 +70,7 @@ class UntilEnd:
         return claim.tp in reader.paused or reader.has_reached_end(claim)
 
     def finding(self) -> Steps[None]:
-        """Look up the end of each partition that has none. Raises the errors of its position as a poll does."""
+        """Look up the end of each partition that has none. Raises the errors of `Consumer.position` and `Consumer.end_offsets`."""
         session, reader = self._session, self._session.reader
         if not (new := list(self._without_end())):
             return

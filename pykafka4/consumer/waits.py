@@ -1,4 +1,4 @@
-"""Defines how steps of a consumer wait, and implements the waits of threads. Invariant: threads and tasks differ only in these waits."""
+"""Defines how steps of a consumer wait, and implements the waits of threads. Invariant: threads and tasks run the same steps."""
 
 from __future__ import annotations
 

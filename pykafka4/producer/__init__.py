@@ -1,4 +1,5 @@
-"""Defines `Producer`, the handle for threads. Invariant: a record that `send` accepts gets exactly one outcome; each call has a deadline.
+"""Defines `Producer`, the handle for threads. Invariant: a record that `send` accepts gets exactly one outcome (none in a forked child);
+each call has a deadline.
 
 `Producer` is a handle. `producer.session` runs its calls on application threads, `core.producer.sender` sends batches on the loop. Both
 sides share the accumulator (`wire.records`).
@@ -78,7 +79,7 @@ class Producer(ProducerHandle):
             self._finalizer.atexit = False  # at exit the client drains its sessions itself, while its loop still runs
             session.open()
             self._send: Callable[..., Delivery] = session.acc.send if session.sending is None else session.sending.send
-        except BaseException as error:  # also Ctrl-C: no handle is returned, so nobody else could close the session
+        except BaseException as error:  # also Ctrl-C: no handle is returned that could close the session
             if session is not None:
                 session.undo()
             del client, options  # `empty_frames` clears only frames that have ended, and this one has not
@@ -126,7 +127,9 @@ class Producer(ProducerHandle):
         milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
 
         Raises BufferFull, RecordTooLarge, TypeError or ValueError with the name of the argument, ClosedError, ForkedClientError, and the
-        exceptions of the serializers; ValueError after the partition was unknown to brokers for two seconds (inside a callback: at once).
+        exceptions of the serializers; TransactionError if there is a `transactional_id` and no open transaction; KafkaTimeoutError or
+        BrokerError if a callable partitioner needs partitions that brokers do not name; ValueError after the partition was unknown to
+        brokers for two seconds (inside a callback: at once).
         """
         return self._send(topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery)
 
@@ -152,9 +155,9 @@ class Producer(ProducerHandle):
         Returns a `Delivery` for each record. `keys` has as many items as `values`; `headers`, `partition`, `timestamp_ms` and `on_delivery`
         hold for all records. The call blocks for each record as `send` does. The exception for a refused record has a note with the number
         of the record, and the attribute `accepted`: the list of Deliveries of the records before it, which are sent. So the application can
-        go on with `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt has the attribute, too.
+        continue with `values[len(error.accepted):]`, which begins with the refused record. A KeyboardInterrupt has the attribute, too.
         A `ProducerRecord` holds bytes, which no serializer changes: `send_many(other.close())` sends the undelivered records again.
-        Raises the exceptions of `send`, TypeError or ValueError for `values` and `keys` that do not go together.
+        Raises the exceptions of `send`, TypeError or ValueError for `values` and `keys` that do not fit together.
         """
         if not isinstance(topic, str) and values is None and not more:
             return send_records(self._session.acc, self._session.hooks, topic)
@@ -217,9 +220,10 @@ class Producer(ProducerHandle):
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver the queued records, fail the others, and return the undelivered records, in order within each partition.
 
-        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries. Each
-        returned record says whether it may be in the log (`written`). `close` may be called twice; after a Ctrl-C the next call finishes
-        the first one. In a callback `close` does not wait, and does nothing while another thread closes. In a forked child it does nothing.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries. With a
+        transactional_id, `close` aborts the open transaction instead. Each returned record says whether it may be in the log (`written`).
+        `close` may be called twice; after a Ctrl-C the next call finishes the first one. In a callback `close` does not wait, and does
+        nothing while another thread closes. In a forked child it does nothing.
         Raises KafkaTimeoutError if the client's thread is stuck.
         """
         undelivered = self._session.close(check_timeout(timeout))
@@ -239,7 +243,8 @@ class Producer(ProducerHandle):
     def begin_transaction(self) -> None:
         """Open a transaction: from now on `send` accepts records, from any thread. Sends no request.
 
-        Raises TransactionError if the call does not fit (no `init_transactions`, a transaction is open), ProducerFencedError.
+        Raises TransactionError if the call does not fit (no `init_transactions`, a transaction is open), ProducerFencedError, ConfigError
+        without a `transactional_id`.
         """
         self._session.transactions.begin()
 

@@ -1,7 +1,7 @@
 """Waits for the outcomes of deliveries, on threads and in asyncio tasks.
 
-Invariant: each thread or task that waits for a Delivery gets the outcome, or in a forked child an error. A Delivery may outlive its
-producer, and keeps only its `Deliveries` alive.
+Invariant: each thread or task that waits for a Delivery without a time-out gets the outcome, or in a forked child an error. A Delivery may
+outlive its producer, and keeps only its `Deliveries` alive.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class TaskWaker:
 
     @property
     def over(self) -> bool:
-        """Whether the loop is closed, so that none of its tasks goes on."""
+        """Whether the loop is closed, so that none of its tasks continues."""
         loop = self._loop()
         return loop is None or loop.is_closed()
 

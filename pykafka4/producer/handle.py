@@ -32,7 +32,7 @@ class ProducerHandle(ServesStatus):
     _failures_at_start = 0  # the number of failed records when the `with` block began
 
     def purge(self, *, in_flight: bool = False) -> int:
-        """Fail the records that wait to be sent, with the code `PURGED`; returns the number of failed records. The producer goes on.
+        """Fail the records that wait to be sent, with the code `PURGED`; returns the number of failed records. The producer stays open.
 
         `written` is NO, or MAYBE for records that may be in the log and wait to be sent again. With `in_flight`, records without a response
         fail as well (MAYBE); their partitions send nothing until these requests have ended. Callbacks run as for other failures. Records
@@ -63,7 +63,7 @@ class ProducerHandle(ServesStatus):
         `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records; of them `open` in
         a batch that may still grow, `parked` until their topic's partitions are known), `queued_bytes`, `oldest_age` (seconds since
         `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and `last_error_age`.
-        `producer` has the counts of `stats`, and is empty if the client's thread is stuck. `json.dumps` takes the whole result.
+        `producer` has the counts of `stats`, and is empty if the client's thread is stuck. `json.dumps` accepts the result.
         docs/guide/monitoring.md explains how to read it. Also works after `close`.
         """
         return self._session.status()

@@ -1,4 +1,4 @@
-"""Calls the callbacks of dropped records, on the callback executor. Invariant: each runs at most once, and at most `MOST_WAITING` wait.
+"""Calls the callbacks of dropped records, on the callback executor. Invariant: each runs at most once, and about `MOST_WAITING` may wait.
 
 The options `on_full` and `on_rate_limit` drop records. A dropped record has no batch that would call back.
 """

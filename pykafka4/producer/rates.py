@@ -47,7 +47,7 @@ class Window:
     def take(self, now: float, patience: float) -> tuple[float, float] | None:
         """Take the next place; returns (seconds until the place may be used, the time when its window begins).
 
-        Returns None, and takes no place, if the record would have to wait for more than `patience` seconds, or for ever (`most` is 0).
+        Returns None, and takes no place, if the record would have to wait for more than `patience` seconds, or forever (`most` is 0).
         Places are given in the order of the calls, so waiting records are served first come, first served.
         """
         if self.most == 0:

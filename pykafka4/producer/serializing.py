@@ -1,6 +1,6 @@
 """Calls serializers and hooks for each record before the accumulator takes it.
 
-Invariant: the exception of a serializer fails only the `send` that called it, with a note that names the topic and the option. Only a
+Invariant: the exception of a serializer ends only the call that ran the serializer, with a note that names the topic and the option. Only a
 producer with serializers, or with hooks that run in `send`, has a `Serializing`: the `send` of other producers is the accumulator's own.
 """
 

@@ -126,7 +126,7 @@ class ProducerSession(Attachment[Sender]):
         _sessions.add(self)
 
     def undo(self) -> None:
-        """Clean up after an interrupt in `open`, or in the rest of the handle's constructor."""
+        """Clean up after an exception in `open`, or later in the handle's constructor."""
         self.undelivered = []
         runtime = getattr(self, "runtime", None)
         if runtime is None or self._given is None:  # a private client is closed here, if there is one yet
@@ -460,7 +460,7 @@ class ProducerSession(Attachment[Sender]):
     def note_open_records(self, error: BaseException) -> None:
         """Add a note with the number of records without an outcome to the `error` that ended the wait of `close`."""
         if count := sum(1 if isinstance(item, Delivery) else item.count for item in self.pending or () if not _done(item)):
-            error.add_note(f"pykafka4: {count} records are not delivered yet; delivery goes on in the background while the process runs")
+            error.add_note(f"pykafka4: {count} records are not delivered yet; delivery continues in the background while the process runs")
 
     def raise_failures(self, mark: int) -> None:
         """Raise the first failure after `mark` that the application has not seen, if any; a note gives their number."""
@@ -552,7 +552,7 @@ class ProducerSession(Attachment[Sender]):
             unfinished = [*self.acc.unfinished(), *self.dropped_calls.mark()]
             self.undecided = [item for item in unfinished if not _done(item)]
             self.pending = unfinished  # last: a call after Ctrl-C makes both lists again, unless both are complete
-        if self.config.transactional_id is None:  # else `leave` aborts the transaction, and its unsent records must not be sent
+        if self.config.transactional_id is None:  # otherwise `leave` aborts the transaction, and its unsent records must not be sent
             self._expedite()
         return self.pending
 
@@ -562,7 +562,7 @@ class ProducerSession(Attachment[Sender]):
             self.runtime.loop.ask(lambda _: self.machine.fail_all(reason), LOOP_ANSWER_S, "failing undelivered records", self.machine)
         if not self.signal.wait(lambda: all(_done(item) for item in pending), LOOP_ANSWER_S):
             raise KafkaTimeoutError(
-                "close: the client's loop does not respond and some records have no outcome yet; call close again to wait for the rest"
+                "close: the client's loop does not respond and some records have no outcome yet; call close again to wait for these records"
             )
 
     def drain(self, timeout: float) -> None:

@@ -1,7 +1,7 @@
 """Has the loop begin, commit and abort transactions, and waits for the outcomes, on threads of the application.
 
-Invariant: a call that timed out or was interrupted is resumed by the next call of the same name; other calls are refused until then. Only
-`send_offsets_to_transaction` is not resumed, because the commit waits for its offsets. One thread at a time is in a call.
+Invariant: a call that timed out or was interrupted is resumed by the next call of the same name; until then other calls of a transaction
+are refused. Only `send_offsets_to_transaction` is not resumed, because the commit waits for its offsets. One thread at a time is in a call.
 `core.producer.transactions.machine` does the work on the loop thread.
 """
 

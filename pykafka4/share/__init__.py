@@ -73,7 +73,7 @@ class ShareConsumer(ServesStatus):
     ) -> Self:
         """Create a share consumer from a file or mapping of options with the names of Java's client: see `Client.from_properties`.
 
-        `client`, `callback_executor` and `options` are as in the constructor, and win over the properties.
+        `client`, `callback_executor` and `options` are as in the constructor, and override `properties`.
         """
         return create(cls, ShareConsumerConfig, properties, options, client=client, callback_executor=callback_executor)
 
@@ -109,19 +109,22 @@ class ShareConsumer(ServesStatus):
         """A list of up to `max_records` records (default max_poll_records); empty if none arrived within `timeout` seconds.
 
         `timeout=None` waits indefinitely, 0 does not wait. Each record is locked for this consumer until it is acknowledged, at most for
-        the group's lock duration (30 s by default; acquisition_lock_timeout_ms). With implicit acknowledgement the records of the last poll
-        are accepted; with explicit acknowledgement each of them must be acknowledged first, unless its lock has ended.
+        the group's lock duration (30 s by default; acquisition_lock_timeout_ms) after its acquisition or the last renewal. With implicit
+        acknowledgement the records of the last poll are accepted; with explicit acknowledgement each of them must be acknowledged first,
+        unless its lock has ended.
 
         Raises ConfigError without a subscription, KafkaError for records that are not acknowledged, UnsupportedVersion if the brokers have
-        no share groups, CorruptRecord or RecordTooLarge, once, for a batch that cannot be read (it is rejected), BufferFull while 10,000
-        acknowledgement callbacks wait to run, and errors that need the application or an administrator (GroupError, AuthorizationError, …).
+        no share groups, CorruptRecord or RecordTooLarge, once, for a batch that cannot be read (it is rejected; `error.next_offset` is None
+        if the end of the batch is unknown), ConfigError, once, for a batch whose codec needs a library that is missing (the batch is
+        released), BufferFull while 10,000 acknowledgement callbacks wait to run, and errors that need the application or an administrator
+        (GroupError, AuthorizationError, …).
         """
         if unknown:
             refuse_keywords("ShareConsumer.poll", unknown)
         return self._session.poll(timeout, max_records)
 
     def __iter__(self) -> Iterator[ShareRecord]:
-        """An endless loop over single records, which requests one record at a time (brokers may lock the rest of its batch as well).
+        """An endless loop over single records, which requests one record at a time (brokers may lock other records of its batch as well).
 
         With implicit acknowledgement, each record is accepted when the next one is requested. An exception from a poll does not end the
         iterator.
@@ -170,7 +173,8 @@ class ShareConsumer(ServesStatus):
         """Send the acknowledgements and wait; return, by partition, None if the broker has stored them, otherwise the error.
 
         With implicit acknowledgement, `commit` accepts all records that polls have returned. RecordLockLost in the result: the locks of
-        these records had ended, and brokers deliver the records again. Raises KafkaTimeoutError after `timeout` seconds (default 60).
+        these records had ended, and brokers deliver each record again, unless that was its last delivery. Raises KafkaTimeoutError after
+        `timeout` seconds (default 60): then the outcome is unknown.
         """
         return self._session.commit(api_timeout(timeout))
 

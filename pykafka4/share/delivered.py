@@ -230,7 +230,7 @@ class DeliveredRecords:
 
     def recover(self) -> None:
         """Undo the step that Ctrl-C has ended: the next poll returns the records that the step took. A second Ctrl-C in here does no harm,
-        as each pass of the loop below leaves a state from which the next call goes on."""
+        because each pass of the loop below leaves a state from which the next call continues."""
         if (outgoing := self._leaving) is not None:  # sent by the loop if the loop is its taker, otherwise collected again
             if outgoing.take(APPLICATION):
                 self._leaving = None
@@ -280,13 +280,13 @@ class DeliveredRecords:
         self.held[record] = kind
 
     def accept_all(self) -> None:
-        """Accept all records in hand that have no acknowledgement: the application has asked for more."""
+        """Accept all records in hand that have no acknowledgement: the application has called `poll`, `commit` or `close`."""
         for record, kind in self.held.items():
             if kind is None:
                 self.held[record] = AcknowledgeType.ACCEPT
 
     def unacknowledged(self) -> list[ShareRecord]:
-        """Records in hand without an acknowledgement whose locks hold; a renewal counts as an acknowledgement."""
+        """Records in hand whose locks hold and that have no acknowledgement; a renewal counts as an acknowledgement."""
         now = self._clock()
         return [record for record, kind in self.held.items() if kind is None and not record._renewed and _why_lost(record, now) is None]
 

@@ -238,13 +238,13 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         parts = [Acknowledgements(acquired, dict.fromkeys(records, AcknowledgeType.RENEW), report) for acquired, records in found.items()]
         self.post(lambda _: self.machine.acknowledge(parts, report))
         # After the hand-over: if Ctrl-C comes before this loop, the next poll renews the same locks again. In the other order, the records
-        # would refer to a report that nobody closes, and would never be renewed.
+        # would refer to a report that stays open, and would never be renewed.
         for records in found.values():
             for record in records.values():
                 record._renewal = report
 
     def _renewed(self, report: AcknowledgementReport) -> None:
-        """Note whether brokers have renewals. Loop thread. No other error matters: `poll` drops records whose locks end, and warns."""
+        """Note, on the loop thread, whether brokers have renewals. Ignore other errors: `poll` drops records whose locks end, and warns."""
         if any(isinstance(error, UnsupportedVersion) for error in report.results.values()):
             self._renews = False
 
@@ -305,12 +305,12 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         self.records.sent(outgoing)
 
     def _pass_collected(self) -> None:
-        """Pass the acknowledgements of polls to the machine, with one report. Loop thread."""
+        """Pass the acknowledgements of polls to the machine, with one report. Call this on the loop thread."""
         if types := self._take_collected({}):
             self._give(types, self._report(self._settled))
 
     def _take_collected(self, more: Types) -> Types:
-        """The acknowledgements of polls since the last call, merged with `more`. Loop thread."""
+        """The acknowledgements of polls since the last call, merged with `more`. Call this on the loop thread."""
         found: dict[Acquired, dict[int, AcknowledgeType]] = {}
         parts = [more]
         while self._collected:
@@ -348,11 +348,11 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
         return AcknowledgementReport(settled)
 
     def _give(self, types: Types, report: AcknowledgementReport) -> None:
-        """Pass acknowledgements to the machine; their outcomes go to `report`. Loop thread."""
+        """Pass acknowledgements to the machine; their outcomes go to `report`. Call this on the loop thread."""
         self.machine.acknowledge([Acknowledgements(acquired, said, report) for acquired, said in types.items()], report)
 
     def _settled(self, report: AcknowledgementReport) -> None:
-        """Report outcomes for which no caller waits: to the callback; without a callback, errors to the log. Loop thread."""
+        """Report outcomes, on the loop thread, for which no caller waits: to the callback; without a callback, errors to the log."""
         if self.on_acknowledged is not None:
             self._owe(self.on_acknowledged, report.results)
             return

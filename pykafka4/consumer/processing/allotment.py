@@ -24,11 +24,11 @@ from pykafka4.wire.records.hot import Record
 
 __all__ = ["Allotment", "StreamState"]
 
-CHECK_S = 0.2  # seconds between checks of threads that hold a record: the end of a thread notifies nobody
+CHECK_S = 0.2  # seconds between checks of threads that hold a record: the end of a thread notifies no other thread
 
 
 class StreamState:
-    """One stream: its partitions, and the record in hand. Changed under the allotment's lock."""
+    """One stream: its partitions, and the record in hand. Changed under the allotment's lock, except `owner` at the end of a loop."""
 
     __slots__ = ("asked_at", "hand", "name", "owner", "queues", "ready", "signal", "topic", "warned")
 
@@ -253,7 +253,7 @@ class Allotment:
         return now
 
     def assign(self, tps: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Give each of these partitions to the stream of its topic with the fewest. Returns the partitions that belong to no stream."""
+        """Give each partition to the stream of its topic that has the fewest. Returns the partitions that belong to no stream."""
         strange = []
         heaps: dict[str | None, list[tuple[int, int, StreamState]]] = {}  # for each topic: its streams by their number of partitions
         with self._lock:

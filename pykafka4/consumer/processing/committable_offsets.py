@@ -29,11 +29,11 @@ class RunSession(Protocol):
 
     @property
     def guard(self) -> Guard:
-        """Which thread or task uses the consumer."""
+        """The guard of the consumer."""
 
     @property
     def waits(self) -> Waits:
-        """How a thread or a task waits."""
+        """The waits of steps, for threads or for tasks."""
 
     def left(self) -> float:
         """Seconds that are left to close the consumer; infinity while no thread closes it."""
@@ -56,7 +56,7 @@ class RunSession(Protocol):
         """Count the records that the last poll returned as in the hands of the run."""
 
     def stored(self) -> Mapping[TopicPartition, int]:
-        """The offsets that are known to be committed. Any thread may read it."""
+        """The offsets that are known to be committed. Any thread may read them."""
 
     def taken_places(self) -> dict[TopicPartition, OffsetAndEpoch]:
         """The place after the records in the hands of the run, and after records that polls do not return, of each partition.

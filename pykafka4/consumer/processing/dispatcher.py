@@ -138,7 +138,7 @@ class Dispatcher(Allotment):
             )
         for stream in idle:
             names = ", ".join(map(str, sorted(stream.queues))) or "none is left"
-            log.warning("%s: %s has not been asked for a record for %g s, and its partitions wait: %s", where, stream, most, names)
+            log.warning("%s: no thread has requested a record from %s for %g s, and its partitions wait: %s", where, stream, most, names)
         self._commit_wanted()
 
     def drain(self, error: BaseException | None) -> float:

@@ -102,7 +102,7 @@ def check_commits(config: ConsumerConfig) -> None:
 
 
 def check_sends(producer: object) -> None:
-    """Raise TypeError for a producer of dead letters whose `send` nobody would await."""
+    """Raise TypeError for a producer of dead letters whose `send` must be awaited."""
     if _is(inspect.iscoroutinefunction, getattr(producer, "send", None)):
         raise TypeError(
             f"producer must be a pykafka4.Producer, not {type(producer).__module__}.{type(producer).__name__}, whose send must be awaited: "
@@ -113,7 +113,7 @@ def check_sends(producer: object) -> None:
 def _check_handler(handle: object) -> None:
     if _is(inspect.isgeneratorfunction, handle) or _is(inspect.isasyncgenfunction, handle):
         raise TypeError(
-            f"process: the handler {shown(handle)} is a generator function, whose body nobody would run: use a function without yield"
+            f"process: the handler {shown(handle)} is a generator function, whose body would never run: use a function without yield"
         )
 
 

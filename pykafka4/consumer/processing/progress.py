@@ -1,6 +1,7 @@
 """Keeps the window of a partition. Invariant: the window begins with the first unfinished record in hand.
 
-The window has all records that were handed out from that record on. A restart processes at most these records again.
+The window has all records that were handed out from that record on. A restart processes again the records after the last commit: the
+window, and the records before it that were finished after that commit.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class PartitionProgress:
         return None if task is None else (task.record.offset, task.record.leader_epoch)
 
     def add(self, record: Record) -> TaskInHand:
-        """Put `record` into the window. If reading went back, as the log was truncated, tasks from the record's offset on become void."""
+        """Put `record` into the window. If a truncated log made reading go back, tasks from the record's offset on become void."""
         window = self._window
         while window and next(reversed(window)) >= record.offset:
             window.popitem()[1].void = True

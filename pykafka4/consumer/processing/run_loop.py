@@ -1,8 +1,8 @@
 """Runs the loop of `Consumer.process`, `aio.Consumer.process` and `Consumer.streams`: polls, hands out, pauses, commits, ends.
 
-Invariant: no commit passes an unfinished record; a revoked partition is released, and a run ends, only after an attempt to commit the
-finished records. The loop goes on polling while handlers or streams work, so that the member keeps its partitions. A partition is paused
-while its share of records is in hand: one slow record does not hold up the other partitions.
+Invariant: no commit passes an unfinished record; a revoked partition is released only after an attempt to commit its finished records, and
+a run makes such an attempt at its end. The loop keeps polling while handlers or streams work, so that the member keeps its partitions. A
+partition is paused while its share of records is in hand: one slow record does not hold up the other partitions.
 
 The loop is written once, as steps (see `consumer.waits`). Threads and tasks differ in how calls wait: calls of a `Consumer` and of
 `HandlerWork` block, calls of an `aio.Consumer` and of `TaskWork` return awaitables.
@@ -29,7 +29,7 @@ __all__ = ["RELEASE_COMMIT_S", "RunConsumer", "OnCommitted", "RecordsInHand", "R
 log = get_log("pykafka4.processing")
 
 CHECK_S: Final = 0.2  # seconds between checks of `stop`, retries and failures
-COMMIT_INTERVAL_S: Final = 5.0  # seconds between commits, equal to the default of `auto_commit_interval_ms`: a crash repeats this much work
+COMMIT_INTERVAL_S: Final = 5.0  # seconds between commits, as the default of auto_commit_interval_ms: a crash repeats about this much work
 RELEASE_COMMIT_S: Final = 10.0  # for a commit before partitions are released, and at the end
 
 OnCommitted = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
@@ -164,7 +164,7 @@ class RunLoop:
             log.warning("%s: the commit of finished records failed, and is repeated: %s", self._limits.where, error)
 
     def commit_soon(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], then: OnCommitted) -> None:
-        """Commit without waiting. `then(offsets, error)` is called with the outcome, unless there is nothing to commit."""
+        """Commit without waiting. Calls `then(offsets, error)` with the outcome, unless there is nothing to commit. Raises ClosedError."""
         try:
             if offsets:
                 self._consumer.commit_async(offsets, then)
@@ -295,5 +295,5 @@ def run(consumer: RunConsumer, in_hand: RecordsInHand, reads: RunSession) -> Non
     try:
         reads.begin_run(loop)
         at_once(loop.run())
-    finally:  # even if Ctrl-C interrupted the end: otherwise `commit` would go on to commit the offsets of this run
+    finally:  # even if Ctrl-C interrupted the end: otherwise `commit` would still commit the offsets of this run
         loop.end()

@@ -57,7 +57,7 @@ class Stream(Generic[KeyT, ValueT]):
         return set(self._state.queues)
 
     def __iter__(self) -> Iterator[Record[KeyT, ValueT]]:
-        """The same stream: a second loop goes on where the first was left, and finishes the record that was current there."""
+        """The same stream: a second loop continues where the first was left, and finishes the record that was current there."""
         return self
 
     def __next__(self) -> Record[KeyT, ValueT]:
@@ -71,11 +71,11 @@ class Stream(Generic[KeyT, ValueT]):
         return self._allotment.next_record(self._state)
 
     def finish(self) -> None:
-        """Count the current record as finished, without a request for the next one. From then on another thread may read this stream."""
+        """Count the current record as finished, without a request for the next one. After that another thread may read this stream."""
         self._allotment.finish(self._state)
 
     def leave(self) -> None:
-        """Leave the current record unfinished: the next loop returns it again. From then on another thread may read this stream."""
+        """Leave the current record unfinished: the next loop returns it again. After that another thread may read this stream."""
         self._allotment.leave(self._state)
 
     def __enter__(self) -> Self:
@@ -188,7 +188,7 @@ def stream_counts(topics: object, count: object) -> tuple[Counts, Any]:
     """The number of streams of each topic, or of all topics together (None), and the topics to subscribe to."""
     if isinstance(topics, Mapping):
         if count is not None:
-            raise ConfigError("streams({topic: n}) has the counts in the mapping; count is for a pattern")
+            raise ConfigError("streams({topic: n}) has the counts in the mapping; count is for a pattern or list of topics")
         counts: Counts = {topic: at_least_one(n, f"the count of streams of {topic!r}", MOST_STREAMS) for topic, n in topics.items()}
         return counts, list(counts)
     if count is None:

@@ -3,7 +3,7 @@
 Ordered records have equal keys (`OrderedRecords`). A record is finished when its handler has returned and the deliveries that the handler
 returned are acknowledged, or when its dead letter is acknowledged. An error that nothing handles, of a handler, an executor or a producer,
 ends the work: no further handler starts.
-A thread holds the lock for a few lines, and calls no handler, executor or producer with it. `with` takes the lock, because Ctrl-C can end
+A thread holds the lock for a few lines, and calls no handler, executor or producer meanwhile. `with` takes the lock, because Ctrl-C can end
 every call of the thread that polls, and `with` does not leave the lock locked.
 """
 
@@ -415,7 +415,7 @@ def _text(error: BaseException, how: Callable[[BaseException], str]) -> str:
 
 
 def checked_delivery(sent: Delivery) -> Delivery:
-    """`sent`, which the application's producer returned for a dead letter. Raises TypeError if it is no Delivery."""
+    """`sent`, which the application's producer returned for a dead letter. Raises TypeError if it is not a Delivery."""
     if not callable(getattr(sent, "add_done_callback", None)):
         raise TypeError(f"producer.send must return a Delivery, not {shown(sent)}")
     return sent
@@ -435,7 +435,7 @@ def _check_all_done(returned: Collection[object]) -> None:
     for item in returned:
         if inspect.isgenerator(item) or inspect.isasyncgen(item):
             raise TypeError(
-                "the handler returned a generator, whose body nobody runs: use a function without yield, or run it in the handler"
+                "the handler returned a generator, whose body never runs: use a function without yield, or run it in the handler"
             )
         if inspect.isawaitable(item) and not isinstance(item, Delivery):
             unawaited = True
@@ -443,6 +443,6 @@ def _check_all_done(returned: Collection[object]) -> None:
                 item.close()
     if unawaited:
         raise TypeError(
-            "the handler returned an awaitable, which nobody awaits: await it in the handler (with pykafka4.aio), "
-            "or use a handler that is no coroutine function"
+            "the handler returned an awaitable, which is never awaited: await it in the handler (with pykafka4.aio), "
+            "or use a handler that is not a coroutine function"
         )

@@ -9,6 +9,6 @@ Modules; each line imports only from lines below it:
     cursors        the places of reading: after returned records, and after finished records
     fetch_buffer   the container of chunks and markers that wait for `poll`
     delivered      offsets of records that the application has and no transaction has committed
-    notices        errors of the whole consumer, each raised once
+    notices        errors of the consumer, not of one partition, each raised at most once
     steps          the mark of the reader's steps, which Ctrl-C may leave in the middle
 """

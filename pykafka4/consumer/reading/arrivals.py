@@ -1,6 +1,7 @@
 """Passes chunks, markers and errors from the loop to the thread that polls. Invariant: that thread takes the items in the order of `put`.
 
-The loop thread calls `put`, `tell_denied`, `tell_refused` and `news`; any thread may call `interrupt`.
+The loop thread calls `put`, `tell_denied`, `tell_refused` and `news`. Any thread may call `interrupt`, and `put` for a marker of dead
+letters.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Arrivals(Cursors):
         """`clock` is monotonic; `notify` wakes the thread that polls."""
         super().__init__(clock)
         self._notify = notify
-        # written by the loop
+        # written by the loop; `reader` names the exceptions
         self.arrivals: deque[Any] = deque()
         self.resume_at: float = INFINITY
         self.loop_wanted = False  # the next poll has to wake the loop
@@ -37,7 +38,7 @@ class Arrivals(Cursors):
     def put(self, item: object) -> None:
         """Pass a chunk or event on, in order; `news` wakes the poll, and an event ends the list of a `for` loop early."""
         self.arrivals.append(item)
-        # Records and start offsets are no reason to leave the list that a loop has; revocations, assignments and errors are.
+        # For records and start offsets a loop need not leave its list; for revocations, assignments and errors it must.
         if item.__class__ is not Chunk and item.__class__ is not Located:
             self.interrupt()
 
@@ -49,7 +50,7 @@ class Arrivals(Cursors):
             self.put(PollError(None, error, Lasting.ONCE))
 
     def tell_refused(self, error: KafkaError) -> None:
-        """Have `poll` raise the error of a broker that refuses this client, unless another error of the whole consumer waits."""
+        """Have `poll` raise the error of a broker that refuses this client, unless another error without a partition waits."""
         if not self.notices and not any(item.__class__ is PollError and item.claim is None for item in tuple(self.arrivals)):
             self.put(PollError(None, error, Lasting.ONCE))
             self.news()

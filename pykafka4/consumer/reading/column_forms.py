@@ -15,7 +15,7 @@ from pykafka4.wire.records.layout import INT64_MAX
 
 __all__ = ["ColumnForms", "ColumnsForm"]
 
-MOST_FORMS: Final = 64  # forms that are kept, one for each choice of columns; above this number, forms without columns in use are dropped
+MOST_FORMS: Final = 64  # forms that are kept, one for each choice of columns; at this number, forms without columns in use are dropped
 USUAL_BYTES: Final = 8 << 20  # bytes of columns without max_rows: larger ones do not fit into caches, and take twice the CPU per record
 
 
@@ -31,7 +31,7 @@ class ColumnsForm(Form[RecordColumns]):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all columns of this form that the application has not freed. Any thread."""
+        """The bytes of all columns of this form that the application has not freed. Any thread may read it."""
         return self._builder.held_bytes
 
     def limit(self, most: int | None) -> int:
@@ -84,5 +84,5 @@ class ColumnForms:
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of all columns that the application has not freed. Any thread."""
+        """The bytes of all columns that the application has not freed. Any thread may read it."""
         return sum(form.held_bytes for form in self._forms.copy().values())

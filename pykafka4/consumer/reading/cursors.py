@@ -57,7 +57,10 @@ class HandedOut:
         return places | (_first_of(self.rest, list(listed), listed) if listed else {})
 
     def within(self, held: int) -> dict[Claim, OffsetAndEpoch]:
-        """The finished place of each claim that the list moves, if the last `held` returned records are unfinished. Any thread."""
+        """The finished place of each claim that the list moves, if the last `held` returned records are unfinished.
+
+        Any thread may call it.
+        """
         places = dict(self.places)
         if (iterator := self.iterator) is None:
             return places
@@ -135,7 +138,7 @@ class Cursors:
         return places
 
     def lags(self) -> dict[TopicPartition, int]:
-        """The number of offsets from the position to the end of the log, of each partition where both are known. Any thread."""
+        """The number of offsets from the position to the end of the log, of each partition where both are known. Any thread may call it."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         ends = {tp: (claim.end, claim.position if (place := listed.get(claim)) is None else place[0]) for tp, claim in claims.items()}
         return {tp: max(0, end - position) for tp, (end, position) in ends.items() if position is not None and end >= 0}
@@ -157,7 +160,7 @@ class Cursors:
         return None if place is None else place[0]
 
     def standing(self) -> dict[TopicPartition, tuple[int, int]]:
-        """The position of each partition that has one, and the end of its log (-1 if the end is unknown). Any thread."""
+        """The position of each partition that has one, and the end of its log (-1: unknown). Any thread may call it."""
         claims, listed = self.claims.copy(), self.handed.within(IN_LIST)
         places = {tp: (claim.position if (place := listed.get(claim)) is None else place[0], claim.end) for tp, claim in claims.items()}
         return {tp: (position, end) for tp, (position, end) in places.items() if position is not None}

@@ -1,4 +1,5 @@
-"""Deserializes fetched records. Invariant: reading passes a refused record only when it is counted, or its dead letter is acknowledged.
+"""Deserializes fetched records. Invariant: reading passes a refused record only when the record is counted, its dead letter is
+acknowledged, or the application seeks past it.
 
 Deserializers run in a step of the reader, on the thread that polls: after Ctrl-C in a deserializer the loop fetches the records again.
 """

@@ -1,6 +1,7 @@
 """Keeps chunks, and the markers between them, until `poll` takes them. Invariant: `poll` takes the items of a claim in order of arrival.
 
-Only the thread that polls uses the buffer. A step that Ctrl-C ends in the middle may leave a buffer in disorder; `keep` makes a new one.
+The application's thread uses the buffer; other threads read only `consumed`. A step that Ctrl-C ends in the middle may leave a buffer in
+disorder; `keep` makes a new one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Defines the forms in which polls return records. Invariant: a form decides neither which records are returned, nor where reading goes on.
+"""Defines the forms in which polls return records. Invariant: no form decides which records are returned, or where reading continues.
 
 `Reader.take` passes chunks to a form, one after another. The reader has the parts that all forms share: errors, markers, limits, positions
 and the recovery after Ctrl-C.
@@ -63,7 +63,7 @@ class Form(Protocol[T_co]):
         """The result of the poll, and its `HandedOut` for `Cursors`. `places` are the places after the records."""
 
     def go_on(self, handed: HandedOut, limit: int) -> tuple[T_co, HandedOut] | None:
-        """The result of a poll from the rest of a `for` loop's list. None if this form cannot use the rest, which is then fetched again."""
+        """The result of a poll from the rest of a `for` loop's list. None if this form cannot use that rest; then it is fetched again."""
 
     def nothing(self) -> T_co:
         """The result of a poll without records."""
@@ -132,7 +132,7 @@ class ListForm(_Records[list[Record[Any, Any]]]):
 
 
 class LoopForm(_Records[Iterator[Record[Any, Any]]]):
-    """The iterator over a list, for a `for` loop, which has one current record. The next poll returns records that a loop left over."""
+    """The iterator over a list, for a `for` loop, which has one current record. The next poll returns records that a loop has left."""
 
     def finish(self, places: Mapping[Claim, OffsetAndEpoch]) -> tuple[RecordIterator, HandedOut]:
         iterator = RecordIterator(self._taken())
@@ -200,7 +200,7 @@ class RawForm(Form[list[RawBatch]]):
 
 
 def _rest_of(handed: HandedOut) -> RecordIterator:
-    """An iterator over the rest of a loop's list. The loop's own iterator is stopped: a loop that goes on polls before its next record."""
+    """An iterator over the rest of a loop's list. The loop's own iterator is stopped: such a loop polls before its next record."""
     assert handed.iterator is not None
     # Otherwise the loop and the poll would both return the remaining records.
     handed.iterator.stopped = True

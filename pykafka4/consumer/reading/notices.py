@@ -1,6 +1,6 @@
-"""Keeps errors of the whole consumer for `poll`. Invariant: `poll` raises each once, and the same missing right at most once a second.
+"""Keeps errors without a partition for `poll`. Invariant: `poll` raises each at most once, and a missing right at most once a second.
 
-Used by the thread that polls; the loop thread calls `subjects`, too.
+The thread that polls uses this module; the loop thread calls `subjects` and `__len__`, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DENIED_AGAIN_S: Final = 1.0
 
 
 class Notices:
-    """The errors that `poll` has to raise, each once."""
+    """The errors that `poll` has to raise, in order of arrival."""
 
     __slots__ = ("_clock", "_denied", "waiting")
 
@@ -34,7 +34,7 @@ class Notices:
         return len(self.waiting)
 
     def add(self, error: KafkaError) -> None:
-        """Have a poll raise `error`."""
+        """Have a poll raise `error`, unless it has just raised an error about the same missing right."""
         self.waiting.append(error)
 
     def subjects(self) -> set[object]:

@@ -72,7 +72,7 @@ class Reader(Arrivals):
         """
         super().__init__(clock, notify)
         self._reseek, self._client_id, self._max_bytes = reseek, client_id, max_bytes
-        # used by the application's thread only
+        # written by the application's thread
         self.changing = False  # True during a step, and after a step that an exception left in the middle
         self.paused: set[TopicPartition] = set()
         self._withheld: set[TopicPartition] = set()  # partitions of topics that are no longer subscribed, before their revocation
@@ -150,7 +150,7 @@ class Reader(Arrivals):
             ARRIVE[item.__class__](self, item)
             size = item.size if item.__class__ is Chunk else 0
             # Last: if Ctrl-C ends the call above, the deque still has the item, and the next `drain` takes it again. No call between these
-            # two lines, so the bytes are counted exactly if the item is gone.
+            # two lines, so the bytes are counted if and only if the item is gone.
             del arrivals[0]
             self._arrived += size
 
