@@ -238,7 +238,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names.spli
 __all__ = sorted([*_HOME, "__version__"])
 
 
-if not TYPE_CHECKING:  # because of this function, type checkers would accept every misspelt name
+if not TYPE_CHECKING:  # with this function, type checkers would accept every misspelt name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME:

@@ -1,8 +1,8 @@
 """Runs the command line (`python -m pykafka4`), or names the packages to install for it. The client and the commands `agent`, `demo` and
 `send` do not need these packages.
 
-Invariant: once `main` has begun, Ctrl-C ends the program without a traceback, even while the modules of a command are imported. SIGTERM and
-SIGHUP do the same in the commands of `pykafka4.cli`: a consumer leaves its group, and the topic of `bench` is deleted.
+Invariant: after `main` has begun, Ctrl-C ends the program without a traceback, even while the modules of a command are imported. SIGTERM
+and SIGHUP do the same in the commands of `pykafka4.cli`: a consumer leaves its group, and the topic of `bench` is deleted.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
 def _collect_less() -> None:
     """Have Python search for cyclic garbage less often, and not at all at the end of the process.
 
-    Imports make tens of thousands of objects that stay. The repeated search among them took a quarter of the CPU of a short command.
-    Records are no part of cyclic garbage, so rarer searches cost no memory for them. At the end, `freeze` hides all objects from the last
+    Imports make tens of thousands of objects that stay. The repeated search among them takes a quarter of the CPU time of a short command.
+    Records are not part of cyclic garbage, so rarer searches cost no memory for them. At the end, `freeze` hides all objects from the last
     collections, and the system frees them at once.
     """
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)

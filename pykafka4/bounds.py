@@ -60,7 +60,10 @@ class Bound:
     offsets: Mapping[TopicPartition, int] | None = None
 
     def offset(self, tp: TopicPartition, found: Mapping[int, int | None]) -> int:
-        """Return the offset in `tp`, from look-up results by timestamp. Raises ConfigError if none is named, or it is beyond the log."""
+        """Return the offset in `tp`, from the results of look-ups by timestamp.
+
+        Raises ConfigError if `offsets` has none for `tp`, or one beyond the end of the log.
+        """
         end = found[LATEST]
         assert end is not None
         if self.offsets is None:

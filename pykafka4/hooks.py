@@ -2,7 +2,8 @@
 accepts it, and a hook that raises loses no record.
 
 An object in the option `hooks` has any of the methods of `ProducerHooks` or `ConsumerHooks`; it need not derive from these classes. An
-exception in a hook is logged once per hook and method, and otherwise ignored.
+`Exception` in a hook is logged once per hook and method, and otherwise ignored; Ctrl-C and `sys.exit()` pass through the hooks that run
+on the application's threads.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class OutgoingRecord:
 
 @attrs.frozen
 class SealedBatch:
-    """A batch that takes no more records. `size` is in bytes, header included; after compression if the batch is compressed already.
+    """A batch that accepts no more records. `size` is in bytes, header included; after compression if the batch is compressed already.
 
     `partition` is None if the batch gets its partition when it is sent (`partitioner="late"`).
     """
@@ -57,7 +58,9 @@ class SealedBatch:
 
 @attrs.frozen
 class RequestSent:
-    """A Produce request on its way to the broker `node`, with `size` bytes. A batch that is resent is part of several requests."""
+    """A Produce request on its way to the broker `node`; `size` is the size of its batches in bytes. A batch that is sent again is part of
+    several requests.
+    """
 
     node: int
     batches: int
@@ -127,11 +130,11 @@ class ProducerHooks:
     def on_refuse(self, error: BaseException) -> None:
         """Called when `send` raises `error` after `on_send`; not called if no hook has `on_send`.
 
-        Each `on_send` is followed by `on_enqueue` or `on_refuse`, in the same thread or task.
+        Each `on_send` is followed by `on_enqueue` or `on_refuse`, in the same thread or task, unless Ctrl-C comes between.
         """
 
     def on_batch_sealed(self, batch: SealedBatch) -> None:
-        """Called when a batch takes no more records. While 10,000 events wait for slow hooks, later events are left out, and counted in
+        """Called when a batch accepts no more records. While 10,000 events wait for slow hooks, later events are left out, and counted in
         the log.
         """
 
@@ -172,7 +175,7 @@ def methods(hook: object, name: str) -> list[Any]:
 def _parse(names: tuple[str, ...], given: Any) -> tuple[Any, ...]:
     """Return the option `hooks` as a tuple.
 
-    Raises ConfigError for an object without any method of a hook, TypeError for a coroutine function.
+    Raises ConfigError for an object without any method of a hook, or whose method cannot be called; TypeError for a coroutine function.
     """
     if given is None:
         return ()
@@ -198,7 +201,7 @@ def _is_hook(hook: object, names: tuple[str, ...]) -> bool:
 def _check(hook: object, name: str, method: object) -> None:
     """Raise ConfigError or TypeError if a call of `method` would not run it."""
     if not callable(method):
-        raise ConfigError(f"hooks: {name} of {shown(hook)} is no method but of type {type(method).__name__}")
+        raise ConfigError(f"hooks: {name} of {shown(hook)} is not a method, but of type {type(method).__name__}")
     flags = getattr(getattr(method, "__code__", None), "co_flags", 0)  # a bound method and an AsyncMock have them, too
     if iscoroutinefunction(method) or iscoroutinefunction(type(method).__call__) or (isinstance(flags, int) and flags & ASYNC):
-        raise TypeError(f"hooks: {name} of {shown(hook)} is a coroutine function: hooks are called, nobody awaits them")
+        raise TypeError(f"hooks: {name} of {shown(hook)} is a coroutine function: hooks are called, but not awaited")

@@ -1,8 +1,9 @@
-"""Logs for all modules of this package. Invariant: no logging code of the application (handler, filter, record factory) runs on the loop
+"""Logs for the modules of clients. Invariant: no logging code of the application (handler, filter, record factory) runs on the loop
 thread.
 
 Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. `tests/source/test_log_lines.py` checks every call, and
-lists the few messages about the whole process. Before there is a client, `options` and `wire.records.hot` use `logging` directly.
+lists the messages about a process or job. Code that never runs on a loop thread may use `logging` directly: the agent, the sinks for Spark,
+`options`, `wire.records.hot`.
 
 Besides its text, each record has fields, as attributes (like `extra=` of `logging`): the client's id, from the beginning of the message,
 and the keywords of the call: `log.info("%s: connected to %s", client_id, name, broker=1)`. `docs/guide/logging.md` lists all fields.
@@ -86,7 +87,7 @@ class Log:
         self._log(logging.INFO, message, args, None, fields)
 
     def warning(self, message: str, *args: object, **fields: object) -> None:
-        """Log a fact that an operator should look at."""
+        """Log a fact that an operator should check."""
         self._log(logging.WARNING, message, args, None, fields)
 
     def exception(self, message: str, *args: object, **fields: object) -> None:

@@ -57,7 +57,7 @@ def is_legal_topic(topic: str) -> bool:
 
 
 def check_topic(topic: object) -> str:
-    """Return `topic` as a plain str. Raises ConfigError if Kafka does not allow the name, TypeError if it is no str."""
+    """Return `topic` as a plain str. Raises ConfigError if Kafka does not allow the name, TypeError if it is not a str."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__} ({shown(topic)})")
     topic = str.__str__(topic)  # the value of a subclass, such as an enum, whose own `__str__` may return another text
@@ -69,7 +69,7 @@ def check_topic(topic: object) -> str:
 def check_group(group: object) -> str:
     """Return a group's id as a plain str: any text up to the longest that a request can carry. Some old clients use an empty id.
 
-    Raises TypeError if `group` is no str, ConfigError if no request can carry it.
+    Raises TypeError if `group` is not a str, ConfigError if no request can carry it.
     """
     if not isinstance(group, str):
         raise TypeError(f"a group id must be a str, not {shown(group)}")
@@ -84,7 +84,7 @@ def check_group(group: object) -> str:
 
 
 def check_group_to_set(group: object) -> str:
-    """Return the id of a group whose offsets are to be set, which must not be empty."""
+    """Return the id of a group for a call that sets its offsets. Raises as `check_group`, and ConfigError for an empty id."""
     name = check_group(group)
     if not name:
         raise ConfigError("a group id must not be empty: no consumer can join that group")
@@ -97,11 +97,11 @@ def topic_partition(value: object) -> TopicPartition:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
     topic, partition = tuple.__iter__(value)
     topic = check_topic(topic)
-    # Checked here, not only in `check_count`: a call may name thousands of partitions, and each `check_count` formats a text for an error.
+    # Checked here, not only in `check_count`: a call may name thousands of partitions, and `check_count` needs a formatted text for each.
     if type(partition) is not int or not 0 <= partition <= MOST_PARTITION:
         partition = check_count(partition, f"the partition of topic {topic!r}", MOST_PARTITION)
     elif type(value) is TopicPartition and topic is value.topic:
-        return value  # no copy, as a call may name thousands
+        return value  # no copy, for the same reason
     return TopicPartition(topic, partition)
 
 
@@ -134,7 +134,7 @@ def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 def check_timeout(timeout: object) -> float | None:
-    """Return `timeout`, a non-negative number of seconds; None for None. Raises ConfigError, which names the value, for other values."""
+    """Return `timeout`, a non-negative number of seconds, as a number up to 1e9; None for None. Raises ConfigError with any other value."""
     if timeout is None:
         return None
     if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # the fast path of every poll

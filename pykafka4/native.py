@@ -1,7 +1,8 @@
 """Provides threads, locks, the clock, sockets and selectors as the interpreter has them, whatever other libraries have patched.
 
 Invariant: the loop uses nothing that gevent, eventlet or freezegun replace. These libraries assign to attributes of modules, and freezegun
-looks for the functions of `time` in all modules; so the names below come from copies of the modules, which no other code has.
+looks for the functions of `time` in all modules; so the names below come from copies of the modules, which no other code has, or from
+`_socket`, which these libraries leave alone.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def whole_socket_class() -> Any:
 
 @functools.cache
 def tls_socket_class() -> Any:
-    """Return `ssl.SSLSocket`, for TLS in a process with greenlets. Called on a thread of the application, like other imports."""
+    """Return `ssl.SSLSocket`, for TLS in a process with greenlets. Call this on a thread of the application, because it imports modules."""
     return _copy_of("ssl", socket=_copy_of("socket")).SSLSocket
 
 

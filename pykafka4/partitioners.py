@@ -1,4 +1,5 @@
-"""Lists the named partitioners. Each is one row of `NAMED`: the hash of keys, the keys that count as null, the spread of the other records.
+"""Lists the named partitioners. Each is one row of `NAMED`: the hash of keys, the keys that count as null, the spread of the other records,
+and the meaning of the argument `partition`.
 
 The option `partitioner` is one of these names or a callable. `wire.records` computes partitions, in the compiled core and in plain Python.
 """
@@ -56,7 +57,7 @@ class Partitioner:
     least_key: int = NOT_NULL  # keys of at least this many bytes are hashed; a null key has -1
     spread: Spread = Spread.STICKY
     partition_argument: PartitionArgument = PartitionArgument.NONE
-    adaptive: bool = True  # for STICKY: a partition with much unsent data is chosen less often
+    adaptive: bool = True  # for STICKY: a partition with much unacknowledged data is chosen less often
     function: PartitionFunction | None = None  # the application's callable, in place of the other fields
 
 

@@ -1,4 +1,4 @@
-"""Declares the public value types: plain immutable data without behaviour. Invariant: this module imports nothing from the package."""
+"""Declares value types that applications use: plain immutable data. Invariant: this module imports nothing from the package."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class TopicPartition(NamedTuple):
 class SubscriptionPattern:
     """A pattern of topic names that the group's coordinator matches; `subscribe` takes it with group_protocol="consumer".
 
-    `pattern` is a regular expression that has the same meaning in RE2, which the coordinator uses, and in Python's `re`: the client needs
-    the metadata of the topics that match. The whole name has to match. The coordinator assigns only topics that the member may describe.
-    Raises TypeError for anything but text.
+    `pattern` is a regular expression that has the same meaning in RE2, which the coordinator uses, and in Python's `re`, with which the
+    client finds the topics whose metadata it needs. The complete name has to match. The coordinator assigns only topics that the member may
+    describe. Raises TypeError for anything but text.
     """
 
     pattern: str = attrs.field()

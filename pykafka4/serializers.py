@@ -1,5 +1,5 @@
-"""Implements the named serializers and deserializers. Invariant: for an object that a serializer does not take, the error names the topic
-and the serializer; no serializer falls back to `str(value)`.
+"""Implements the named serializers and deserializers. Invariant: for an object of a type that a serializer does not accept, the error names
+the topic and the serializer; no serializer falls back to `str(value)`.
 
 A serializer is called with the topic and a key or value that is not None (None stays a null), on the thread that sends, and returns bytes,
 str (sent as UTF-8) or None. A deserializer is called with the topic and the bytes of a key or value that is not null (a null stays None),
@@ -76,7 +76,10 @@ def str_deserializer(topic: str, data: bytes) -> str:
 
 
 def json_deserializer(topic: str, data: bytes) -> Any:
-    """Decode JSON in UTF-8, UTF-16 or UTF-32 with `json.loads`. Raises ValueError for other bytes."""
+    """Decode JSON in UTF-8, UTF-16 or UTF-32 with `json.loads`.
+
+    Raises ValueError for other bytes, RecursionError for too many nested brackets.
+    """
     return json.loads(data)
 
 

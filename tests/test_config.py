@@ -90,7 +90,10 @@ def test_an_unknown_option_gets_the_nearest_real_name(option: str, near: str) ->
         ({**B, "topic_policies": ["t"]}, "topic_policies is of type list: must be a mapping"),
         ({**B, "topic_policies": {5: {}}}, "topic_policies: 5 must be the name of a topic"),
         ({**B, "topic_policies": {"t": 5}}, "topic_policies['t'] is of type int: must be a mapping"),
-        ({**B, "topic_policies": {"t-*": {"acks": 1}}}, "topic_policies['t-*']: 'acks' is no setting of a topic; there are linger_ms"),
+        (
+            {**B, "topic_policies": {"t-*": {"acks": 1}}},
+            "topic_policies['t-*']: 'acks' is not a setting of a topic; the settings are linger_ms",
+        ),
         ({**B, "topic_policies": {"t": {"batch_records": 0}}}, "topic_policies['t']: batch_records=0: must be a number of records from 1"),
         (
             {**B, "compression_type": "gzip", "topic_policies": {"t": {"compression_level": 11}}},
@@ -132,7 +135,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], sa
             {"partition_assignment_strategy": SimpleNamespace(name="x", cooperative=False, assign=len, user_data=b"x")},
             "its `user_data` must be a method, not b'x'",
         ),
-        ({"partition_assignment_strategy": SimpleNamespace(name="x", cooperative=False)}, "that has name, cooperative and assign"),
+        ({"partition_assignment_strategy": SimpleNamespace(name="x", cooperative=False)}, "an assignor has name, cooperative and assign"),
         ({"auto_offset_reset": "first"}, "must be one of earliest, latest, none, by_duration:PT1H"),
         ({"auto_offset_reset": "by_duration:1h"}, "ISO 8601"),
         ({"auto_offset_reset": "by_duration:-PT1H"}, "not negative"),

@@ -1,4 +1,4 @@
-"""Declares the options of clients, producers and consumers, each once: type, unit, default, range and meaning.
+"""Declares the options of clients, producers and consumers: type, unit, default, range and meaning.
 
 `make options` renders docs/options.md and `typed.py` from these declarations. `security.py` has the options of TLS and SASL, `fields.py`
 the kinds of fields.
@@ -58,7 +58,7 @@ __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "hide_secrets", "
 
 log = logging.getLogger("pykafka4.config")
 
-# Options that group_protocol=consumer refuses, each with the setting in its place.
+# Options that group_protocol=consumer refuses, each with the setting that replaces it.
 CLASSIC_ONLY: Final = {
     "session_timeout_ms": "the coordinator takes it from the group's config consumer.session.timeout.ms",
     "heartbeat_interval_ms": "the coordinator takes it from the group's config consumer.heartbeat.interval.ms",
@@ -88,7 +88,7 @@ ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def _parse_strategies(value: Any) -> tuple[str | Assignor, ...]:
-    """Names and objects of assignors as a tuple, unchecked; a single one becomes a tuple of one."""
+    """Names and objects of assignors as a tuple, unchecked."""
     parts: Any = str.split(value, ",") if isinstance(value, str) else value
     if not isinstance(parts, Iterable) or isinstance(parts, (bytes, Mapping)):
         parts = (parts,)
@@ -115,7 +115,9 @@ def _assignor_name(option: str, assignor: Any) -> str:
         raise ConfigError(f"{what} is a class: pass an object, {assignor.__name__}()")
     name = getattr(assignor, "name", None)
     if not isinstance(name, str) or not name or not callable(getattr(assignor, "assign", None)):
-        raise ConfigError(f"{what} is neither a name nor an assignor; that has name, cooperative and assign (pykafka4.assignors.Assignor)")
+        raise ConfigError(
+            f"{what} is neither a name nor an assignor; an assignor has name, cooperative and assign (pykafka4.assignors.Assignor)"
+        )
     if not isinstance(getattr(assignor, "cooperative", None), bool):
         raise ConfigError(f"{what}: its `cooperative` must be True or False")
     user_data = getattr(assignor, "user_data", None)
@@ -141,11 +143,11 @@ class ClientConfig(SecurityConfig):
         parse_allowed_hosts,
         "host or network, …",
         "Hosts that brokers may advertise: names (`example.com`, with its subdomains) and networks (`10.0.0.0/8`). "
-        "The client connects to no other host except those in `bootstrap_servers`. None: any.",
+        "The client connects to brokers at other hosts only if `bootstrap_servers` has these hosts. None: any host.",
     )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
     enable_metrics_push: bool = flag(
-        True, "Whether producers and consumers push metrics to brokers that ask for them (KIP-714). Other brokers get no request."
+        True, "Whether producers and consumers push metrics to brokers that want them. Brokers without KIP-714 get no request."
     )
     request_timeout_ms: float = millis(
         30_000,
@@ -165,7 +167,7 @@ class ClientConfig(SecurityConfig):
         True, "Ask brokers to create missing topics that a producer sends to. Consumers never create topics."
     )
     unknown_topic_timeout_ms: float = millis(
-        60_000, "Records for a topic that does not exist fail after this long; while no broker can be asked, they wait.", low=1
+        60_000, "Records for a topic that does not exist fail after this long; while no broker can be reached, they wait.", low=1
     )
     receive_message_max_bytes: int = number(
         100 * MIB, "bytes", "A larger response is rejected before memory is allocated for it.", low=1024
@@ -179,7 +181,10 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def parse(cls: type[C], options: Mapping[str, Any]) -> C:
-        """Make a configuration from `options`. Raises ConfigError, for an unknown option with the nearest valid name."""
+        """Make a configuration from `options`.
+
+        Raises ConfigError, which for an unknown option names a similar one if there is one; TypeError if a hook is a coroutine function.
+        """
         known = [a.name for a in attrs.fields(cls)]
         for name in options:
             if name not in known:
@@ -202,7 +207,7 @@ def _unknown(name: str, known: list[str], cls: type[ClientConfig]) -> str:
 
 
 def _of_the_other_class(name: str) -> str | None:
-    """A hint for a producer option given to a consumer, or the other way round."""
+    """A hint for an option of producers or consumers that another kind of client was given."""
     owner = next((cls for cls in (ProducerConfig, ConsumerConfig) if name in attrs.fields_dict(cls)), None)
     return None if owner is None else f"it is a {_kind(owner)} option"
 
@@ -215,7 +220,7 @@ _warned: set[int] = set()  # values of `acks`
 
 
 def _warn_without_idempotence(client_id: str, acks: int) -> None:
-    """Warn once per process and value: users who lower `acks` may not expect that this disables idempotence."""
+    """Warn once per process and value: users who lower `acks` might not know that this disables idempotence."""
     if acks != -1 and acks not in _warned:
         _warned.add(acks)
         log.warning(
@@ -235,7 +240,10 @@ class ProducerConfig(ClientConfig):
     """Options of producers, in addition to the options of every client."""
 
     acks: int = parsed(
-        _parse_acks, "all, 1, 0", "Which replicas must have written an acknowledged record: all in-sync ones, the leader, none.", default=-1
+        _parse_acks,
+        "all, 1, 0",
+        "Which replicas must have written an acknowledged record: all in-sync replicas, the leader, none.",
+        default=-1,
     )
     enable_idempotence: bool | None = flag(
         None, "Brokers discard duplicates caused by retries. Default: on with acks=all, unless retries=0; otherwise off."
@@ -566,6 +574,6 @@ class ConsumerConfig(ClientConfig):
 
 
 def hide_secrets(options: Mapping[str, Any]) -> str:
-    """A producer's valid `options` as text, without secrets. Parsed values are shown, as a given URL may hold a password."""
+    """A producer's valid `options` as text, without secrets. The text has parsed values, because a URL as given may contain a password."""
     config, fields = ProducerConfig.parse(options), attrs.fields_dict(ProducerConfig)
     return repr({name: getattr(config, name) if fields[name].repr else "<hidden>" for name in options})

@@ -49,7 +49,7 @@ LONGEST_STRING = 32_767  # bytes: the protocol encodes the length of a string as
 
 
 def bad(name: str, value: object, allowed: str) -> ConfigError:
-    """The error for a wrong value of an option that is no secret."""
+    """The error for a wrong value of an option that is not a secret."""
     return ConfigError(f"{name}={shown(value)}: {allowed}")
 
 
@@ -70,7 +70,7 @@ def as_float(value: Any) -> Any:
 
 
 def as_str(value: Any) -> Any:
-    """A plain str for an instance of any str subclass."""
+    """A plain str for an instance of any str subclass; anything else unchanged."""
     return str.__str__(value) if isinstance(value, str) else value
 
 
@@ -105,7 +105,7 @@ def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) 
 
 
 def _off(kind: Any) -> Any:
-    """The same option, which also takes None: off. Other numbers take None only if it is their default."""
+    """The same option, which also accepts None: off. Other numbers accept None only as their default."""
     kind._validator = attrs.validators.optional(kind._validator)
     kind.metadata["range"] += ", None"
     return kind

@@ -32,7 +32,7 @@ class AllowedHosts:
 
 
 def address_or_name(host: str) -> IPv4Address | IPv6Address | str:
-    """The value by which hosts are compared: equal for all spellings of an address, and for a name with capitals or a final dot."""
+    """The value by which hosts are compared: equal for all spellings of an IPv6 address, and for a name with capitals or a final dot."""
     try:
         return ip_address(host)
     except ValueError:
@@ -45,7 +45,7 @@ def parse_allowed_hosts(value: object) -> AllowedHosts | None:
         return value
     parts = str.split(value, ",") if isinstance(value, str) else value
     if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
-        raise bad("allowed_hosts", value, 'must be a string such as "kafka.example.com,10.0.0.0/8", or a list of such')
+        raise bad("allowed_hosts", value, 'must be a string such as "kafka.example.com,10.0.0.0/8", or a list of hosts and networks')
     if items := tuple(map(_parse, parts)):
         return AllowedHosts(items)
     raise bad("allowed_hosts", value, "is empty; None allows every host")

@@ -101,7 +101,9 @@ def policies_of(value: object) -> Any:
             raise ConfigError(f"topic_policies[{pattern!r}] is of type {type(row).__name__}: must be a mapping of {', '.join(SETTINGS)}")
         for name in row:
             if name not in SETTINGS:
-                raise ConfigError(f"topic_policies[{pattern!r}]: {shown(name)} is no setting of a topic; there are {', '.join(SETTINGS)}")
+                raise ConfigError(
+                    f"topic_policies[{pattern!r}]: {shown(name)} is not a setting of a topic; the settings are {', '.join(SETTINGS)}"
+                )
     return tuple(TopicPolicy(pattern, tuple(row.items())) for pattern, row in rows)
 
 

@@ -21,7 +21,7 @@ from pykafka4.options.servers import parse_host
 __all__ = ["Proxy", "ProxyKind", "parse_proxy"]
 
 LONGEST: Final = 255  # bytes of a user name or password, the limit of SOCKS 5
-# A text before `://` that is no scheme may be a part of a password, so no error shows it.
+# A text before `://` that is not a scheme may be a part of a password, so no error shows it.
 SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,19}")
 BROKEN_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 SUCH_AS: Final = "socks5://host:port or http://host:port"
@@ -63,7 +63,10 @@ class Proxy(Secret):
 
 
 def parse_proxy(value: object) -> Proxy | None:
-    """Parse `socks5://[user:password@]host:port` or `http://…`. The proxy resolves the names of brokers, so `socks5h` is the same."""
+    """Parse `socks5://[user:password@]host:port` or `http://…`. The proxy resolves the names of brokers, so `socks5h` means the same.
+
+    Raises ConfigError.
+    """
     if value is None or isinstance(value, Proxy):
         return value
     if not isinstance(value, str):

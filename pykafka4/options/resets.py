@@ -11,7 +11,7 @@ from pykafka4.options.fields import as_str, bad
 __all__ = ["BY_DURATION", "MOST_MS", "check_reset", "duration_ms", "parse_reset"]
 
 BY_DURATION: Final = "by_duration:"
-MOST_MS: Final = 2**53  # the longest duration: a float has each integer up to here exactly, and no log is older
+MOST_MS: Final = 2**53  # the longest duration: a float represents all integers up to this one exactly, and no log is older
 FIXED: Final = ("earliest", "latest", "none")
 PART: Final = r"(?:([-+]?\d{1,18})%s)?"
 # As java.time.Duration.parse. A part of the time must follow `T`.
@@ -28,7 +28,7 @@ def parse_reset(value: Any) -> Any:
 
 
 def check_reset(_: Any, attribute: Any, value: Any) -> None:
-    """Raise ConfigError for any other text or type."""
+    """Raise ConfigError for a value that is none of the four kinds of text."""
     if isinstance(value, str) and (value in FIXED or (value.startswith(BY_DURATION) and duration_ms(value) is not None)):
         return
     raise bad(attribute.name, value, "must be one of earliest, latest, none, by_duration:PT1H (ISO 8601, not negative), or a timedelta")

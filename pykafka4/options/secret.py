@@ -37,5 +37,5 @@ class Secret:
 
 
 def hidden(value: object) -> str:
-    """The text of a secret in a `repr`; an `attrs` field takes it as its `repr`."""
+    """The text of a secret in a `repr`: pass this function as the `repr` of an `attrs` field."""
     return "<hidden>"

@@ -1,4 +1,5 @@
-"""Defines the options of TLS and SASL. Invariant: no error and no `repr` shows a secret, and an option without effect is refused."""
+"""Defines the options of TLS and SASL. Invariant: no error and no `repr` shows a secret, and a changed option that has no effect is
+refused."""
 
 from __future__ import annotations
 

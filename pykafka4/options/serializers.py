@@ -71,7 +71,7 @@ def parse_value_deserializers(given: Any) -> Any:
 
 
 def _parse(option: str, kind: Kind, given: object) -> str | Callable[..., Any] | TopicSerializers | None:
-    """Check `given`, and make a mapping TopicSerializers. Raises ConfigError with the option and the value."""
+    """Check `given`, and make TopicSerializers of a mapping. Raises ConfigError with the option and the value."""
     if given is None or isinstance(given, TopicSerializers):
         return given
     if not isinstance(given, Mapping):
@@ -100,7 +100,7 @@ def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., An
 
 
 def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:
-    """A function that returns a topic's serializer according to the option; None if it has none: then bytes and str are sent."""
+    """A function that returns a topic's serializer according to the option, or None: bytes and str of the topic are sent as they are."""
     return _finder(given, _serializer)
 
 

@@ -17,7 +17,7 @@ def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
     """Parse `"a:9092,b"`, or a list of such items, into ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
     parts = str.split(value, ",") if isinstance(value, str) else value
     if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
-        raise _wrong(value, 'must be a string such as "host1:9092,host2:9092", or a list of such')
+        raise _wrong(value, 'must be a string such as "host1:9092,host2:9092", or a list of addresses')
     servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))  # allows a final comma
     if not servers:
         raise _wrong(value, 'is empty; name at least one broker, such as "localhost:9092"')

@@ -279,10 +279,10 @@ def test_a_coroutine_function_is_refused_as_a_hook(hook: Any) -> None:
     if isinstance(hook, partial):
         hook = SimpleNamespace(on_ack=hook)
     for given in (hook, [ProducerHooks(), hook]):
-        with pytest.raises(TypeError, match=r"hooks: on_ack of .* is a coroutine function: hooks are called, nobody awaits them"):
+        with pytest.raises(TypeError, match=r"hooks: on_ack of .* is a coroutine function: hooks are called, but not awaited"):
             Producer(bootstrap_servers="localhost:1", hooks=given)
 
 
 def test_what_cannot_be_called_is_refused_as_a_hooks_method() -> None:
-    with pytest.raises(ConfigError, match=r"hooks: on_ack of .* is no method but of type int"):
+    with pytest.raises(ConfigError, match=r"hooks: on_ack of .* is not a method, but of type int"):
         Producer(bootstrap_servers="localhost:1", hooks=SimpleNamespace(on_send=print, on_ack=5))
