@@ -1,8 +1,8 @@
 """Finds loops that hang in one turn, and logs their stacks. Invariant: a look costs the loop nothing; the log has one warning for each
 hang, and one more if the loop continues.
 
-A turn takes milliseconds. A turn that takes seconds waits where it must not wait, or computes without end, and the whole client waits with
-it: heartbeats, and the calls of other threads. The stack shows the place.
+A turn takes milliseconds. A turn that takes seconds waits where it must not wait, or computes without end, and the client waits with it:
+heartbeats, and the calls of other threads. The stack shows the place.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class LogThread:
         return True
 
     def aside(self, act: Callable[[], object]) -> None:
-        """Call `act`, which may run code of the application: on the log thread if this is a loop thread, otherwise at once."""
+        """Call `act`, which may run code of the application: on the log thread if called on a loop thread, otherwise at once."""
         if self.on_loop():
             self._queue.put(act)
         else:

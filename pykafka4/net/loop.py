@@ -83,7 +83,6 @@ class Loop:
     # -- called from any thread
 
     def start(self) -> None:
-        """Start the thread."""
         try:
             self._logs.retain(self)
             self._thread.start()
@@ -98,7 +97,7 @@ class Loop:
     def call(self, fn: Callable[[float], object], machine: Machine | None = None) -> None:
         """Run `fn(now)` on the loop thread. Does nothing if the loop has ended or `machine` has failed.
 
-        An exception in `fn` ends `machine`; without a machine it is logged.
+        An exception in `fn` ends `machine`; without a machine, or after its removal, the exception is logged.
         """
         self._post(lambda now: self.engine.call(now, fn, machine))
 

@@ -3,7 +3,7 @@ no answer can cost much time or memory.
 
 The standard library does the work, because a library for HTTP would be the package's only dependency with certificates of its own:
 `http.client`, and not `urllib.request`, which opens `file:` URLs, follows redirects and takes proxies from the environment
-(CVE-2025-27817 of Kafka's Java client was of this kind). `DeadlineSocket` adds one deadline and one limit for the whole answer.
+(CVE-2025-27817 of Kafka's Java client was of this kind). `DeadlineSocket` adds one deadline and one limit for the complete answer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _url(value: str) -> str:
     if not host:
         raise ConfigError("token_url is not a URL such as https://issuer.example/oauth2/token")
     if parts.scheme != "https":
-        raise ConfigError(f"token_url begins with {parts.scheme}: it must be https:, as the secret is sent there")
+        raise ConfigError(f"token_url begins with {parts.scheme}: it must be https:, because the secret is sent there")
     if parts.username is not None or parts.password is not None:
         raise ConfigError("token_url has a user name before the host: pass client_id and client_secret instead")
     if parts.fragment:

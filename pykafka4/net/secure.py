@@ -1,9 +1,9 @@
 """Moves bytes over TLS, with sockets of Python's `ssl` on the portable transport. Invariant: CONNECTED comes after the handshake.
 
 OpenSSL may hold bytes that it has read from the socket and not returned yet; no selector sees them. So a read continues until OpenSSL has
-no more. If the budget of a turn ends the read, the next turn reads the rest before it waits. Either direction may need the other one first
-(a new key, a renegotiation): a read that has to write waits for the socket as a write does, and a write that has to read is tried again
-after a read.
+no more. If the budget of a turn ends the read, the next turn reads the remaining bytes before it waits. Either direction may need the other
+one first (a new key, a renegotiation): a read that has to write waits for the socket as a write does, and a write that has to read is tried
+again after a read.
 
 A long response arrives in many pieces, and a wake-up for each piece costs more than its decryption. So the loop sleeps until a large part
 of the response is there, or for LONGEST_WAIT_S at most, because not every system reports a smaller part while buffers are full. Until

@@ -55,7 +55,6 @@ class Thread(threading.Thread):
         self._number: int | None = None
 
     def start(self) -> None:
-        """Start the thread."""
         if not greenlets():
             super().start()
             return
@@ -68,7 +67,6 @@ class Thread(threading.Thread):
             raise
 
     def run(self) -> None:
-        """Call the target."""
         self._number = get_ident()
         _own[self._number] = self
         try:

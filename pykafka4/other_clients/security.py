@@ -61,7 +61,7 @@ def _conversion(name: str, options: tuple[str, ...], location: str, form: str) -
         )
     what = "-nokeys" if name == "truststore" else "-nodes"
     commands.append(f"openssl pkcs12 -in {shlex.quote(pkcs12)} -out {shlex.quote(pem)} {what}")
-    given = f"a {form} store" if form else "a JKS store (Java's default, as the type is missing)"
+    given = f"a {form} store" if form else "a JKS store (Java's default, because the type is missing)"
     passed, convert = ", ".join(f"{option}={pem!r}" for option in options), " && ".join(commands)
     return f"{given} cannot be read; convert it: `{convert}`; then pass {passed}, or set ssl.{name}.location={pem} and ssl.{name}.type=PEM"
 

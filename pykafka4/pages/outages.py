@@ -1,7 +1,7 @@
 """Keeps a time line of outages: of the cluster, a broker, partitions, a disk. Invariant: the time line is bounded, and a subject has at
 most one open outage.
 
-An outage begins when two looks in a row show it, so a connection that is dialled again at once makes no outage.
+An outage begins when two looks in a row show it, so a connection that is lost and dialled again at once is not an outage.
 """
 
 from __future__ import annotations

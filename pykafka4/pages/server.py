@@ -134,7 +134,6 @@ class Handler(BaseHTTPRequestHandler):
     error_content_type = "text/plain; charset=utf-8"
 
     def do_GET(self) -> None:
-        """Send the response."""
         self._respond(with_body=True)
 
     def do_HEAD(self) -> None:

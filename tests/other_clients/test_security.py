@@ -120,7 +120,7 @@ def test_what_tls_and_sasl_cannot_do_here_is_refused_with_the_way_out(properties
     [
         (
             {"ssl.truststore.location": "/etc/my trust.jks"},
-            "a JKS store (Java's default, as the type is missing) cannot be read; convert it: `keytool -importkeystore -srckeystore "
+            "a JKS store (Java's default, because the type is missing) cannot be read; convert it: `keytool -importkeystore -srckeystore "
             "'/etc/my trust.jks' -destkeystore '/etc/my trust.p12' -deststoretype PKCS12 && openssl pkcs12 -in '/etc/my trust.p12' "
             "-out '/etc/my trust.pem' -nokeys`; then pass ssl_cafile='/etc/my trust.pem', or set",
         ),

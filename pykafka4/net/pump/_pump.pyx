@@ -61,7 +61,7 @@ cdef enum:
     SIZE = 4                       # bytes before a frame
     HEAD = 16                      # bytes of a frame with a wrong size that the error shows
     SCRATCH = 32768                # size of a first read; frames that fit are cut out of it
-    TURN_BYTES = 4194304           # a connection that has read, or written, so many bytes in a row stops: the others must not wait
+    TURN_BYTES = 4194304           # bytes in a row after which a connection stops reading, or writing: the others must not wait
     TURN_FRAMES = 10000            # or this many frames: an empty frame takes four bytes on the wire, but hundreds of bytes in memory
     FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive: a wrong size alone allocates no more than this
     MOST_PIECES = 64               # buffers of one system call; more are slower (measured)

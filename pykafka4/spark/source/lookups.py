@@ -28,13 +28,11 @@ class LogLookups:
     options: SourceOptions
 
     def topics(self) -> Topics:
-        """See TrackerLookups."""
         found, missing = self.logs.existing(self.options.subscription)
         partitions = frozenset(TopicPartition(topic.name, number) for topic in found.values() for number in topic.partitions)
         return Topics(partitions, {topic.name: topic.id for topic in found.values() if topic.id}, missing)
 
     def ends(self, partitions: Collection[TopicPartition]) -> Positions | None:
-        """See TrackerLookups."""
         try:
             return self.logs.latest(partitions)
         except BrokerError as error:
@@ -43,11 +41,9 @@ class LogLookups:
             raise
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> Positions:
-        """See TrackerLookups."""
         return attrs.evolve(self.logs, isolation_level="read_uncommitted").latest(partitions)
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Positions:
-        """See TrackerLookups."""
         return self.logs.earliest(partitions)
 
     def starting(self, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int]) -> Positions:
@@ -64,5 +60,4 @@ class LogLookups:
         return found
 
     def lose(self, what: str) -> None:
-        """See TrackerLookups."""
         lose(self.options, what)
