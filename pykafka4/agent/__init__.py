@@ -1,6 +1,6 @@
 """Runs the agent, a daemon that takes messages from local programs and sends them to Kafka.
 
-Invariant: each accepted message is acknowledged, waits, or is counted as discarded, with the reason.
+Invariant: while the process lives, each accepted message is acknowledged, waits, or is counted as discarded, with the reason.
 
 Modules; each line imports only from lines below it:
     service/   the process: start, signals, reload, end
@@ -10,7 +10,7 @@ Modules; each line imports only from lines below it:
     unknown    topics that brokers report as unknown or invalid
     limits     rate limits, which count messages as they arrive
     producing  options of the agent's producer, from the settings
-    spool/     messages on disk that the cluster could not take
+    spool/     messages on disk that wait for the cluster
     account/   counts, reports of intervals, the log of discarded messages
     settings/  the TOML file and its values
     sending    the command line `pykafka4 send`

@@ -39,7 +39,7 @@ class Loss(StrEnum):
     """The reason why a message was not handed over."""
 
     ABSENT = "absent"
-    """Nobody listens at the address, or this process may not write to it."""
+    """No process listens at the address, or this process may not write to it."""
 
     FULL = "full"
     """The agent is behind, and its socket has no room."""
@@ -48,7 +48,7 @@ class Loss(StrEnum):
     """The message is larger than the client's `max_message_bytes`, or than the socket allows."""
 
     CUT = "cut"
-    """A stream had taken a part of the message when its connection ended; `send` had returned True."""
+    """A stream had taken a part of the message when its connection ended, although `send` returned True."""
 
     NESTED = "nested"
     """A signal handler sent the message while its own thread was inside `send`, for which the handler cannot wait."""
@@ -91,12 +91,12 @@ def _unix(path: str | os.PathLike[str], kind: int, name: str) -> Address:
 
 
 def tcp(port: int, host: str = "127.0.0.1") -> Address:
-    """The address of a TCP socket; `host` is an IP address, because the lookup of a name waits. Raises ValueError."""
+    """The address of a TCP socket; `host` is an IP address, because the look-up of a name waits. Raises ValueError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.inet_pton(family, host)
     except OSError:
-        raise ValueError(f"host must be an IP address, as 127.0.0.1 or ::1, not {host!r}") from None
+        raise ValueError(f"host must be an IP address, such as 127.0.0.1 or ::1, not {host!r}") from None
     if not 0 < port < 65536:
         raise ValueError(f"port must be from 1 to 65,535, not {port:,}")
     return Address(family, socket.SOCK_STREAM, (host, port), f"TCP port {port} of {host}")
@@ -122,11 +122,11 @@ class Channel:
         self.lost = dict.fromkeys(Loss, 0)
 
     def hand_over(self, data: bytes, wait_s: float = 0.0) -> Failure | None:
-        """Give a message to the agent. Returns None if the agent's socket took it, else the failure, which is counted in `lost`.
+        """Give a message to the agent. Returns None if the agent's socket took it, otherwise the failure, which is counted in `lost`.
 
         Waits up to `wait_s` while the agent is behind or away, but only once: until a message is taken again, later messages fail at once.
         So an agent that is stuck costs an application one wait, not one for each message. If a stream has taken a part of the message, the
-        wait for the rest is up to `wait_s` again, and at least a tenth of a second.
+        call waits for the rest for up to `wait_s` again, or for a tenth of a second if that is longer.
         """
         failure = self._offer(data)
         if failure is not None and wait_s > 0 and self._waits and failure.loss in (Loss.FULL, Loss.ABSENT):
@@ -191,7 +191,7 @@ class Channel:
         with self._lock:
             try:
                 failure = Failure(Loss.CLOSED, "the client is closed") if self._closed else self._send(data)
-            except BaseException:  # Ctrl-C: nobody knows how much of the message was taken
+            except BaseException:  # Ctrl-C: it is unknown how much of the message was taken
                 self._drop()
                 raise
         return failure  # not inside `with`: Ctrl-C between a call there and the release would leave the lock held

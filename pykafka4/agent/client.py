@@ -39,7 +39,7 @@ class Client:
             path: The path of `unix_datagram` in the agent's settings.
             max_block_ms: How long `send` may wait while the agent is behind or away. After one such wait in vain, no message waits until
                 the agent takes one again. 0: `send` never waits for room, and a burst may lose messages while the agent is well.
-            max_message_bytes: Larger messages are not sent, because the agent would discard them; as in its `max_datagram_size`.
+            max_message_bytes: The agent's `max_datagram_size`. Larger messages are not sent, because the agent would discard them.
 
         Raises:
             ValueError: For a path that no socket can have, or a negative limit.
@@ -50,8 +50,9 @@ class Client:
     def stream(cls, path: str | os.PathLike[str], *, max_block_ms: float = PATIENCE_MS, max_message_bytes: int = STREAM_BYTES) -> Self:
         """Use the UNIX stream socket at `path`, for messages of more than 64 KiB. Arguments as for `Client`.
 
-        A message that is larger than the socket's buffer (200 KB) is written in parts while the agent reads; `send` waits for the agent up
-        to `max_block_ms`, and at least a tenth of a second. The rest of a message that takes longer goes out before the next message.
+        A message that is larger than the socket's buffer (200 KB) is written in parts while the agent reads; `send` waits for the agent
+        for up to `max_block_ms`, or for a tenth of a second if that is longer. The rest of a message that takes longer goes out before the
+        next message.
         """
         client = cls.__new__(cls)
         client._begin(unix_stream(path), max_block_ms, max_message_bytes)
@@ -86,10 +87,11 @@ class Client:
     def send(
         self, topic: str | bytes, value: Text, *, key: Text = b"", partition_key: int | None = None, timestamp_ms: int | None = None
     ) -> bool:
-        """Hand a message over: True if the agent's socket took it, False if it is lost and counted in `lost`.
+        """Hand a message over: True if the agent's socket took it (of a stream, at least its beginning), False if it is lost and counted in
+        `lost`.
 
-        The agent's reports count messages that it took and could not deliver. Messages that are in its
-        socket when it is killed are in no report.
+        The agent's reports count messages that it took and could not deliver. Messages that are in its socket or its memory when it is
+        killed are in no report.
 
         Args:
             topic: Kafka's topic.

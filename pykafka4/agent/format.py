@@ -31,7 +31,7 @@ _TIMES = range(-(2**63), 2**63)
 
 
 def pack(topic: bytes, value: bytes, key: bytes = b"", partition_key: int | None = None, timestamp_ms: int = 0) -> bytes:
-    """The bytes of a message: PartitionKey if there is a partition key, else AnyPartition.
+    """The bytes of a message: PartitionKey if there is a partition key, otherwise AnyPartition.
 
     The partition key is from 0 to 4,294,967,295; a negative number of 32 bits means the unsigned number with the same bits.
     Raises TypeError and ValueError, which name the argument and its limit.

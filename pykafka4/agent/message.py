@@ -9,7 +9,8 @@ __all__ = ["Intake", "Message", "Reason", "Refused", "Source"]
 
 # (topic, value, key, partition key, timestamp). A plain tuple, because one is made for each message. A topic that is not UTF-8 has
 # escapes: Kafka cannot have this topic. An empty value or key is b"", or None with `empty = "null"`. The partition key is from 0 to
-# 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it.
+# 4,294,967,295, or None for AnyPartition. The timestamp is in milliseconds since the epoch, as the client wrote it,
+# unless the router has replaced it.
 Message: TypeAlias = tuple[str, bytes | None, bytes | None, int | None, int]
 
 

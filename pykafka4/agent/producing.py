@@ -1,6 +1,6 @@
 """Derives the options of the agent's producer from the settings.
 
-Invariant: [kafka] replaces defaults of the agent, but cannot set the options that the agent itself sets: those are refused.
+Invariant: [kafka] replaces defaults of the agent, but cannot set the options that the agent itself sets: such options are refused.
 """
 
 from __future__ import annotations

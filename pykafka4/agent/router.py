@@ -1,8 +1,8 @@
-"""Passes each message to the producer or to the spool, or discards it. Invariant: no call waits, and none raises.
+"""Passes each message to the producer or to the spool, or discards it. Invariant: the calls of inputs do not wait, and do not raise.
 
 The order of the checks of a message: whether its topic is unknown to brokers; the topic's rate limit; older messages of the topic on disk;
-the topic's name; its size; room in the pool. The limit comes before the disk, so a message counts in the interval in which it arrived.
-Whether a new topic exists is found out later, by the producer: its messages wait for the answer in the pool.
+the topic's name; the message's size; room in the pool. The limit comes before the disk, so a message counts in the interval in which it
+arrived. Whether a new topic exists is found out later, by the producer: its messages wait for the answer in the pool.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger("pykafka4.agent")
 
 # How far a client's clock may be ahead. Brokers from Kafka 4.0 on refuse records further ahead (message.timestamp.after.max.ms).
 AHEAD_MS: Final = 3_600_000
-# The first that fits, in this order: RecordTooLarge is a ValueError, and so is the error for a name that Kafka does not allow.
+# The first row that fits counts: RecordTooLarge is a ValueError, and so is the error for a name that Kafka does not allow.
 REASONS: Final = (
     (BufferFull, Reason.NO_MEM),
     (MemoryError, Reason.NO_MEM),
@@ -113,7 +113,7 @@ class Router:
 
     def hurry(self) -> None:
         """See Sender."""
-        with contextlib.suppress(KafkaError):  # the time-out of 0 s is over, or the producer has ended
+        with contextlib.suppress(KafkaError):  # the time-out of 0 s has passed, or the producer has ended
             self._producer.flush(0)
 
     # -- the way of each message

@@ -1,4 +1,4 @@
-"""Implements `pykafka4 send`, which sends messages to the agent of this machine. Its options include those of Dory's `to_dory`."""
+"""Implements `pykafka4 send`, which sends messages to the agent of this machine. Its options include the options of Dory's `to_dory`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ exit codes: 0 the agent's socket took all messages, 1 it did not, 2 wrong option
 
 
 class Progress:
-    """Reports how many messages were handed over: on standard output after every `every`, else on a terminal, in one line."""
+    """Reports how many messages were handed over: on standard output after each `every` messages; with 0, in one line of the terminal."""
 
     def __init__(self, every: int, total: int | None, out: TextIO, terminal: TextIO, clock: Callable[[], float]) -> None:
         self.sent = 0
@@ -196,7 +196,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how many, how fast")
     group.add_argument("--count", type=_natural, metavar="N", help="messages to send (default 1; with --lines: all)")
     group.add_argument("--interval", type=_natural, default=0, metavar="US", help="microseconds from message to message (default 0)")
-    group.add_argument("--print", type=_natural, default=0, metavar="N", help="print the number of each Nth message")
+    group.add_argument("--print", type=_natural, default=0, metavar="N", help="after every N messages, print how many were handed over")
     group.add_argument(
         "--wait",
         type=_seconds,

@@ -1,4 +1,5 @@
-"""Remembers topics that brokers report as unknown: their messages are discarded at once, except for one in `PAUSE_S`, which asks again.
+"""Remembers topics that brokers report as unknown: their messages are discarded at once, except for one message in `PAUSE_S`
+seconds, with which the producer requests the topic's metadata again.
 
 Otherwise a program with a misspelt topic would fill the pool and the disk with messages that each wait for the same answer.
 Invariant: a created topic is found with the first message after `PAUSE_S` at the latest.
@@ -21,7 +22,7 @@ CODES: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
 
 
 class UnknownTopics(ProducerHooks):
-    """A hook of the producer, whose callback executor adds and removes topics; the router asks on the agent's loop."""
+    """A hook of the producer, whose callback executor adds and removes topics; the router calls `denies` on the agent's loop."""
 
     def __init__(self, reason: Reason = Reason.BAD_TOPIC, clock: Callable[[], float] = time.monotonic) -> None:
         """`reason` is the reason for the discards; `clock` is monotonic, in seconds."""

@@ -449,7 +449,7 @@ def test_losses_are_logged_once_for_each_reason(datagrams: Place, caplog: pytest
         (lambda client: Client(""), "has 0 bytes; the path of a UNIX socket has 1 to 107"),
         (lambda client: Client.stream("x" * 108), "has 108 bytes"),
         (lambda client: Client.tcp(0), "port must be from 1 to 65,535, not 0"),
-        (lambda client: Client.tcp(9101, "localhost"), "host must be an IP address, as 127.0.0.1 or ::1, not 'localhost'"),
+        (lambda client: Client.tcp(9101, "localhost"), "host must be an IP address, such as 127.0.0.1 or ::1, not 'localhost'"),
         (lambda client: Client("x", max_block_ms=-1), "max_block_ms must be 0 or more"),
     ],
 )

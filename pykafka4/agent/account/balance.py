@@ -2,7 +2,7 @@
 
 Invariant: accepted = acknowledged + queued + spooled + discarded, in total, for each topic, and for the topics without a row.
 
-Each message is counted in one place: in the producer once the producer has accepted the message, in the spool while the message is only on
+Each message is counted in one place: in the producer after the producer has accepted the message, in the spool while the message is only on
 disk, in the ledger if the message was discarded before the producer had it.
 """
 

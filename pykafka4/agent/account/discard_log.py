@@ -1,6 +1,6 @@
 """Writes a line for each discarded message to a file, the discard log.
 
-Invariant: a full or broken disk delays no other part of the agent; entries are left out instead, and counted.
+Invariant: a full or broken disk delays only the end of the agent; entries are left out instead, and counted.
 
 Entries pass through a bounded queue to the log's own thread, which writes them. The log counts entries that found no room in the queue and
 entries that the disk refused. The agent's log reports the first failure of a series and the end of the series.
@@ -125,7 +125,7 @@ class DiscardLog:
         """Log the first failure of a series. `left_out` entries had been left out before this failure."""
         if self._left_out_before is None:
             self._left_out_before = left_out
-            log.warning("agent: discard log %s: %s; entries are left out until it can be written; the agent goes on", self._path, error)
+            log.warning("agent: discard log %s: %s; entries are left out until it can be written; the agent continues", self._path, error)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Write the queued entries, for at most `timeout_s` seconds. Later entries are left out."""

@@ -44,7 +44,7 @@ class BatchOutcomes(ProducerHooks):
 
     def on_close(self) -> None:
         """Note that all outcomes were reported. See ProducerHooks."""
-        self._closed.set()  # the executor runs this after the last `on_ack`
+        self._closed.set()  # this call comes after the last `on_ack`
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until all failed batches are counted, after `Producer.close`. Returns False if `timeout_s` seconds passed first.
@@ -60,5 +60,5 @@ def count_undelivered(ledger: Ledger, rest: Iterable[ProducerRecord]) -> None:
 
 
 def message_of(record: ProducerRecord) -> Message:
-    """Return the message of a record, without the partition key, in place of which the record has its partition."""
+    """Return the message of a record, without a partition key: the record has a partition instead."""
     return record.topic, record.value, record.key, None, record.timestamp_ms or 0

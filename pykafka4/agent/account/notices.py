@@ -1,4 +1,5 @@
-"""Writes log lines about discards, for each reason at most one in 30 s. Invariant: the numbers in the lines add up to all discards."""
+"""Writes log lines about discards, for each reason at most one in 30 s, and one more at the end of the agent. Invariant: the numbers in the
+lines add up to all discards."""
 
 from __future__ import annotations
 

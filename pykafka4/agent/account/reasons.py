@@ -37,7 +37,7 @@ class Reasons:
     """The reason for each code of a failed batch: KAFKA_ERROR_ACK for a code that Kafka added later, BUG for any other unknown code."""
 
     def __init__(self, autocreate: bool) -> None:
-        """With `autocreate` an unknown topic has the reason TOPIC_AUTOCREATE_FAIL, else BAD_TOPIC.
+        """With `autocreate` an unknown topic has the reason TOPIC_AUTOCREATE_FAIL, otherwise BAD_TOPIC.
 
         With `autocreate` the Metadata request creates the topic, which stays unknown only if the creation fails.
         """

@@ -41,7 +41,7 @@ class Reports:
         return self._before, current
 
     def _turn(self, now: float) -> None:
-        """End the current interval, and the empty intervals after it in which nobody called."""
+        """End the current interval, and the empty intervals after it in which no call came."""
         # At `now == _ends` the division may round down to the interval that ends, so the number is at least the next one.
         number = max(int((now - self._origin) // self._interval), self._number + 1)
         skipped = number - self._number - 1  # empty intervals; their reports are finished and unread, too

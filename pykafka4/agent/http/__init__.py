@@ -7,7 +7,7 @@ message.
 Modules; each line imports only from lines below it:
     server      PageServer: the port, and the table of paths and answers
     guarding    checks of requests, limits of connections
-    observer    Observer: a thread that looks at the agent, remembers rates and outages, and makes the answers
+    observer    Observer: a thread that reads the agent's figures, remembers rates and outages, and makes the answers
     page_data   the JSON of the web page
     headline    the agent's state in plain words
     metrics     the figures for Prometheus

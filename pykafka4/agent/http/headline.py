@@ -124,6 +124,6 @@ def _details(*texts: str) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-# From the worst to the least: the first that finds a trouble gives the headline. Without the cluster all partitions are offline, too, and
+# The worst first: the first function that finds a trouble returns the headline. Without the cluster all partitions are offline, too, and
 # a headline about one of them would hide the cause.
 JUDGES: Final[tuple[Callable[[AgentLook, Outages], Headline | None], ...]] = (_cluster, _spool, _partitions, _brokers, _topics, _memory)

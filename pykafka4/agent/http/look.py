@@ -118,7 +118,7 @@ def queues(status: Mapping[str, Any]) -> dict[str, Queue]:
 
 
 def offline(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return offline partitions, and `topic (any partition)` for messages that may be sent to each partition of a topic.
+    """Return offline partitions, and `topic (any partition)` for messages that may be sent to any partition of a topic.
 
     Topics that brokers do not know are left out: `unknown_topics` has them.
     """

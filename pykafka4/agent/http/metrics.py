@@ -1,4 +1,5 @@
-"""Writes the agent's figures in Prometheus' text format. Invariant: labels are bounded: at most MOST_TOPICS topics have their own.
+"""Writes the agent's figures in Prometheus' text format. Invariant: labels are bounded: at most MOST_TOPICS topics have a label of their
+own.
 
 Names of metrics begin with pykafka4_agent.
 """
@@ -165,4 +166,6 @@ def _spool(look: AgentLook) -> Iterator[Metric]:
         return
     yield GaugeMetricFamily(f"{PREFIX}_spool_bytes", "Bytes of messages on disk.", look.spool.bytes)
     yield GaugeMetricFamily(f"{PREFIX}_spool_max_bytes", "The bound of these bytes.", look.spool.max_size)
-    yield GaugeMetricFamily(f"{PREFIX}_spool_failing", "1: the disk takes nothing.", float(look.spool.failure is not None))
+    yield GaugeMetricFamily(
+        f"{PREFIX}_spool_failing", "1: the disk refuses writes, or files cannot be synced.", float(look.spool.failure is not None)
+    )

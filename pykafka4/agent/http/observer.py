@@ -1,4 +1,4 @@
-"""Looks at the agent on a thread of the pages, remembers rates and outages, and makes the answers of the pages.
+"""Reads the agent's figures on a thread of the pages, remembers rates and outages, and makes the answers of the pages.
 
 Invariant: only this thread uses the look, the rates and the outages, and all readers share a look.
 """

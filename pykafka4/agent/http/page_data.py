@@ -1,4 +1,5 @@
-"""Makes the JSON of the web page. Invariant: its size is bounded for any number of topics, and it has the counts of all rows."""
+"""Makes the JSON of the web page. Invariant: its size is bounded for any number of topics, and a table that is cut
+has the number of all its rows."""
 
 from __future__ import annotations
 

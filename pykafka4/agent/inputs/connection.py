@@ -78,7 +78,7 @@ class Connection:
         self._end(clean=not self._partial())
 
     def resume(self) -> None:
-        """Go on with the room for which the connection waited. See RoomHolder."""
+        """Continue with the room for which the connection waited. See RoomHolder."""
         self.is_waiting = False
         self._begin_large()
         self._owner.go_on(self)

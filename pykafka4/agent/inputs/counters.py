@@ -24,7 +24,7 @@ class SourceCounters:
     unclean_ends: int = 0  # inside a message, or reset
     closed_for_size: int = 0  # connections whose size field was invalid, or too large
     closed_for_room: int = 0  # connections that lost the memory for an unfinished message to others that waited for it
-    accept_pauses: int = 0  # no file descriptor was left
+    accept_pauses: int = 0  # no file descriptor was left, or the most connections were open
     errors: int = 0  # of sockets
 
 
@@ -42,7 +42,7 @@ class InputCounters:
         return {Source.UNIX_DATAGRAM: self.unix_datagram, Source.UNIX_STREAM: self.unix_stream, Source.TCP: self.tcp}[source]
 
     def named(self) -> dict[str, int]:
-        """Return all counts by their names on /counters."""
+        """Return the counts of /counters by their names there."""
         unix, tcp = self.unix_stream, self.tcp
         return {
             "UnixDgInputAgentForwardMsg": self.unix_datagram.forwarded,

@@ -1,4 +1,5 @@
-"""Reads the UNIX datagram socket, with one message in each datagram. Invariant: each datagram that a client could send is read."""
+"""Reads the UNIX datagram socket, with one message in each datagram. Invariant: `close` reads each datagram that a client could send,
+unless a read fails."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 4096  # of each stream input
 QUEUE_LENGTH = Path("/proc/sys/net/unix/max_dgram_qlen")
 SHORT_QUEUE = 100  # datagrams; a shorter queue is worth a warning, because a burst fills it
-SHARE_OF_FILES = 3 / 8  # each stream input's share of the process's descriptors; the other quarter is for brokers, pages and files
+SHARE_OF_FILES = 3 / 8  # each stream input's share of the process's descriptors; the remaining quarter is for brokers, pages and files
 
 
 class Inputs:

@@ -25,7 +25,7 @@ TURN = 2048  # the cost after which a turn ends, in messages; then the loop serv
 ACCEPT_COST = 16
 RETRY_S = 1.0  # seconds after a system call failed for lack of file descriptors or memory
 OVERDUE_S = 0.5  # between two checks for connections that have held room too long
-# The most bytes that are read at the end: a TCP client that goes on sending must not keep the agent from ending.
+# The most bytes that are read at the end: a TCP client that sends without end must not keep the agent from ending.
 END_BYTES = 64 * 1024 * 1024
 OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 

@@ -20,7 +20,7 @@ class RoomHolder(Protocol):
     """A connection that holds room, or waits for it."""
 
     def resume(self) -> None:
-        """Go on, with the room for which the holder waited."""
+        """Continue, with the room for which the holder waited."""
 
     def lose_room(self) -> None:
         """End, and release the room, because others wait for it."""
@@ -70,7 +70,7 @@ class Room:
             holder.resume()
 
     def end_overdue(self, now: float) -> None:
-        """While others wait, take the room from those who have held it too long."""
+        """While others wait, take the room from holders that have held it too long."""
         while self._waiting and self._held:
             holder, (_, since) = next(iter(self._held.items()))
             if now - since < HOLD_S:
@@ -103,6 +103,6 @@ class Unfinished:
         self.large.serve(now)
 
     def end_overdue(self, now: float) -> None:
-        """While others wait, take the room from those who have held it too long."""
+        """While others wait, take the room from holders that have held it too long."""
         self.small.end_overdue(now)
         self.large.end_overdue(now)

@@ -1,4 +1,5 @@
-"""Runs the agent from start to end. Invariant: a failed part ends the process, and waiting messages are delivered, spooled or counted."""
+"""Runs the agent from start to end. Invariant: if the producer, the spool or a task of the agent fails, the process ends,
+and waiting messages are delivered, spooled or counted."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Exit(IntEnum):
         member.meaning = meaning
         return member
 
-    OK = 0, "ended by a signal; all messages were delivered, or are in the spool"
+    OK = 0, "ended by a signal; the messages that waited were delivered, or are in the spool"
     CANNOT_START = 1, "a socket, a folder or the port of the pages could not be opened"
     SETTINGS = 2, "the settings have errors"
     UNDELIVERED = 3, "ended by a signal; some messages were discarded at the end: the log counts them"

@@ -1,8 +1,8 @@
 """Writes log lines to standard error, for people or for the journal. Invariant: only the writing thread waits for standard error.
 
-If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, but no message waits, and the process ends after a few
-seconds. The thread writes to the file descriptor itself: at its end the interpreter waits for the locks of `sys.stderr` and of
-handlers.
+If nobody reads standard error (a full pipe, a stopped terminal), log lines are lost, but no message waits, and the end of the process
+is late by a few seconds only. The thread writes to the file descriptor itself, because an interpreter that exits waits for the locks of
+`sys.stderr` and of handlers.
 """
 
 from __future__ import annotations

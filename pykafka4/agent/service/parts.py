@@ -129,7 +129,7 @@ class Parts:
         self.ledger.tick()
 
     def cluster_is(self, state: str) -> None:
-        """Let new messages go to the disk at once while the producer's state, from `look`, is unreachable."""
+        """Have new messages written to the disk at once while the producer's state, from `look`, is unreachable."""
         if self._spool is not None:
             self._spool.cluster_away = state == "unreachable"
 
@@ -139,8 +139,9 @@ class Parts:
         self.inputs.close()
 
     async def deliver(self, shutdown_s: float, hurried: asyncio.Event) -> None:
-        """Deliver the waiting messages, up to `shutdown_s` seconds. The rest is spooled, or discarded and counted."""
-        # The spool stops first: otherwise the spool would go on sending, and the flush of the producer would find new messages without end.
+        """Deliver the waiting messages, for up to `shutdown_s` seconds. Messages left are spooled, or discarded and counted."""
+        # The spool stops first: otherwise the spool would continue to send, and the flush of the producer would find new messages without
+        # end.
         if self._spool is not None:
             await self._spool.stop()
         undelivered = await deliver(self.producer, shutdown_s, hurried)

@@ -26,7 +26,7 @@ class Identity:
 def identity_of(user: str, group: str | None) -> Identity:
     """Return a user by name or number, with all its groups; `group`, if given, is the primary one.
 
-    Raises ConfigError for an unknown name, and for another group than the present one if the process has the user already.
+    Raises ConfigError for an unknown name, and for a group other than the present one if the process has the user already.
     """
     try:
         found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
@@ -65,7 +65,7 @@ def may(identity: Identity | None, path: Path, right: int) -> bool:
 def become(identity: Identity) -> bool:
     """Change to the identity for good. Returns False if the process has its user already.
 
-    Raises ConfigError if the process is another user than root, or is still root afterwards.
+    Raises ConfigError if the process runs as a third user, or is still root afterwards; OSError if the system refuses the change.
     """
     if os.geteuid() != 0:
         if os.geteuid() == identity.uid:

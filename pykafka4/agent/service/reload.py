@@ -25,7 +25,7 @@ def reread(file: Path, running: AgentSettings) -> AgentSettings | None:
     if problems:
         for problem in problems:
             log.error("agent: reload: %s", problem)
-        log.error("agent: reload: %s has errors; the agent goes on with its present settings", file)
+        log.error("agent: reload: %s has errors; the agent continues with its present settings", file)
         return None
     found = changes(running, settings)
     for change in found:

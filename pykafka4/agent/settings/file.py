@@ -1,5 +1,5 @@
-"""Reads the agent's TOML file. Invariant: the errors of all keys are reported at once, each with file, line, key, value and the
-allowed values."""
+"""Reads the agent's TOML file. Invariant: the errors of all keys are reported together, each with file and key, and with the line of a
+key that the file has."""
 
 from __future__ import annotations
 

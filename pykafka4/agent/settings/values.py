@@ -192,7 +192,7 @@ class RateLimitSettings:
 
 @attrs.frozen
 class TopicSettings:
-    """Settings of topics. A setting that `[topics."name"]` lacks is as in `[topics.default]`, or else as the producer's default."""
+    """Settings of topics. A setting that `[topics."name"]` lacks is as in `[topics.default]`, otherwise as the producer's default."""
 
     batching: Batching | None = word(
         None,
@@ -245,7 +245,7 @@ class ServiceSettings:
     shutdown_ms: int = number(
         30_000, "ms", "Time for the delivery of waiting messages at the end. Messages left are spooled, or discarded.", live=True
     )
-    user: str | None = name("User that the process becomes once its sockets are open; the process must be started as root.")
+    user: str | None = name("User that the process becomes after it has opened its sockets; the process must be started as root.")
     group: str | None = name("Group that the process becomes. Not set: the group of `user`.")
     log_level: LogLevel = word(LogLevel.INFO, LogLevel, "Severity of the least severe lines that are logged, to standard error.", live=True)
 
@@ -260,7 +260,7 @@ def _unless_disabled(value: Any) -> Any:
 
 @attrs.frozen
 class AgentSettings:
-    """The settings of the whole file."""
+    """The settings of the file."""
 
     inputs: InputSettings = section(InputSettings, "Sockets that take messages.", default=attrs.NOTHING)
     kafka: Mapping[str, Any] = attrs.field(

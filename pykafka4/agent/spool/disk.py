@@ -1,6 +1,7 @@
 """Keeps the state of the disk that the FIFOs of all topics share: used bytes, files to be synced, the present failure.
 
-Invariant: `bytes` counts each file and folder in use. `Spool.add` and `ending` compare `bytes` with `max_size` before they write.
+Invariant: `bytes` counts each file and folder of the FIFOs, also files that the disk refuses to remove. `Spool.add` and `ending` compare
+`bytes` with `max_size` before they write.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Disk:
         self._left: list[Segment] = []  # files without messages that the disk has refused to remove
 
     def refuses(self) -> bool:
-        """Whether the pause after the last refusal is not over, so that no write is tried yet."""
+        """Whether the pause after the last refusal has not ended: no write is tried before its end."""
         return self.failure is not None and self._clock() < self._retry_at
 
     def trouble(self) -> tuple[str | None, float | None]:
@@ -81,13 +82,13 @@ class Disk:
         self.failure, self._retry_at = reason, now + self._retry_s
 
     def succeed(self) -> None:
-        """Note that the disk took a write: the series of refusals is over."""
+        """Note that the disk took a write: the series of refusals has ended."""
         if self.failure is not None:
             log.warning("spool: the disk works again after %.0f s (it could not %s)", self._clock() - self.failing_since, self.failure)
             self.failure = None
 
     def probe(self) -> None:
-        """Write a block, if the disk has refused a write and the pause is over.
+        """Write a block, if the disk has refused a write and the pause has ended.
 
         Without messages, no other write would show that the disk works again, and the pages would always show the failure.
         """

@@ -1,4 +1,4 @@
-"""Keeps the messages of one topic on disk. Invariant: messages are read and removed in the order in which they were appended."""
+"""Keeps the messages of one topic on disk. Invariant: messages are read and removed in order, the oldest first."""
 
 from __future__ import annotations
 

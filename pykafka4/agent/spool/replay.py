@@ -1,6 +1,7 @@
 """Sends messages from the disk to the producer. Invariant: a topic's messages are sent in order, and leave the disk in order.
 
-The replay does no I/O and never waits: `Spool` has the thread that reads, and calls the replay again after acknowledgements.
+The replay never waits for the cluster, and reads no file: `Spool` has the thread that reads, and calls the replay again after
+acknowledgements. The replay removes the files whose messages are done.
 
 The topics share `window` unacknowledged bytes; each may exceed its share by one message. So a stuck topic does not hold up the others, and
 messages from the disk do not take the memory of topics without messages on disk. A topic for which the producer has no room is tried again
@@ -144,7 +145,7 @@ class Replay:
     def should_hurry(self) -> bool:
         """Whether the producer should send its messages without linger, because a topic has used its share and has more messages.
 
-        Such a topic can send no more before the linger is over, so linger_ms would set the pace of the replay. True once, and once
+        Such a topic can send no more before the linger has ended, so linger_ms would set the pace of the replay. True once, and once
         after each acknowledgement: the producer is not flushed repeatedly while the cluster is away.
         """
         if not self._hurry:
@@ -165,7 +166,7 @@ class Replay:
         if self.stopped or self.holds:
             return
         found, replayed.least = cut(data), 0
-        if not data:  # somebody has cut the file off
+        if not data:  # another program has cut the file off
             self._skip(replayed, segment, reading.offset, segment.size)
         elif found:
             self._send_all(replayed, segment, reading.offset, found, [])

@@ -1,6 +1,6 @@
 """Writes and reads one file with its header and its progress. Invariant: after any refusal of the disk, `size` covers only complete frames.
 
-No file stays open: a spool may have more topics than a process may have open files.
+No file stays open: a spool may have more topics than a process can have open files.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The router's calls, for each list of messages from an input:
 
     for message in messages:
         if spool.takes(topic):         # its older messages are on disk
-            spool.add(message)         # never raises; discards with SPOOL_FULL or SPOOL_FAILED
+            spool.add(message)         # never raises; may discard the message
             continue
         try:
             producer.send(...)

@@ -1,7 +1,7 @@
 """Syncs written files to the disk, in one thread.
 
-Invariant: with `always`, a byte is on the disk as soon as the sync that runs during its write, and the next sync, have ended. All bytes
-that are written during one sync share the next one: a group commit.
+Invariant: with `always`, a byte is on the disk as soon as the sync that runs during its write, and the next sync, have ended without a
+failure. All bytes that are written during one sync share the next one: a group commit.
 
 The thread opens each file itself, so that the loop may close or delete files at any time.
 """

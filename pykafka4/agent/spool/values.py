@@ -30,7 +30,7 @@ class SpooledTopic:
 
 @attrs.frozen
 class SpoolState:
-    """The spool at a moment. `failure` is the reason why the disk takes no writes now, None if it takes them.
+    """The spool at a moment. `failure` is the reason why the disk refuses writes, or why files cannot be synced, now; None without one.
 
     `topics` has each topic with messages on disk, now or at the start. `damaged_bytes` were not readable. `counting` is True while old
     segments have messages that are not counted yet.

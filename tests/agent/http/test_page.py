@@ -183,7 +183,7 @@ def test_metadata_can_be_refreshed_from_the_page(chromium: Chromium) -> None:
         chromium.open(pages.url)
         chromium.wait_for(READY)
         chromium.evaluate("document.getElementById('refresh').click()")
-        chromium.wait_for("document.getElementById('refresh-said').innerText.startsWith('asked at ')")
+        chromium.wait_for("document.getElementById('refresh-said').innerText.startsWith('requested at ')")
         chromium.wait_for("!document.getElementById('refresh').disabled")
     assert agent.refreshes == 1
 

@@ -127,7 +127,7 @@ def test_sighup_with_a_bad_file_changes_nothing(kafka_server: ModelServer, tmp_p
     with agent(config) as process:
         write_settings(tmp_path, NOWHERE, "[service]\nshutdown_ms = -1\nlog_level = 'LOUD'\n")
         process.send_signal(signal.SIGHUP)
-        process.wait_for("the agent goes on with its present settings")
+        process.wait_for("the agent continues with its present settings")
         assert "service.shutdown_ms=-1" in process.said()
         assert "service.log_level='LOUD'" in process.said()
         send(process.socket, "clicks", b"a")

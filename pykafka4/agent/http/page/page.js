@@ -210,7 +210,7 @@ async function refresh() {
   button.disabled = true;
   try {
     const answer = await fetch("/metadata_update", { method: "POST" });
-    put("refresh-said", answer.ok ? `asked at ${moment(Date.now() / 1000)}` : (await answer.text()).trim());
+    put("refresh-said", answer.ok ? `requested at ${moment(Date.now() / 1000)}` : (await answer.text()).trim());
   } catch {
     put("refresh-said", "no answer");
   }
