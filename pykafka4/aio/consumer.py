@@ -58,7 +58,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
     """Reads records from Kafka in asyncio: `async for record in consumer`, or `await consumer.poll()`. Methods that wait are awaited.
 
     `pykafka4.Consumer` has the same options; `client` may be shared with other producers and consumers. A consumer belongs to the event
-    loop of its first use. One task at a time polls or unsubscribes; other tasks may call the other methods meanwhile. The methods of a
+    loop of its first use. One task at a time polls, unsubscribes or begins `process`; other tasks may call other methods. The methods of a
     rebalance listener may be coroutines or plain functions; they run inside the calls that wait. Cancelling the poll does not cancel such
     a coroutine: it runs in a task of its own, and the next poll waits for its end. Partitions are `TopicPartition`s or (topic, partition)
     pairs, timeouts are seconds.

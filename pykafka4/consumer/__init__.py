@@ -345,7 +345,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
 
         Without `on_done` a failure is logged as a warning.
 
-        Commits reach the coordinator in the order of the calls. At most 1,000 commits can wait for the coordinator; further ones fail.
+        Commits reach the coordinator in the order of the calls. At most 1,000 commits can wait for the coordinator; further commits fail.
         Raises BufferFull while 10,000 callbacks wait to run.
         """
         self._session.commits.commit_async(offsets, on_done, topic)
@@ -415,7 +415,7 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         never passes an unfinished record, so after a crash no record is skipped, and records from the first unfinished one on are handled
         again (at least once).
 
-        `by`: "key" handles records with the same key in order, and those without a key in any order; "partition" keeps the order of each
+        `by`: "key" handles records with the same key in order, and records without a key in any order; "partition" keeps the order of each
         partition; a callable takes a record and returns a key: records with equal keys are handled in order.
         The handler must be neither a coroutine function nor a generator function. If a handler returns a `Delivery`, or a list of them, its
         record is finished when these are acknowledged.

@@ -32,7 +32,7 @@ class ConsumerHandle(ServesStatus):
         return ConsumerSource(self._session), NetworkSource(self._session.runtime)
 
     def _visit(self) -> ConsumerSession:
-        """The session, for a method that does not wait."""
+        """The session, for a method that does not wait; `aio.Consumer` checks the caller here."""
         return self._session
 
     # -- topics and partitions
@@ -41,7 +41,8 @@ class ConsumerHandle(ServesStatus):
         """Read `topics` as a member of the group, instead of the topics subscribed before. The next poll joins the group.
 
         Without a group_id, the consumer itself reads all partitions of `topics` and commits nothing. Partitions that exist at the next poll
-        are read from the offset that auto_offset_reset chooses, later ones from their first record. `listener` is called as in a group.
+        are read from the offset that auto_offset_reset chooses, partitions that are created later from their first record. `listener` is
+        called as in a group.
 
         `topics` is a list of names, or a pattern: a text or `re.Pattern`. An item of a list is a name, unless it is an `re.Pattern`.
         A pattern selects all topics whose complete name matches, including topics that are created later, except topics that `exclude` (a

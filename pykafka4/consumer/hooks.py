@@ -42,4 +42,4 @@ class PollCalls:
             except Exception:
                 if id(hook) not in self._failed:
                     self._failed.add(id(hook))
-                    log.exception("%s: on_poll of the hook %r raised an exception; further ones are not logged", self._client_id, hook)
+                    log.exception("%s: on_poll of the hook %r raised an exception; later exceptions are not logged", self._client_id, hook)

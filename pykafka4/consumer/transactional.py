@@ -142,7 +142,7 @@ class TransactionalReads:
         return ConsumerGroupMetadata(group, member.generation, member.member_id, member.instance_id)
 
     def announce(self) -> None:
-        """Note that a block is made for the records in hand. A block that has not begun when the next one is made never begins (Ctrl-C)."""
+        """Note that a block is made for the records in hand. A block that has not begun when the next is made never begins (Ctrl-C)."""
         self._refused = self._refused or self._announced
         self._announced = not self._nothing_new()
 

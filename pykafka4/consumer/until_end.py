@@ -56,7 +56,7 @@ class UntilEnd:
         return (tp for tp, claim in reader.claims.items() if claim.until == UNBOUNDED and tp not in reader.paused)
 
     def is_over(self) -> bool:
-        """Whether all partitions are read up to their ends, paused ones aside, and a member of a group has its partitions.
+        """Whether all partitions are read up to their ends, paused partitions aside, and a member of a group has its partitions.
 
         False after another poll has lifted the ends.
         """

@@ -282,7 +282,7 @@ class Producer(ProducerHandle):
         self._session.transactions.commit(check_timeout(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Abort the transaction: fail the records that are not sent yet, wait for those in flight, and tell the coordinator.
+        """Abort the transaction: fail the records that are not sent yet, wait for the records in flight, and notify the coordinator.
 
         No read_committed consumer reads its records. `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError (call it
         again), ProducerFencedError, TransactionError without an open transaction.

@@ -49,11 +49,11 @@ class ProducerHandle(ServesStatus):
         return self._session.stats()
 
     def raise_failures(self, since: int = 0) -> None:
-        """Raise DeliveryFailed for a failure that the application has not seen. Skips the first `since` ones (an earlier `stats().lost`).
+        """Raise DeliveryFailed for the first failure that the application has not seen; a note has the number of unseen failures.
 
-        The application has seen a failure after `result()` or `exception()` of its Delivery, and after `delivery_scope` or this method has
-        raised or counted the failure in the same thread (in asyncio: the same task). The raised failure is the first unseen one (after more
-        than 100 failed batches perhaps another early one); a note gives the number of unseen failures.
+        Skips the first `since` failures (an earlier `stats().lost`). After more than 100 failed batches, the raised failure may be another
+        early failure. The application has seen a failure after `result()` or `exception()` of its Delivery, and after `delivery_scope` or
+        this method has raised or counted the failure in the same thread (in asyncio: the same task).
         """
         self._session.raise_failures(check_count(since, "since"))
 

@@ -48,7 +48,7 @@ class HookCalls:
                 raise
             if (id(hook), name) not in self._failed:
                 self._failed.add((id(hook), name))
-                log.exception("%s: %s of the hook %r raised an exception; further ones are not logged", self._client_id, name, hook)
+                log.exception("%s: %s of the hook %r raised an exception; later exceptions are not logged", self._client_id, name, hook)
             return None
 
     def _tell(self, name: str, *arguments: object) -> None:

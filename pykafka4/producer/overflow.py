@@ -58,7 +58,7 @@ class FlushMark:
 
 
 class DroppedCalls:
-    """The queue of `on_delivery` calls of dropped records. A job of the executor makes many calls, as an overload drops many records.
+    """The queue of `on_delivery` calls of dropped records. A job of the executor makes many calls, because an overload drops many records.
 
     An executor of several threads may run several jobs at a time, which begin the callbacks in order.
     """
@@ -74,7 +74,7 @@ class DroppedCalls:
         self._running: dict[CallbackTurn, None] = {}  # turns that have not ended
 
     def __call__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
-        """Call `callback(delivery)` soon. While too many callbacks wait, further ones are left out: the Delivery has its outcome anyway."""
+        """Call `callback(delivery)` soon. While too many callbacks wait, others are left out: the Delivery has its outcome anyway."""
         if len(self._waiting) < MOST_WAITING:
             self._append((callback, delivery))
         elif not self._overrun:  # one line for each overload, however long it is

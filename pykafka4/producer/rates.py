@@ -21,7 +21,7 @@ from pykafka4.wire.records.policy import Admission
 __all__ = ["RateLimits", "Window"]
 
 INFINITY: Final = float("inf")
-MANY: Final = 1_000  # windows, beyond which ended and unused ones are dropped
+MANY: Final = 1_000  # windows; from this number on, ended and unused windows are dropped
 
 
 @attrs.define(eq=False)

@@ -566,7 +566,7 @@ class ProducerSession(Attachment[Sender]):
             )
 
     def drain(self, timeout: float) -> None:
-        """Deliver the remaining records within `timeout` seconds, as the interpreter exits, and log the number of undelivered ones."""
+        """Deliver the remaining records within `timeout` seconds at the exit of the interpreter, and log how many were not delivered."""
         if self.undelivered is None and self.close(timeout):
             log.warning(
                 "%s: %d records were not delivered when the interpreter exited; close the producer before it exits",

@@ -180,7 +180,7 @@ class TransactionCalls:
             self._unseen = None
 
     def leave(self, timeout: float) -> None:
-        """Abort the open transaction, as the producer closes, or wait for the end of a transaction that is already ending.
+        """Abort the open transaction, because the producer closes, or wait for the end of a transaction that is already ending.
 
         Waits at most `timeout` seconds.
         """

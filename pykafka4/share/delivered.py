@@ -264,7 +264,7 @@ class DeliveredRecords:
     # ---------------------------------------------------------------- acknowledging
 
     def acknowledge(self, record: object, kind: AcknowledgeType) -> None:
-        """Note the acknowledgement of `record`; the last one before sending counts."""
+        """Note the acknowledgement of `record`; the last acknowledgement before sending counts."""
         if not isinstance(record, ShareRecord):
             raise TypeError(f"acknowledge takes a record of this consumer, not {type(record).__name__}")
         tp = TopicPartition(record.topic, record.partition)

@@ -284,7 +284,7 @@ class ShareConsumerSession(PollingSession[ShareMachine]):
                 self.records.acknowledge(record, chosen)
 
     def _flush(self, *, soon: bool) -> None:
-        """Send the acknowledgements that a poll has found: at once, as the next poll may come late, or `soon`, together with later ones."""
+        """Send the acknowledgements that a poll has found: at once, because the next poll may come late, or `soon`, with later ones."""
         outgoing = self.records.collect()
         if outgoing and self.on_acknowledged is not None:
             self._check_owed()

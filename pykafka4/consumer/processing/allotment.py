@@ -320,7 +320,7 @@ class Allotment:
         return ()
 
     def wait_for_hands(self, timeout: float) -> bool:
-        """Wait for the records in hand; returns whether the streams finished them in time."""
+        """Wait for the records in hand (see `_wait_for`); returns whether none is left."""
         return self._wait_for(list(self.queues.values()), timeout)
 
     def _wait_for(self, queues: Collection[PartitionQueue], timeout: float) -> bool:

@@ -203,7 +203,7 @@ class RunLoop:
         return self._tell(partitions, "on_partitions_assigned")
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Any:
-        """Wait for the records in hand, and commit the finished ones, before another member begins."""
+        """Wait for the records in hand, and commit the finished records, before another member begins."""
         return self._waits.drive(self._release(partitions))
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Any:

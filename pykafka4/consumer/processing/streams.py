@@ -71,11 +71,17 @@ class Stream(Generic[KeyT, ValueT]):
         return self._allotment.next_record(self._state)
 
     def finish(self) -> None:
-        """Count the current record as finished, without a request for the next one. After that another thread may read this stream."""
+        """Count the current record as finished, without a request for the next one. After that another thread may read this stream.
+
+        Raises KafkaError while another thread reads it.
+        """
         self._allotment.finish(self._state)
 
     def leave(self) -> None:
-        """Leave the current record unfinished: the next loop returns it again. After that another thread may read this stream."""
+        """Leave the current record unfinished: the next loop returns it again. After that another thread may read this stream.
+
+        Raises KafkaError while another thread reads it.
+        """
         self._allotment.leave(self._state)
 
     def __enter__(self) -> Self:

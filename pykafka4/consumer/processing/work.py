@@ -57,7 +57,7 @@ class OrderedRecords:
 class HandlerWork:
     """The records in hand of `Consumer.process` (see `RecordsInHand`), with handlers on threads.
 
-    The run loop calls the public methods; workers and callbacks call the private ones.
+    The run loop calls the public methods; workers and callbacks call the private methods.
     """
 
     def __init__(self, plan: Plan, wake: Callable[[], object]) -> None:
@@ -188,7 +188,7 @@ class HandlerWork:
         return RELEASE_COMMIT_S
 
     def stop(self, timeout: float) -> bool:
-        """Start no more handlers; returns whether the running ones returned in time."""
+        """Start no more handlers; returns whether the running handlers, and the acknowledgements of their records, ended in time."""
         self.refuse()
         return self._ends.wait(lambda: not self._running, timeout)
 
@@ -264,7 +264,7 @@ class HandlerWork:
         return task
 
     def _run(self, ordered: OrderedRecords) -> Any:
-        """Handle the first record. Runs on a worker."""
+        """Handle the first record, on a worker."""
         task = self._begin(ordered)
         if task is None:
             return
@@ -334,7 +334,7 @@ class HandlerWork:
         self._next(ordered)
 
     def _next(self, ordered: OrderedRecords) -> None:
-        """Remove the first record of `ordered`, and go on with the next."""
+        """Remove the first record of `ordered`, and continue with the next record."""
         with self._lock:
             ordered.tasks.popleft()
             if not ordered.tasks:
@@ -361,7 +361,7 @@ class HandlerWork:
             self._submit(self._bury, ordered, task, error)  # on a worker: `send` may wait for room, and this may be a callback thread
 
     def _bury(self, ordered: OrderedRecords, task: TaskInHand, error: BaseException) -> Any:
-        """Send the dead letter of a record. Runs on a worker."""
+        """Send the dead letter of a record, on a worker."""
         assert self._plan.dead_letters is not None
         try:
             delivery = checked_delivery(self._plan.dead_letters.send(task.record, task.attempts, error))

@@ -75,7 +75,7 @@ class HandedOut:
         return list(_first_of(self.rest, listed, {})) if listed else []
 
     def without(self, claims: Collection[Claim]) -> HandedOut:
-        """A copy for the list without those records of these claims that were not returned."""
+        """A copy for the list without the records of these claims that were not returned."""
         return HandedOut(_first_of(self.rest, claims, dict(self.places)), self.iterator, self.held)
 
     def renamed(self, successors: Mapping[Claim, Claim]) -> HandedOut:
@@ -104,7 +104,7 @@ class Cursors:
         self._seen_at = -INFINITY  # when that progress last changed
 
     def finish(self) -> None:
-        """Count all returned records as finished. During a run, `processing.committable_offsets` holds back the unfinished ones."""
+        """Count all returned records as finished. During a run, `processing.committable_offsets` leaves out unfinished records."""
         handed = self.handed
         places = handed.within(IN_LIST)
         for claim, place in handed.places.items():

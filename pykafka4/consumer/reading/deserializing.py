@@ -125,7 +125,7 @@ class Deserializing:
         self.on_poison = on_poison
 
     def convert(self, out: list[Record], start: int) -> Halt | None:
-        """Deserialize the records of one partition from out[start] on, in place. Removes skipped records and those from the halt on.
+        """Deserialize the records of one partition from out[start] on, in place. Removes skipped records, and all records from the halt on.
 
         After the first record that waits for its dead letter, the dead letters of more refused records are sent at once, so that the
         partition waits for all of them together, not for one after another.
