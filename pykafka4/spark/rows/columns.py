@@ -136,7 +136,7 @@ def index_of(column: Column, row: Any, fields: list[str]) -> Any:
 def as_bytes(column: Column, value: Any) -> Any:
     if value is None or isinstance(value, BYTES):
         return value
-    raise TypeError(f"{column} is {type(value).__name__}; it must be string or binary, cast it: F.col({column.name!r}).cast('string')")
+    raise TypeError(f"{column} is {type(value).__name__}; it must be string or binary; cast it: F.col({column.name!r}).cast('string')")
 
 
 def as_headers(column: Column, value: Any) -> list[tuple[str, Any]] | None:
