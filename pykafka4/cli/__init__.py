@@ -1,7 +1,8 @@
-"""Has the commands of `pykafka4`, also `python -m pykafka4`. Invariants:
+"""Implements the commands of `pykafka4` (also `python -m pykafka4`). Invariants:
 
-* Standard output has the result, as a table or as JSON; errors and notes go to standard error.
-* A command that destroys something, or moves offsets, needs `--execute`.
+* Standard output has the result, as a table or as JSON; errors and notes go to standard error. With `--json`, errors of the cluster
+  are objects on standard output, too.
+* A command that deletes something in a cluster, or sets the offsets of a group, needs `--execute`.
 * No name from a cluster is shown with its control characters, which could change a terminal.
 
 Modules; each line imports only from lines below it:

@@ -124,7 +124,7 @@ def wanted(options: dict[str, Any]) -> list[Acl]:
 
 
 def kind_pattern(kind: str, pattern: str) -> str:
-    """The pattern for a kind of resource: the cluster has one name, which is no prefix."""
+    """The pattern for a kind of resource: the cluster has one name, which is not a prefix."""
     return "LITERAL" if kind == "cluster" else pattern
 
 

@@ -34,7 +34,7 @@ SAMPLE: Final = 100  # at full speed, one in this many records has its latency m
 MARK: Final = b"pykafka4"
 STAMPED: Final = len(MARK) + 8  # bytes of a value with the time of its `send`
 # At the start of the latency phase records wait for connections, and the reader, which begins at the end of the log, may miss records. The
-# records of this time do not count.
+# latencies of this time do not count.
 WARM_UP_S: Final = 1.0
 RECORD_TIMEOUT_S: Final = 60.0  # a phase that waits this long for a record fails
 SHOWN: Final = ("p50", "p99", "p99.9")

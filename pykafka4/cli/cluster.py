@@ -1,4 +1,5 @@
-"""Shows brokers, the quorum, features and log directories, and changes features: `cluster`. Nothing is changed without `--execute`."""
+"""Shows brokers, the quorum, features and log directories, sets features and unregisters brokers: `cluster`. Nothing in the cluster is
+changed without `--execute`."""
 
 from __future__ import annotations
 

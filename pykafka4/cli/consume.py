@@ -1,4 +1,5 @@
-"""Writes the records of topics to standard output: `consume`. Invariant: a group commits only written records."""
+"""Writes the records of topics to standard output: `consume`. Invariant: a group commits only records that were written or
+filtered out."""
 
 from __future__ import annotations
 

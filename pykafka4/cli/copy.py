@@ -37,7 +37,7 @@ Examples:
 """,
 )
 @destination_options
-@extent_options(done="copied", group="This group's offsets say how far the copy has come: the next run goes on there.")
+@extent_options(done="copied", group="This group's offsets say how far the copy has come: the next run continues there.")
 @click.pass_obj
 def copy(
     invocation: Invocation,
@@ -48,7 +48,7 @@ def copy(
     """Copy the records of topics, each to the partition with its number. Keys, values, headers, times and compression are kept.
 
     The topic to write to needs at least as many partitions. With --group, a run does not copy records again that an earlier run has
-    copied, except for the last moment before that was killed.
+    copied, except the last records of a run that was killed.
     """
     target = destination.cluster(invocation, extent.topics)
     with (

@@ -1,5 +1,5 @@
-"""Shows groups and exports offsets: `groups list`, `describe`, `lag`, `export`. The error of one group hides no other
-group, and makes the exit code 1."""
+"""Shows groups and exports offsets: `groups list`, `describe`, `lag`, `export`. The error of one group hides no other group, and makes the
+exit code 1, except in `lag --watch`."""
 
 from __future__ import annotations
 
@@ -157,7 +157,9 @@ def lag(invocation: Invocation, group: tuple[str, ...], all_: bool, seconds: flo
 def watch(
     look: Callable[[], tuple[Lags, int]], seconds: float, out: Console, json_: bool, wait: Callable[[float], object] = time.sleep
 ) -> int:
-    """Show the result of `look` every `seconds`, until Ctrl-C. An error is shown, and the next look may succeed."""
+    """Show the result of `look` every `seconds`, until Ctrl-C. A ConfigError is raised; another error is shown, and the next call may
+    succeed.
+    """
     with Live(console=out, auto_refresh=False) if out.is_terminal and not json_ else nullcontext() as live:
         try:
             while True:
@@ -189,7 +191,7 @@ def errors_of(found: Lags) -> dict[str, KafkaError]:
 
 
 def failed_partitions(found: Lags) -> int:
-    """FAILED if the end of a partition is unknown, else DONE; the table shows the errors."""
+    """FAILED if the end of a partition is unknown, otherwise DONE; the table shows the errors."""
     rows = [row for one in found.values() if isinstance(one, GroupLag) for row in one.partitions]
     return FAILED if any(row.error is not None for row in rows) else DONE
 

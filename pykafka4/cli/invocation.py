@@ -132,7 +132,7 @@ class Invocation:
             raise click.UsageError(str(error).replace("the mapping", f"{profiles_file()}, [{named['profile']}]", 1)) from None
 
     def _named_cluster(self) -> dict[str, str]:
-        """Return the options that name the cluster: from the command line, else the environment, else the default profile."""
+        """Return the options that name the cluster: from the command line, otherwise the environment, otherwise the default profile."""
         given = {name: value for name in VARIABLES if (value := getattr(self, name)) is not None}
         if SERVERS in self.properties:  # `-X bootstrap.servers=…` names the cluster, too
             given.setdefault("bootstrap", self.properties[SERVERS])
@@ -214,7 +214,10 @@ def show_errors(errors: Mapping[Any, KafkaError]) -> int:
 
 
 def outcomes(change: Callable[[], Any], keys: Iterable[K]) -> dict[K, Any]:
-    """Carry out a change by an admin client, and return the outcome of each of `keys`: its result, or its KafkaError."""
+    """Carry out a change by an admin client, and return the outcome of each of `keys`: its result, or its KafkaError.
+
+    Raises ConfigError.
+    """
     kept = list(keys)
     if not kept:
         return {}

@@ -58,7 +58,7 @@ WAYS_OUT: Final = (
 
 
 def cache() -> Path:
-    """The folder for fetched jars, and for data of local clusters: `$PYKAFKA4_CACHE`, else `~/.cache/pykafka4`."""
+    """The folder for fetched jars, and for data of local clusters: `$PYKAFKA4_CACHE`, otherwise `~/.cache/pykafka4`."""
     chosen = os.environ.get("PYKAFKA4_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "pykafka4"
 

@@ -1,5 +1,5 @@
-"""Runs the command of a command line. The exit code is 0 if all of it is done, 1 if a part was refused or failed, 2 for wrong usage, and
-130 after Ctrl-C. A reader that closes the pipe has read enough: 0, unless the command failed.
+"""Runs the command of a command line. The exit code is 0 if everything is done, 1 if a part was refused or failed, 2 for wrong usage, and
+130 after Ctrl-C (0 after Ctrl-C in `groups lag --watch`). A reader that closes the pipe has read enough: 0, unless the command failed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _outcome(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
-    """Run a command without `click.Command.main`, which ends a closed pipe with code 1."""
+    """Run a command without `click.Command.main`, which returns the code 1 after a closed pipe."""
     try:
         with cli.make_context(PROGRAM, list(arguments), obj=Invocation()) as context:
             code: Any = cli.invoke(context)
@@ -132,7 +132,7 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 def _failed(error: KafkaError, arguments: Sequence[str]) -> int:
     code = show_error(error)
-    if "--json" in arguments:  # a program that reads the result gets an object also for an error
+    if "--json" in arguments:  # a program that reads the result gets an object for an error, too
         from pykafka4.cli.show import error_json, print_json
 
         try:

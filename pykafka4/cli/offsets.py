@@ -50,7 +50,7 @@ def rewind(
     """Move the committed offsets of a group without members, or with --live of a running one.
 
     An offset that is not in the log becomes the first or the last one. Without --live a group that has members is refused, and they are
-    listed. With --live a member joins for a moment, and the others go on from the new offsets: all must be consumers of pykafka4 in
+    listed. With --live a member joins for a moment, and the others continue from the new offsets: all must be consumers of pykafka4 in
     the classic protocol. If a member is not, the error names it, and nothing changes.
     """
     goal = GoalOptions(goals)
@@ -215,7 +215,7 @@ def _place(item: str | TopicPartition) -> tuple[str, int | None]:
 
 
 def _in_use(found: GroupDescription | KafkaError, stored: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-    """An error for each offset that cannot be deleted: members have its topic, or the members are no consumers."""
+    """An error for each offset that cannot be deleted: members have its topic, or the members are not consumers."""
     if isinstance(found, KafkaError) or not found.is_active:
         return {}
     topics = {tp.topic for member in found.members for tp in (*member.partitions, *(member.target or ()))}

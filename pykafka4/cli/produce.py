@@ -1,4 +1,5 @@
-"""Sends lines, files or JSON to a topic: `produce`. Invariant: the exit code is 0 only if every record is acknowledged."""
+"""Sends lines, files or JSON to a topic: `produce`. Invariant: the exit code is 0 only if every record is acknowledged, or
+with acks=0 sent."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ FORMATS: Final[dict[str, Split | None]] = {"lines": None, "json": by_separator(b
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 DEFAULTS: Final = {
     "linger_ms": 20,
-    "max_block_ms": 180_000,  # longer than delivery_timeout_ms: a full buffer is no error of a line
+    "max_block_ms": 180_000,  # longer than delivery_timeout_ms: a full buffer is not an error of a line
     "batch_size": 500_000,  # a request holds two; brokers take a quarter less CPU than for batches of 256 KiB
 }
 TRANSACTION_MS: Final = 900_000  # the longest time-out that brokers allow by default

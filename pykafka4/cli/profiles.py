@@ -35,7 +35,7 @@ def profiles() -> dict[str, dict[str, str]]:
         raise click.UsageError(f"{path}: cannot be read: {error}") from None
     for name, content in found.items():
         if not isinstance(content, dict):
-            raise click.UsageError(f"{path}: {name} stands outside of a profile; write [{DEFAULT}] above it, or another name")
+            raise click.UsageError(f"{path}: {name} is outside of a profile; write [{DEFAULT}] above it, or another name")
     return {name: dict(_flat(path, f"[{name}] ", content)) for name, content in found.items()}
 
 

@@ -240,7 +240,7 @@ def _awaited(admin: AdminClient, plan: Sequence[Planned], timeout: float | None)
                 progress.update(task, description=f"{len(found)} of {len(plan)} moves", completed=done, total=sum(totals.values()))
                 time.sleep(MOVES_LOOK_S)
     except KeyboardInterrupt:
-        show_note("the moves go on; `cluster reassign --wait` waits for them, --cancel cancels them")
+        show_note("the moves continue; `cluster reassign --wait` waits for them, --cancel cancels them")
         raise
     errors = _elsewhere(admin, plan, timeout)
     show_note(f"{len(plan) - len(errors)} of {len(plan)} moves are done")

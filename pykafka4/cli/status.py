@@ -1,5 +1,5 @@
-"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG; the
-finding that the time was too short has it."""
+"""Shows the findings of a diagnosis: `status`. The exit code is 0 only if no finding has the outcome WRONG. The finding
+that the time was too short has this outcome, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Guards the three standard streams. Invariant: a write that reaches no reader raises an error, because `consume` commits written records.
+"""Guards the three standard streams. Invariant: a write to a closed or full standard output raises an error, because `consume` commits
+written records.
 
 A stream that the caller closed (`>&-`, `<&-`) gets an open descriptor in its place: otherwise the first socket would get its number.
 Reads from a closed standard input and writes to a closed standard output fail there, as they do in other programs. A closed standard error

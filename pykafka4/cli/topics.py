@@ -1,4 +1,5 @@
-"""Lists, describes, creates, extends and deletes topics: `topics`. A deletion shows its plan first, and needs `--execute`."""
+"""Lists, describes, creates, extends and deletes topics: `topics`. A deletion needs `--execute`, and without this option shows its
+plan."""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ def set_(invocation: Invocation, user: str, mechanisms: tuple[str, ...], iterati
     elif sys.stdin.isatty():
         password = click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True)
     else:
-        raise click.UsageError("standard input is no terminal to ask for the password; give --password-file FILE, or - for standard input")
+        raise click.UsageError(
+            "standard input is not a terminal, so the password cannot be typed; give --password-file FILE, or - for standard input"
+        )
     chosen = mechanisms or tuple(MECHANISMS)
     with invocation.admin() as admin:
         admin.upsert_users({user: password}, mechanisms=chosen, iterations=iterations, timeout=invocation.timeout)

@@ -37,7 +37,7 @@ NAMES: Final = {"name": "partition", "since_s": "for", "oldest_s": "oldest", "in
 
 
 class NoPage(OSError):
-    """There is no page to show: the process does not respond, or serves none."""
+    """Raised if there is no page to show: the process does not respond, or serves none."""
 
 
 @click.command(
@@ -97,7 +97,7 @@ class Page:
         except (OSError, ValueError) as error:
             raise NoPage(f"{self._url}: no answer ({_why(error)}); the client is closed, or its process has ended") from None
         if "headline" not in found:
-            raise NoPage(f"{self._url}: is no status page of a client")
+            raise NoPage(f"{self._url}: is not the status page of a client")
         return found
 
 

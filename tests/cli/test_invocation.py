@@ -97,7 +97,7 @@ def test_variables_do_not_count_beside_servers_on_the_command_line(server: Model
         ("", "has no profile 'prod'; there is none yet"),
         ("[test]\n", "has no profile 'prod'; it has test"),
         ("[prod\n", "cannot be read"),
-        ("servers = 'x:1'\n", "servers stands outside of a profile"),
+        ("servers = 'x:1'\n", "servers is outside of a profile"),
         ("[prod]\nbootstrap.servers = [1]\n", "[prod] bootstrap.servers: must be a text"),
         ("[prod]\nbootstrap.servers = 'x:1'\nnonsense = 1\n", "[prod]: unknown client property 'nonsense'"),
     ],

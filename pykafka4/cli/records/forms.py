@@ -1,4 +1,4 @@
-"""Chooses the form in which `consume` writes records. A form makes the bytes of a whole list."""
+"""Chooses the form in which `consume` writes records. A form makes the bytes of a list."""
 
 from __future__ import annotations
 

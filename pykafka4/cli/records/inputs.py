@@ -26,7 +26,7 @@ NULL_LENGTH: Final = -1
 
 
 class CutOff(OSError):
-    """The input ends in the middle of an item, or an item has an impossible length."""
+    """Raised if the input ends in the middle of an item, or an item has an impossible length."""
 
 
 Items = Sequence[bytes | None]
@@ -69,7 +69,7 @@ def blocks(sources: Sequence[str], split: Split) -> Iterator[Block]:
 
 
 def size_of(sources: Sequence[str]) -> int | None:
-    """The bytes of all sources; None if a source is no file, so that its size is unknown."""
+    """The bytes of all sources; None if a source is not a file, so that its size is unknown."""
     paths = [Path(source) for source in sources]
     return sum(path.stat().st_size for path in paths) if all(path.is_file() for path in paths) else None
 
@@ -133,7 +133,7 @@ def _measured(data: bytes) -> tuple[list[bytes | None], int]:
     while at + LENGTH.size <= len(data):
         (size,) = LENGTH.unpack_from(data, at)
         if size < NULL_LENGTH:
-            raise CutOff(f"the length {size} is no length")
+            raise CutOff(f"{size} is not a length")
         end = at + LENGTH.size + max(0, size)
         if end > len(data):
             break

@@ -23,7 +23,7 @@ BASE64: Final = "_base64"
 
 
 class NotSendable(ValueError):
-    """A line that is no record; the text gives the reason."""
+    """Raised for a line that is not a record; the text has the reason."""
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ class Outcomes:
     """The deliveries that wait for an outcome, and the failures so far."""
 
     def __init__(self, tell: Callable[[str], object], most_told: int = 20) -> None:
-        """`tell` gets a text for each of the first `most_told` failures."""
+        """`tell` gets a text for each of the first `most_told` failures, and one more text if there are more."""
         self.sent = self.failed = self.lost = 0  # accepted records; records without success; accepted records without success
         self._tell, self._most_told = tell, most_told
         self._waiting: deque[tuple[Block, int, Sequence[Delivery]]] = deque()

@@ -1,7 +1,7 @@
-"""Reads records for a command, as lists in any form of a poll. Invariant: the command requests a list only when the records of the
-previous list are written or acknowledged.
+"""Reads records for a command, as lists in any form of a poll. Invariant: as a member of a group, the command requests a list only
+when the records of the previous list are written, acknowledged or filtered out.
 
-So a member of a group commits only written or acknowledged records: the next poll, or a `close` without an error, finishes them.
+So a member of a group commits only such records: the next poll, or a `close` without an error, finishes them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Reading:
 
 @contextlib.contextmanager
 def opened(invocation: Invocation, extent: ExtentOptions, **decided: Any) -> Iterator[tuple[ConsumerSession, Reading]]:
-    """Enclose a session and its reading. A group finishes the last list if the block ends without an error."""
+    """Enclose a session and its reading. A member of a group finishes the last list if the block ends without an error."""
     extent.check()
     options: dict[str, Any] = {**decided}
     if extent.group is not None:

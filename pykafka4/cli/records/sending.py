@@ -46,7 +46,7 @@ class Plain:
                     raise
                 at += len(accepted)
                 outcomes.fail(block, at, error)
-                at += 1  # go on after the refused record
+                at += 1  # continue after the refused record
             else:
                 outcomes.add(block, at, deliveries)
                 return

@@ -84,7 +84,7 @@ def _pieces(text: str, null: bytes) -> list[Piece]:
 
 
 def _between(match: re.Match[str]) -> bytes | None:
-    """The text of a match that is no token, with each `%` doubled for the format; None if the match is a token."""
+    """The text of a match that is not a token, with each `%` doubled for the format; None if the match is a token."""
     if (escape := match["escape"]) is not None:
         found = bytes.fromhex(escape[1:]) if len(escape) == 3 else ESCAPED.get(escape)
     else:
