@@ -293,7 +293,7 @@ class QuestionRun(Generic[K, V]):
         every, self._all = self._all, False
         return list(self._entries) if every else [key for key in changed if key in self._entries]
 
-    def _look(self, key: K, at: float) -> None:
+    def _schedule_check(self, key: K, at: float) -> None:
         entry = self._entries[key]
         if at < entry.check_at:
             entry.check_at = at
@@ -307,9 +307,9 @@ class QuestionRun(Generic[K, V]):
                 self._settle(key, known)
             elif (node := self._choice.node(key)) is None:  # the broker is looked up while the back-off goes on
                 self._choice.find(now, key)
-                self._look(key, now + CHECK_S)
+                self._schedule_check(key, now + CHECK_S)
             elif now < self._entries[key].due:
-                self._look(key, self._entries[key].due)
+                self._schedule_check(key, self._entries[key].due)
             else:
                 asked.setdefault(node, []).append(key)
         for node, keys in asked.items():
@@ -337,7 +337,7 @@ class QuestionRun(Generic[K, V]):
         for key in keys:
             entry = self._entries[key]
             entry.due, entry.is_sent, entry.in_flight = again, True, request
-            self._look(key, again)
+            self._schedule_check(key, again)
         self._context.outbox.send(request)
 
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:

@@ -119,7 +119,7 @@ def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
         return (Next.RETRY, KafkaError("not known yet")) if now < 1003.0 else original(self, now, node, told_by)
 
     around(patch, Coordinator, "_found", found)
-    around(patch, Call, "rest", lambda original, self, now, reason: None)
+    around(patch, Call, "back_off", lambda original, self, now, reason: None)
 
 
 def twice(patch: pytest.MonkeyPatch, kind: type[Assigned | Ended]) -> None:
