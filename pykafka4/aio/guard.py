@@ -37,7 +37,7 @@ class TaskUse:
 
     @property
     def over(self) -> bool:
-        """Whether the call can never go on."""
+        """Whether the call can never continue."""
         return _ended(self.task)
 
     @property
@@ -144,5 +144,5 @@ class TaskGuard(Guard):
 
 
 def _ended(task: asyncio.Task[Any]) -> bool:
-    """Whether the task can never go on: it has ended, or its event loop is closed."""
+    """Whether the task can never continue: it has ended, or its event loop is closed."""
     return task.done() or task.get_loop().is_closed()

@@ -349,7 +349,7 @@ class Producer(ProducerHandle):
         return undelivered
 
     async def _end(self) -> list[ProducerRecord]:
-        """Fail the remaining records, and wait for the end of the client's thread: on another thread, as that wait blocks."""
+        """Fail the remaining records, and wait for the end of the client's thread: on another thread, because that wait blocks."""
         session = self._session
         if session.runtime.loop.forked:
             return session.close(0)

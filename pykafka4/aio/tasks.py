@@ -41,7 +41,7 @@ class TaskLatch:
         self._tasks.wake(self._look)
 
     def gone(self) -> bool:
-        """Whether the task can never go on, because its event loop is closed."""
+        """Whether the task can never continue, because its event loop is closed."""
         return self._tasks.over
 
     def _look(self) -> None:

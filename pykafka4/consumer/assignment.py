@@ -176,7 +176,7 @@ class Assignment:
             at_once(self.unsubscribing())
 
     def unsubscribing(self) -> Steps[None]:
-        """`unsubscribe`, once this call has the consumer for itself."""
+        """`unsubscribe`, in a call that has the consumer for itself."""
         try:
             yield from self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_S, UNSUBSCRIBING, in_hand=False)
         finally:

@@ -107,7 +107,7 @@ class ConsumerSession(PollingSession[ConsumerMachine]):
         self.ends: BoundedEnds | None = None  # of the bounded read or loop of `until_end` that is in progress
         self._until_end: UntilEnd | None = None  # `ends`, if a loop of `until_end` has set them
         self._asked_at: float = INFINITY  # the reader's mark at which this session last had the loop fetch more
-        self._moving: PostedMoves | None = None  # the posted call of the last seek, unless another call was posted since
+        self._moving: PostedMoves | None = None  # the posted call of the last seek, unless another call was posted after it
         self.machine = self.runtime.loop.ask(self._start, LOOP_ANSWER_S, "starting the consumer")
         self.runtime.attach(self)
         _sessions.add(self)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FORKED", "Deliveries"]
 
 AWAIT_S: Final = 0.005  # between checks of a delivery whose callback may need the thread that awaits it
-AWAIT_CALLBACK_S: Final = 0.1  # between checks of any other delivery, as its callback may be delayed; doubles with each check
+AWAIT_CALLBACK_S: Final = 0.1  # between checks of any other delivery, whose callback may be delayed; doubles with each check
 AWAIT_LONGEST_S: Final = 1.0  # the maximum of the doubled interval
 FORKED: Final = "this producer was created in the parent process; create a Producer in this one"
 

@@ -27,7 +27,7 @@ def deliver_forgotten(session: ProducerSession) -> None:
 
 
 class Forgotten:
-    """The machine that closes a producer without a handle, once every accepted record has its outcome, and logs the number of lost records.
+    """The machine that closes a producer without a handle when every accepted record has its outcome, and logs the number of lost records.
 
     The producer stays open for FORGOTTEN_S after the last record: in `Producer(…).send(…)` the handle is collected before `send`
     begins. If a `send` of another thread waits at that time, for room or for the window of a rate limit, the producer stays open for that

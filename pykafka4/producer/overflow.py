@@ -53,7 +53,7 @@ class FlushMark:
         self._ahead = ahead
 
     def lost(self) -> list[Any]:
-        """The undelivered records: none, as dropped records are not kept."""
+        """The undelivered records: none, because dropped records are not kept."""
         return []
 
 

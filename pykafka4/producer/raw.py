@@ -162,7 +162,7 @@ class RawSending:
         return topic, where, as_sendable(batch)
 
     def accept(self, topic: str, partition: int, batch: RawBatch) -> RawDelivery:
-        """Queue `batch`, once the rate limit of its topic has places for all of its records, or drop it."""
+        """Queue `batch` when the rate limit of its topic has places for all of its records, or drop it."""
         admissions = self._admissions(topic, batch.count)
         if not isinstance(admissions, list):
             return self._handle(self._acc.drop_batch(topic, partition, batch.data, "RATE_LIMITED", admissions), batch)

@@ -285,7 +285,7 @@ class ProducerSession(Attachment[Sender]):
         self.acc.waiters, self.acc.full_partitions = waiting, aside
 
     def _starving(self) -> None:
-        """Wake the loop for a `send` that waits for buffer_memory, as open batches are due now.
+        """Wake the loop for a `send` that waits for buffer_memory, because open batches are due now.
 
         A sender whose connections are full cannot send, and soon checks again by itself.
         """
@@ -353,7 +353,7 @@ class ProducerSession(Attachment[Sender]):
         return snapshot.stats(drops)
 
     def _on_loop(self, look: Callable[[], T]) -> T:
-        """Call `look` on the loop thread, or here once that thread has ended and changes no count any more; returns the result."""
+        """Call `look` on the loop thread, or here after that thread has ended, which then changes no count any more; returns the result."""
         loop = self.runtime.loop
         try:
             return loop.ask(lambda _: look(), LOOP_ANSWER_S, "the producer's stats")
@@ -523,7 +523,7 @@ class ProducerSession(Attachment[Sender]):
         return self.undelivered
 
     def _announce_close(self) -> None:
-        """Call `on_close` of the hooks, once the callbacks of all records that were open have run, `on_ack` among them.
+        """Call `on_close` of the hooks after the callbacks of all records that were open have run, including `on_ack`.
 
         `close` does not wait for these callbacks beyond its time-out, so `progress` tries again after each change. On a thread of the
         application the calls happen here. The loop must not run code of the application, so the executor makes the calls for the loop and

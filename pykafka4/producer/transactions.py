@@ -167,7 +167,7 @@ class TransactionCalls:
         return self._run(SEND_OFFSETS, start, timeout, resumes=False)
 
     def require(self, number: int) -> None:
-        """Raise TransactionError if another transaction has begun since the one with this number."""
+        """Raise TransactionError if another transaction has begun after the transaction with this number."""
         if number != self.number:
             raise TransactionError(
                 "the transaction of this block was ended inside the block, and another one has begun, which the block does not end; "
@@ -205,7 +205,7 @@ class TransactionCalls:
     # ---------------------------------------------------------------- waits for outcomes
 
     def _run(self, what: str, start: Start, timeout: float | None, resumes: bool = True) -> Any:
-        """Call `start` on the loop thread, and wait for its outcome. `resumes`: after a time-out or Ctrl-C the next call waits on."""
+        """Call `start` on the loop thread, and wait for its outcome. `resumes`: after a time-out or Ctrl-C the next call resumes it."""
         if self._config.transactional_id is None:
             raise ConfigError(f"{what}: {NOT_TRANSACTIONAL}")
         self._check()

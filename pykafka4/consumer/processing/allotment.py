@@ -36,7 +36,7 @@ class StreamState:
         """`topic` is None for a stream of a pattern or list of topics; `name` is for messages."""
         self.topic, self.name = topic, name
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.ready: deque[PartitionQueue] = deque()  # queues with records; also some that have moved or become empty since
+        self.ready: deque[PartitionQueue] = deque()  # queues with records; also some that have moved or become empty since then
         self.hand: tuple[PartitionQueue, Record] | None = None
         self.owner: Thread | None = None  # the thread that iterates it
         self.signal = Signal()  # notified when a queue is ready, or the streams end

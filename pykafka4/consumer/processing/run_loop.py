@@ -59,7 +59,7 @@ class RecordsInHand(Protocol):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the run can never go on, because its event loop was closed."""
+        """Whether the run can never continue, because its event loop was closed."""
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
@@ -277,7 +277,7 @@ class RunLoop:
 
     @property
     def abandoned(self) -> bool:
-        """Whether the run can never go on, because its event loop was closed."""
+        """Whether the run can never continue, because its event loop was closed."""
         return self._in_hand.abandoned
 
     def abandon(self) -> None:

@@ -70,7 +70,7 @@ class HandlerWork:
         self._ordered: dict[Hashable, OrderedRecords] = {}
         self._turns = PartitionTurns()  # calls that no worker has begun
         self._waiting: list[tuple[float, int, OrderedRecords]] = []  # a heap by the time of the next attempt at the first record
-        self._numbers = itertools.count()  # break ties in the heap, as OrderedRecords cannot be compared
+        self._numbers = itertools.count()  # break ties in the heap, because OrderedRecords cannot be compared
         self._running = 0  # running handlers, and records that wait for acknowledgements
         self._runs: dict[int, PartitionProgress] = {}  # by thread: the partition whose record this thread handles
         self._stopping = False
@@ -141,7 +141,7 @@ class HandlerWork:
         return self._until(lambda: not any(progress.running > (progress is mine) for progress in ending), timeout)
 
     def _until(self, condition: Callable[[], bool], timeout: float) -> Any:
-        """Wait for `condition`, which only the end of a handler makes true; returns its last value."""
+        """Wait for `condition`, which only the end of handlers and acknowledgements makes true; returns its last value."""
         return self._ends.wait(condition, timeout)
 
     def _handled_here(self) -> PartitionProgress | None:

@@ -187,7 +187,7 @@ class Cursors:
         idle, handed = self.idle, self.handed
         if idle is None or (iterator := handed.iterator) is None or handed.held != IN_LOOP:
             return idle
-        # The compiled iterator notes no times, but its count shows that the application has gone on since the last call.
+        # The compiled iterator notes no times, but its count shows that the application has continued since the last call.
         seen = (iterator, iterator.given)
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()

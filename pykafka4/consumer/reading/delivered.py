@@ -18,7 +18,7 @@ BEFORE_A_SEEK = -1  # in place of the first offset, after a seek; less than ever
 
 
 class DeliveredOffsets:
-    """The returned records of each partition that no transaction has committed. Used by the application's thread only."""
+    """Notes of returned records that no transaction has committed. Only the thread that uses the consumer changes the notes."""
 
     __slots__ = ("_open", "_seeks", "changes", "cut_off")
 
@@ -76,7 +76,7 @@ class DeliveredOffsets:
         return self._seeks.get(claim.tp, claim.origin)
 
     def start(self, claim: Claim, position: int | None) -> int | None:
-        """The offset at which the stretch began, or the lowest to which reading has gone back since, in a truncated or recreated log."""
+        """The offset at which the stretch began, or the lowest to which reading has since gone back in a truncated or recreated log."""
         first = self._open.get(claim.tp, (BEFORE_A_SEEK, -1))[0]
         known = [at for at in (claim.start, position, None if first == BEFORE_A_SEEK else first) if at is not None]
         return None if claim.start is None else min(known)

@@ -155,7 +155,7 @@ class Reader(Arrivals):
             self._arrived += size
 
     def take(self, form: Form[T], limit: int) -> T | None:
-        """Up to `limit` records in this form; None if there are none. Raises an error once the records before the error were returned.
+        """Up to `limit` records in this form; None if there are none. Raises an error after the records before it were returned.
 
         The records are handed out only when the poll stores `taken` in `handed` and sets `changing` to False, immediately before it
         returns. The list of a `for` loop ends early when an event arrives.
@@ -198,7 +198,7 @@ class Reader(Arrivals):
         return out
 
     def _return_nothing(self, places: dict[Claim, OffsetAndEpoch]) -> None:
-        """Store positions that moved over a gap. As no records were returned, these positions count as finished at once."""
+        """Store positions that moved over a gap. Because no records were returned, these positions count as finished at once."""
         self.handed = self.taken = HandedOut(places)
         self.finish()
         self.changing = False
@@ -215,7 +215,7 @@ class Reader(Arrivals):
             places[claim] = (chunk.position, epoch)
             if len(form):
                 return False
-            if isinstance(error, ConfigError):  # a codec is missing: the batch is fetched again, and readable once the codec is installed
+            if isinstance(error, ConfigError):  # a codec is missing: the batch is fetched again, and readable when the codec is installed
                 self._fetch_again([claim])
             else:
                 self._buffer.block(claim, PollError(claim, error.again()))
