@@ -62,7 +62,6 @@ def _run() -> int:
 
 
 def _run_program(name: str, program: Callable[[list[str]], int]) -> int:
-    """Run a command with a parser of its own, and return the exit code."""
     try:
         try:
             code = program(sys.argv[2:])

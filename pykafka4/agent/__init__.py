@@ -1,6 +1,6 @@
 """Runs the agent, a daemon that takes messages from local programs and sends them to Kafka.
 
-Invariant: while the process lives, each accepted message is acknowledged, waits, or is counted as discarded, with the reason.
+Invariant: while the process runs, each accepted message is acknowledged, waits, or is counted as discarded, with the reason.
 
 Modules; each line imports only from lines below it:
     service/   the process: start, signals, reload, end

@@ -212,7 +212,7 @@ def _launch(command: Sequence[str], broker: LocalBroker) -> None:
     # Until the program is loaded, the process has no command line, and `pid` would take it for ended.
     while not _command_line(process.pid) and process.poll() is None:
         time.sleep(0.01)
-    process.returncode = 0  # the process outlives this one: otherwise Python warns that nobody waits for it
+    process.returncode = 0  # the process outlives this one: otherwise Python warns that it still runs
 
 
 def _ended(broker: LocalBroker) -> KafkaError:

@@ -1,5 +1,5 @@
-"""Sends lines, files or JSON to a topic: `produce`. Invariant: the exit code is 0 only if every record is acknowledged, or
-with acks=0 sent."""
+"""Sends lines, files or JSON to a topic: `produce`. Invariant: the exit code is 0 only if every record was acknowledged
+(with acks=0: sent)."""
 
 from __future__ import annotations
 

@@ -308,7 +308,6 @@ def elect_leaders(invocation: Invocation, topics: tuple[str, ...], all_: bool, u
 def _show_elections(
     needed: Mapping[TopicPartition, PartitionDescription], errors: Mapping[Any, KafkaError], execute: bool, json_: bool
 ) -> None:
-    """Print the partitions that need an election, with their outcomes."""
     if json_:
         for tp, part in needed.items():
             error = error_json(errors[tp]) if tp in errors else {}

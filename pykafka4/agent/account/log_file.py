@@ -96,7 +96,7 @@ class LogFile:
         found = []
         for path in self._path.parent.iterdir():
             number = path.name.removeprefix(prefix)
-            # Only names that this class gives: FILE.old or FILE.gz belong to somebody else.
+            # Only names that this class gives: FILE.old or FILE.gz belong to another program.
             if path.name.startswith(prefix) and number.isdecimal() and number.isascii() and path.is_file():
                 found.append((int(number), path))
         self._newest = max([self._newest, *(number for number, _ in found)])

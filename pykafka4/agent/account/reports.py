@@ -25,8 +25,8 @@ class Reports:
         self._ends = self._origin + self._interval
         self._tallies, self._before = Tallies(self._prefix_size), Tallies(self._prefix_size)
         self._finished: Report | None = None
-        self._finished_read = True  # nobody can miss a report before the first one is finished
-        self.unread = 0  # finished reports that were replaced before anybody read them
+        self._finished_read = True  # before the first report is finished, none can be missed
+        self.unread = 0  # finished reports that were replaced before they were read
 
     def current(self) -> Tallies:
         """Return the tallies of the current interval. Begins a new interval first, if it is time."""

@@ -135,7 +135,7 @@ class Disk:
             self.remove(segment)
 
     def _forget(self, segment: Segment) -> None:
-        """Count a file no longer. A file that the disk refuses to remove still uses its bytes."""
+        """Subtract a file from `bytes`, after its removal: a file that the disk refuses to remove still uses its bytes."""
         self.bytes -= segment.used
         segment.used = 0
 
