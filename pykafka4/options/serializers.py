@@ -100,7 +100,7 @@ def _parse_one(option: str, kind: Kind, given: object) -> str | Callable[..., An
 
 
 def serializer_finder(given: Any) -> Callable[[str], Serializer | None]:
-    """A function that returns a topic's serializer according to the option, or None for a topic whose bytes and str are sent as they are."""
+    """A function that returns a topic's serializer according to the option; None for a topic whose bytes and str are sent as they are."""
     return _finder(given, _serializer)
 
 
