@@ -329,8 +329,9 @@ class Producer(ProducerHandle):
         """Deliver the queued records, fail the others, and return the undelivered records, in order within each partition.
 
         Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all). `close` may be called
-        twice. With a transactional_id, `close` aborts the open transaction. After a cancellation the producer accepts no record and still
-        delivers the queued ones, and the next call continues; a note on the CancelledError has the number of records without an outcome.
+        twice. It aborts an open transaction, and waits for one that is already ending. After a cancellation the producer accepts no record
+        and still delivers the queued records, and the next call continues; a note on the CancelledError has the number of records without
+        an outcome.
         """
         limit, session = check_timeout(timeout), self._session
         self._binding.enter()

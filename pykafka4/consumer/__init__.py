@@ -378,10 +378,12 @@ class Consumer(ConsumerHandle, Generic[KeyT, ValueT]):
         `on_partitions_assigned` for these partitions, and before it `on_partitions_revoked`, or with cooperative assignors
         `on_partitions_lost`.
         No commit of records that were read before passes the new offset. A partition whose owner leaves meanwhile may move back twice.
-        The future fails with KafkaError, and nothing has changed, if a member uses another client, a version of this client that cannot
-        rewind, or the assignor `sticky` (the message names the member), if no member is subscribed to a partition, or if the group has
-        members of the consumer protocol; with KafkaTimeoutError after `timeout` seconds (default 60). Once the rewind has begun, the error
-        names the partitions that are perhaps not rewound. `cancel` withdraws a rewind that no join has carried yet.
+        The future fails with KafkaError, and nothing has changed, if this consumer waits for another rewind, if a member uses another
+        client, a version of this client that cannot rewind, or the assignor `sticky` (the message names the member), if no member is
+        subscribed to a partition, or if the group has members of the consumer protocol. It fails with KafkaTimeoutError after `timeout`
+        seconds (default 60), and with KafkaError if this consumer leaves the group; then the rewind may still be carried out. Once the
+        rewind has begun, the error of a time-out or refusal names the partitions that are perhaps not rewound. `cancel` withdraws a rewind
+        that no join has carried yet.
         Raises ConfigError without a subscription, with group_protocol="consumer", and for an offset that is not in the log; the look-up
         raises the same errors as `beginning_offsets`.
         """

@@ -220,10 +220,10 @@ class Producer(ProducerHandle):
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver the queued records, fail the others, and return the undelivered records, in order within each partition.
 
-        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries. With a
-        transactional_id, `close` aborts the open transaction instead. Each returned record says whether it may be in the log (`written`).
-        `close` may be called twice; after a Ctrl-C the next call finishes the first one. In a callback `close` does not wait, and does
-        nothing while another thread closes. In a forked child it does nothing.
+        Waits at most `timeout` seconds (None: `close_timeout_ms`, by default `delivery_timeout_ms`; 0: not at all) for deliveries. `close`
+        aborts an open transaction, and waits for one that is already ending. Each returned record says whether it may be in the log
+        (`written`). `close` may be called twice; after a Ctrl-C the next call finishes the first one. In a callback `close` does not wait,
+        and does nothing while another thread closes. In a forked child it does nothing.
         Raises KafkaTimeoutError if the client's thread is stuck.
         """
         undelivered = self._session.close(check_timeout(timeout))
@@ -254,7 +254,8 @@ class Producer(ProducerHandle):
         If the abort fails, too, the exception gets a note. With a `consumer` (`enable_auto_commit=False`), the offsets of all records
         that polls and loops have returned, the current record included, become part of the transaction; after an abort the consumer reads
         these records again. `timeout` (seconds, default `max_block_ms`) limits each step. Raises the exceptions of `begin_transaction`,
-        `send_offsets_to_transaction`, `commit_transaction` and `abort_transaction`. Source: KIP-447.
+        `send_offsets_to_transaction`, `commit_transaction` and `abort_transaction`; TypeError or ConfigError for a `consumer` whose offsets
+        cannot be part of a transaction. Source: KIP-447.
         """
         return TransactionBlock(self, self._session.transactions, consumer, check_timeout(timeout))
 
@@ -273,9 +274,10 @@ class Producer(ProducerHandle):
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Wait until every record of the transaction is acknowledged, then commit it.
 
-        Raises TransactionAborted if a record or its offsets failed: then nothing is committed (unless the error says that the
-        commit was sent, and may have been carried out), and `abort_transaction` comes next. Raises KafkaTimeoutError after `timeout`
-        seconds (default `max_block_ms`): the outcome is not known, and another call waits for it. The same holds after Ctrl-C.
+        Raises TransactionAborted if a record or an offset of the transaction failed, or if a record was dropped: then nothing is committed
+        (unless the error says that the commit was sent, and may have been carried out), and `abort_transaction` comes next. Raises
+        KafkaTimeoutError after `timeout` seconds (default `max_block_ms`): the outcome is not known, and another call waits for it. The
+        same holds after Ctrl-C.
         Raises ProducerFencedError if another producer uses the transactional id now, TransactionError without an open transaction.
         Sources: KIP-98, KIP-890.
         """

@@ -60,9 +60,10 @@ class ProducerHandle(ServesStatus):
     def status(self) -> dict[str, Any]:
         """The reasons why records are not delivered: states of brokers, offline partitions, and the queue of each partition that was used.
 
-        `partitions` has by `"topic-0"`: `state` (online, offline), `since` (seconds ago) and `reason`, `queued` (records; of them `open` in
-        a batch that may still grow, `parked` until their topic's partitions are known), `queued_bytes`, `oldest_age` (seconds since
-        `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and `last_error_age`.
+        `partitions` has by `"topic-0"`, or `"topic (no partition yet)"`: `state` (online, offline), `since` (seconds ago) and `reason`,
+        `queued` (records; of them `open` in a batch that may still grow, `parked` until their topic's partitions are known),
+        `queued_bytes`, `oldest_age` (seconds since `send` of the oldest record without an outcome), `in_flight` (records), `last_error` and
+        `last_error_age`.
         `producer` has the counts of `stats`, and is empty if the client's thread is stuck. `json.dumps` accepts the result.
         docs/guide/monitoring.md explains how to read it. Also works after `close`.
         """
