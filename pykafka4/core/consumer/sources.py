@@ -1,5 +1,5 @@
-"""Assigns each position to the source that fetches it. Invariant: a position that can be fetched is among the `positions` of the source of its
-leader or follower, and in no other.
+"""Assigns each position to the source that fetches it. Invariant: a position that can be fetched is among the
+`positions` of the source of its leader or follower, and of no other.
 
 A change of a position or its topic costs work for that position only.
 """
