@@ -154,7 +154,7 @@ class Client(ServesStatus):
     ) -> dict[TopicPartition, ListedOffset]:
         """Return offsets by name or by time, each from the partition's leader.
 
-        `times` maps partitions to EARLIEST, LATEST, MAX_TIMESTAMP (Kafka 3.0), EARLIEST_LOCAL (3.4) or LATEST_TIERED (3.9), or to a time:
+        `times` maps partitions to EARLIEST, LATEST, MAX_TIMESTAMP (Kafka 3.0), EARLIEST_LOCAL (3.5) or LATEST_TIERED (3.9), or to a time:
         milliseconds since 1970, or an aware datetime. The offset for a time is the first record with this timestamp or a later one. With
         read_committed, LATEST is the last stable offset, and records after it do not count.
 

@@ -29,7 +29,7 @@ ENDS: Final = (LATEST, EARLIEST)  # every log has these offsets
 # The first version of ListOffsets that knows a spec, and the release of Kafka that has this version.
 SPECS_FROM: Final = {
     OffsetSpec.MAX_TIMESTAMP.value: (7, "3.0"),
-    OffsetSpec.EARLIEST_LOCAL.value: (8, "3.4"),
+    OffsetSpec.EARLIEST_LOCAL.value: (8, "3.5"),
     OffsetSpec.LATEST_TIERED.value: (9, "3.9"),
 }
 UNCOMMITTED: Final = 0  # the isolation level with which records of open transactions count

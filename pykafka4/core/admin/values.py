@@ -94,7 +94,7 @@ class OffsetSpec(Enum):
     LATEST = -1  # the offset of the next record; with read_committed the last stable offset
     EARLIEST = -2  # the first offset of the log, remote storage included
     MAX_TIMESTAMP = -3  # the offset of the first record with the highest timestamp; Kafka 3.0
-    EARLIEST_LOCAL = -4  # the first offset on the leader's own disk; Kafka 3.4
+    EARLIEST_LOCAL = -4  # the first offset on the leader's own disk; Kafka 3.5
     LATEST_TIERED = -5  # the last offset in remote storage; Kafka 3.9
 
 
