@@ -148,6 +148,22 @@ def test_a_stream_that_is_left_closes_the_client(server: ModelServer, reads: Rea
     until(lambda: len(loop_threads()) == before)
 
 
+def test_a_stream_that_has_failed_closes_the_client_when_it_is_left(server: ModelServer, reads: Reads) -> None:
+    topic(server, 3)
+    fill(server, "t", 0, numbers(3, 6))
+    damage(server, 1)
+    before = len(loop_threads())
+
+    def fail() -> None:
+        reader = pa.RecordBatchReader.from_stream(reads())
+        with pytest.raises(Exception, match="CorruptRecord: t-0 at offset 3"):
+            reader.read_all()
+
+    fail()
+    gc.collect()
+    until(lambda: len(loop_threads()) == before)
+
+
 def test_ctrl_c_ends_the_stream(server: ModelServer, reads: Reads, monkeypatch: pytest.MonkeyPatch) -> None:
     topic(server, 50)
     batches = reads(max_rows=20)

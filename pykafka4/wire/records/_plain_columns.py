@@ -213,13 +213,11 @@ class RecordColumns:
 class ColumnsStream:
     """A stream of `RecordColumns` with the columns `names`, which `source()` returns until it returns None.
 
-    The stream can be read once, on any thread. An exception of `source` ends the stream: its reader gets the text, and `error` is the
-    exception.
+    The stream can be read once, on any thread. An exception of `source` ends the stream: its reader gets the text.
     """
 
     def __init__(self, names: Iterable[str], source: Callable[[], RecordColumns | None]) -> None:
         self.names = checked_columns(names)
-        self.error: BaseException | None = None
         self._source: Callable[[], RecordColumns | None] | None = source
         self._given = False
 
@@ -248,8 +246,8 @@ class ColumnsStream:
             made = self._source()
             if made is not None and (type(made) is not RecordColumns or made.names != self.names):
                 raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
-        except BaseException as error:
-            self._source, self.error = None, error
+        except BaseException:  # not kept: its traceback refers to the frames of the stream's readers, and these own the stream
+            self._source = None
             raise
         if made is None:
             self._source = None

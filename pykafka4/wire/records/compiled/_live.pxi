@@ -1,4 +1,4 @@
-# Exports a stream of columns that are made during its reading. Invariant: an exception of the source ends the stream, and `error` keeps it.
+# Exports a stream of columns that are made during its reading. Invariant: an exception of the source ends the stream.
 
 
 cdef extern from "errno.h" nogil:
@@ -19,7 +19,6 @@ cdef class ColumnsStream:
     """A stream of `RecordColumns`, which `source()` returns until it returns None. See `_plain_columns.ColumnsStream`."""
 
     cdef readonly tuple names
-    cdef readonly object error
     cdef object source
     cdef bint given
 
@@ -62,9 +61,8 @@ cdef class ColumnsStream:
             made = self.source()
             if made is not None and (type(made) is not RecordColumns or (<RecordColumns>made).names != self.names):
                 raise TypeError(f"the source of a stream of {', '.join(self.names)} returned {made!r}")
-        except BaseException as error:
+        except BaseException:  # not kept: its traceback refers to the frames of the stream's readers, and these own the stream
             self.source = None
-            self.error = error
             raise
         if made is None:
             self.source = None
