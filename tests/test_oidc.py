@@ -218,7 +218,7 @@ def test_an_answer_in_chunks_is_read(issuer: Issuer) -> None:
         (reply({"error": "invalid_client", "error_description": "new id"}, "401 No"), "401, 'invalid_client', 'new id'; check", True),
         (reply({"error": "x" * 5000}, "400 Bad"), "x… (5,000 characters)'", True),
         (reply({"error": "a\r\nb\x1b[31m"}, "400 Bad"), r"'a\r\nb\x1b[31m'", True),
-        (reply({"error": f"the password {SECRET} is wrong"}, "400 Bad"), "(its words are not shown, as they repeat a secret)", True),
+        (reply({"error": f"the password {SECRET} is wrong"}, "400 Bad"), "(its words are not shown, because they repeat a secret)", True),
         (reply({"error": 5, "error_description": ["hidden-token"]}, "403 No"), "HTTP status 403; check", True),
         (reply(b"<html>hidden-token</html>", "404 Not Found"), "HTTP status 404; check the path", True),
         (reply(b"", "500 Oops"), "HTTP status 500", False),

@@ -1,6 +1,6 @@
 """Defines the class `AdminClient`.
 
-Invariant: a description or a plan changes nothing, and a call about several things has an outcome for each.
+Invariant: a description or a plan changes nothing, and the error of one thing hides the outcome of no other thing.
 
 Modules; each line imports only from lines below it:
     topics     topics: create, describe, extend, delete, list
@@ -84,17 +84,20 @@ class AdminClient(
     `AdminClient(bootstrap_servers="host:9092", **options)` owns a client; `AdminClient(client=client)` shares one. Options are fields of
     `ClientConfig` (docs/options.md). All methods may be called from any thread. `timeout` is in seconds (default 60), for the whole call.
 
-    A call that describes several things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
-    KafkaTimeoutError, BrokerError); a call about one thing raises its error. A change raises an error unless it is done completely: the
-    error that all things have in common, or PartialFailure with `errors` and `done`. A call sends its requests to different brokers at the
-    same time.
+    A call that describes several named things returns a dict with an outcome for each: its value, or a KafkaError (AuthorizationError,
+    KafkaTimeoutError, BrokerError); a call about one thing, or with a filter, raises its error. A change raises an error unless it is done
+    completely: the error that all things have in common, or PartialFailure with `errors` and `done`. A call sends its requests to different
+    brokers at the same time.
     """
 
     _name = "AdminClient"
 
     @guarded
     def __init__(self, client: Client | None = None, **options: Unpack[ClientOptions]) -> None:
-        """Raises ConfigError for an invalid option. The client connects in the background."""
+        """Raises ConfigError for an invalid option, ClosedError or ForkedClientError for a `client` that is closed, or of another process.
+
+        The client connects in the background.
+        """
         self._session = AdminSession(client, options)
         self._groups = Groups(self._session)
         self._rewinding = Rewinding(self._session, self._groups)
@@ -104,7 +107,7 @@ class AdminClient(
     @classmethod
     @guarded
     def from_properties(cls, properties: Properties, /, client: Client | None = None, **options: Unpack[ClientOptions]) -> Self:
-        """An admin client with the options of a file or mapping with the names of Java's or librdkafka's clients.
+        """An admin client with options from a file or mapping that uses the names of Java's or librdkafka's clients.
 
         See `Client.from_properties`; docs/guide/properties.md.
         """
@@ -126,7 +129,7 @@ class AdminClient(
         protocol_types: Collection[str] = (),
         timeout: float | None = None,
     ) -> GroupList:
-        """All groups, or the groups of some `states` (Stable, Empty, …), `types` (classic, consumer, …), `protocol_types` (consumer, …).
+        """All groups, or groups by `states` (Stable, Empty, …), `types` (classic, consumer, …) and `protocol_types` (consumer, …).
 
         Each broker lists the groups that it coordinates. `errors` of the result has the brokers that returned no list. Brokers leave out a
         group that this user may not DESCRIBE.
@@ -137,7 +140,7 @@ class AdminClient(
     def describe_groups(self, groups: Collection[str], timeout: float | None = None) -> dict[str, GroupDescription | KafkaError]:
         """State, protocol, coordinator and members of each group: classic groups, consumer groups (KIP-848), share groups (KIP-932).
 
-        A group that does not exist, or is of another type, has the BrokerError GROUP_ID_NOT_FOUND with the broker's text.
+        A group that does not exist, or is of another type, has the BrokerError GROUP_ID_NOT_FOUND.
         """
         return self._groups.describe(as_groups(groups), self._begin(timeout))
 
@@ -173,7 +176,7 @@ class AdminClient(
         shift: int | None = None,
         timeout: float | None = None,
     ) -> OffsetPlan:
-        """Plan new offsets for `set_offsets`; changes nothing. `topics`: names or (topic, partition) pairs; None: all committed partitions.
+        """Plan new offsets for `set_offsets`. `topics`: names or (topic, partition) pairs; None: all committed partitions.
 
         `to`: "earliest", "latest", "current", an offset, an aware datetime, a timedelta before now, or a mapping of partitions to offsets
         (then the default of `topics` is its partitions, and each of `topics` needs an offset). `shift`: this many offsets forward, or back
@@ -181,7 +184,7 @@ class AdminClient(
         `--reset-offsets` of `kafka-consumer-groups`.
 
         Raises PartialFailure with the errors of partitions; BrokerError, AuthorizationError, KafkaTimeoutError about the group or a topic.
-        If an open transaction has offsets of the group, the call waits until it ends: its offsets would replace the new ones.
+        If an open transaction has offsets of the group, the call waits for its end: the offsets of the transaction would replace new ones.
         """
         goal, targets = as_goal(to, shift), None if topics is None else as_targets(topics)
         return self._rewinding.plan(check_group(group), targets, goal, self._begin(timeout))
@@ -214,7 +217,7 @@ class AdminClient(
         """
         goal, targets, name = as_goal(start, None), None if topics is None else as_targets(topics), check_group_to_set(group)
         if targets is None and goal.offsets is None:
-            raise ConfigError(f"create_group({group!r}): needs topics, as a new group has committed none")
+            raise ConfigError(f"create_group({group!r}): needs topics, because a new group has committed no offsets")
         deadline = self._begin(timeout)
         plan = self._rewinding.plan(name, targets, goal, deadline)
         if plan.exists:
@@ -252,7 +255,7 @@ class AdminClient(
         return self._session.runtime.status()
 
     def close(self, timeout: float | None = None) -> None:
-        """End all calls, which raise ClosedError, and release the connections. Closing twice is allowed.
+        """End all calls, which raise ClosedError, and close the client, unless it is shared. Closing twice is allowed.
 
         `timeout`: the longest wait, in seconds, for a thread of the client that does not respond (default 10).
         """

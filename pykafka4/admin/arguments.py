@@ -73,7 +73,7 @@ def as_goal(to: object, shift: object) -> Goal:
 
 
 def _timestamp(to: datetime | timedelta) -> int:
-    """Milliseconds since the epoch: of a time, or of a time before now."""
+    """The time `to`, or now minus the timedelta `to`, in milliseconds since 1970."""
     if isinstance(to, timedelta):
         if to < timedelta():
             raise ConfigError(f"to={to!r}: a timedelta is the time before now, so it must not be negative")

@@ -32,7 +32,7 @@ class ConfigCalls(AdminCalls):
     def describe_configs(
         self, resources: Iterable[tuple[str, str | int | None]], *, documentation: bool = False, timeout: float | None = None
     ) -> dict[Resource, dict[str, ConfigEntry] | KafkaError]:
-        """All settings of each of `resources`: value, source, synonyms; `documentation` is Kafka's own text (Kafka 2.6).
+        """All settings of each of `resources`: value, source, synonyms; `documentation` adds Kafka's own text (Kafka 2.6).
 
         A resource is a kind and a name: `("topic", "orders")`, `("broker", 1)`, `("broker", None)` (settings for all brokers),
         `("broker-logger", 1)` (Kafka 2.4), `("group", "billing")` (3.8), `("client-metrics", "subscription")` (3.7). Each broker describes

@@ -2,8 +2,8 @@
 line or item that cannot be read.
 
 CSV: `topic,partition,offset` for one group, `group,topic,partition,offset` for several, without a header. JSON: a list of objects with
-these keys. The text decides its format, and not the name of the file. A group id can be any text, so spaces around it and line ends in it
-are a part of it.
+these keys. The format follows from the text, not from the name of the file. A group id can be any text, so spaces around it and line ends
+in it belong to the id.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _rows(groups: Mapping[str, Offsets]) -> Iterator[tuple[str, str, int, int]]:
 def from_text(text: str, group: str, where: str) -> dict[TopicPartition, int]:
     """The offsets of `group` in a file's text. `where` is the file's name, for messages.
 
-    Raises ConfigError for a line in another format, for a partition that is listed twice, and for a file without offsets of the group.
+    Raises ConfigError for a line or item in another format, a partition that is listed twice, and a file without offsets of the group.
     """
     rows = _rows_of(text, where)
     found: dict[TopicPartition, int] = {}
@@ -82,7 +82,7 @@ Row = tuple[str, Any, Any, Any, Any]  # place, group or None, topic, partition, 
 
 
 def _rows_of(text: str, where: str) -> Iterable[Row]:
-    """The rows of JSON, or of CSV. A group id can begin with `[`, too, so a text that is no valid JSON might still be valid CSV."""
+    """The rows of JSON, or of CSV. A group id can begin with `[`, too, so a text that is not valid JSON might still be valid CSV."""
     if not text.lstrip().startswith("["):
         return _of_csv(text, where)
     try:

@@ -73,14 +73,14 @@ class Groups:
     # -- changes
 
     def require_empty(self, group: str, what: str, way_out: str, deadline: Deadline) -> GroupDescription | None:
-        """Describe a group without members; None if it does not exist. Raises GroupNotEmpty for the call `what` if it has members."""
+        """The description of a group; None if there is no group. Raises GroupNotEmpty for the call `what` if the group has members."""
         found = self.find(group, deadline)
         if found is not None and found.is_active:
             raise GroupNotEmpty.with_members(group, found.members, what, way_out)
         return found
 
     def find(self, group: str, deadline: Deadline) -> GroupDescription | None:
-        """Describe a group of consumers; None if it does not exist."""
+        """The description of a group of consumers; None if no group of consumers has this id."""
         found: GroupDescription | KafkaError = self._session.ask(calls.described([group]), deadline).wait()[group]
         if isinstance(found, BrokerError) and found.code.name == "GROUP_ID_NOT_FOUND":
             return None
@@ -120,7 +120,7 @@ class Groups:
             return {}
         what = f"offsets of group {group} cannot be {done}"
         if any(map(in_doubt, refused.values())):
-            what = f"it is unknown whether offsets of group {group} are {done}, as an answer was lost; they cannot be {done} any more"
+            what = f"it is unknown whether offsets of group {group} are {done}, because a response was lost; they cannot be {done} any more"
         try:
             self.require_empty(group, what, REWIND_INSTEAD if done == "set" else STOP_MEMBERS, deadline)
         except GroupNotEmpty as error:

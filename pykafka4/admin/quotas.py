@@ -18,8 +18,8 @@ class QuotaCalls(AdminCalls):
         """The quotas of each entity that a filter matches; without a filter, all quotas that are set.
 
         Defaults apply to entities without a quota of their own; the result has them as entities with `QuotaScope.DEFAULT`. The result comes
-        from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE_CONFIGS on the cluster.
-        Kafka 2.6.
+        from one broker, which might learn of a change only a moment after the call that made it. Needs DESCRIBE_CONFIGS on the cluster,
+        and Kafka 2.6.
         """
         key = QuotaFilter() if wanted is None else wanted
         if not isinstance(key, QuotaFilter):
@@ -37,7 +37,7 @@ class QuotaCalls(AdminCalls):
 
         Users and client ids have `producer_byte_rate` and `consumer_byte_rate` (bytes per second), `request_percentage` (of a thread's
         time) and `controller_mutation_rate` (partitions created or deleted per second); IP addresses have `connection_creation_rate`.
-        `validate_only` changes nothing. Needs ALTER_CONFIGS on the cluster. Kafka 2.6.
+        `validate_only` changes nothing. Needs ALTER_CONFIGS on the cluster, and Kafka 2.6.
 
         Raises BrokerError INVALID_REQUEST for a name or value that brokers refuse, AuthorizationError, PartialFailure.
         """

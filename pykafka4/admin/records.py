@@ -22,7 +22,7 @@ class RecordCalls(AdminCalls):
     def delete_records(self, offsets: Mapping[Any, int | OffsetSpec], *, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Delete the records before an offset: `{("orders", 0): 1000}`. Returns the first remaining offset of each log.
 
-        LATEST deletes all records up to the high watermark. An offset before the first one of the log changes nothing. Raises
+        LATEST deletes all records up to the high watermark. An offset before the start of the log changes nothing. Raises
         BrokerError OFFSET_OUT_OF_RANGE (beyond the end), POLICY_VIOLATION (cleanup.policy is compact, without delete),
         UNKNOWN_TOPIC_OR_PARTITION; AuthorizationError (DELETE), KafkaTimeoutError; PartialFailure with the other partitions in `done`.
         Source: KIP-107, Kafka 0.11.

@@ -74,7 +74,7 @@ class ReplicaCalls(AdminCalls):
     ) -> dict[TopicPartition, bool]:
         """Move partitions to other brokers: `{("orders", 0): [1, 2, 3]}`, the preferred leader first; None cancels a move.
 
-        Returns when the moves have begun; `list_reassignments` and `reassignment_progress` show how they go on. Raises the common error, or
+        Returns when the moves have begun; `list_reassignments` and `reassignment_progress` show their progress. Raises the common error, or
         PartialFailure with the errors of partitions: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS (nothing to cancel), ….
         With `allow_replication_factor_change=False` (Kafka 4.1) the controller refuses lists of another length. Source: KIP-455, KIP-860.
         """
@@ -175,13 +175,13 @@ def _sizes(found: Mapping[int, tuple[LogDir, ...] | KafkaError]) -> Sizes:
     for broker, directories in found.items():
         for directory in () if isinstance(directories, KafkaError) else directories:
             for tp, replica in directory.replicas.items():
-                if not replica.is_future:  # a second copy on the same broker, which moves to another directory
+                if not replica.is_future:  # a future replica is a second copy on the same broker, in another directory
                     sizes.setdefault(tp, {})[broker] = replica.size
     return sizes
 
 
 def _progress(tp: TopicPartition, move: Reassignment, sizes: Sizes) -> ReassignmentProgress:
-    """The progress of one move. Replicas delete segments at different times, so a new replica can be larger than `whole` for a moment."""
+    """The progress of one move. Replicas delete segments at different times, so a new replica can be larger than the old ones."""
     known = sizes.get(tp, {})
     whole = max((size for broker, size in known.items() if broker not in move.adding), default=None)
     if whole is None:

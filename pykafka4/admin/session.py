@@ -37,10 +37,10 @@ class CallScope:
         self._over = False
 
     def add(self, promise: Promise[Any]) -> None:
-        """Add a question to this call. After `end` it fails at once."""
+        """Add a question to this call. After `end` the question fails at once."""
         self._promises.append(promise)
         # `_over` is read after the append. In the other order, this thread could read False, then `end` set True and walk the list, and the
-        # question would join a list that nobody walks again.
+        # question would join a list that is not walked again.
         if self._over:
             promise.set_exception(CALLER_GONE)
 
@@ -79,7 +79,7 @@ class AdminSession(Attachment[AdminMachine]):
     # -- asking
 
     def ask(self, begin: Begin, deadline: Deadline) -> Answers[dict[Any, Any]]:
-        """Begin one of `core.admin.calls` on the loop; the caller waits on the returned `Answers`."""
+        """Begin a call on the loop; the caller waits on the returned `Answers`."""
         answers = Answers(self, begin, deadline.left, dict)
         self.open[answers.promise] = None
         answers.promise.add_done_callback(lambda promise: self.open.pop(promise, None))
@@ -124,7 +124,7 @@ class AdminSession(Attachment[AdminMachine]):
         """See AdminClient.close."""
         if self.closed or self.runtime.loop.forked:
             return
-        self.closed = True  # before the loop: see `ask`
+        self.closed = True  # before `open` is walked: see `ask`
         for promise in list(self.open):
             promise.set_exception(ClosedError(CLOSED))
         self.disconnect(timeout)

@@ -37,9 +37,9 @@ class TokenCalls(AdminCalls):
     ) -> DelegationToken:
         """Create a token for the caller, or for `owner` (`User:alice`), on whom the caller needs CREATE_TOKENS (KIP-373, Kafka 3.3).
 
-        `renewers` may renew and expire it, too. `max_lifetime` in seconds bounds all renewals; None: the brokers' maximum (7 days). The
-        request is sent once, because a repetition would create a second token. After a lost response there may be a token that nobody has;
-        it expires by itself.
+        `renewers` may renew and expire the token, too. `max_lifetime` in seconds bounds all renewals; None: the brokers' maximum (7 days).
+        The request is sent once, because a repetition would create a second token. After a lost response there might be a token that no
+        client has; it expires by itself.
         """
         names = [as_principal(one) for one in _principals("renewers", renewers)]
         question = CreateToken(None if owner is None else as_principal(owner), names, _ms("max_lifetime", max_lifetime, USUAL))
@@ -57,7 +57,7 @@ class TokenCalls(AdminCalls):
 
     @guarded
     def renew_token(self, token: DelegationToken | bytes, *, period: float | None = None, timeout: float | None = None) -> int:
-        """Have a token, given itself or as its `hmac`, expire `period` seconds from now; None: the brokers' period (a day).
+        """Have `token`, a DelegationToken or its `hmac`, expire `period` seconds from now; None: the brokers' period (a day).
 
         Returns the time of expiry in milliseconds since 1970, at most the token's `max_ms`. Raises BrokerError DELEGATION_TOKEN_NOT_FOUND
         (also a moment after the token was created), DELEGATION_TOKEN_EXPIRED, DELEGATION_TOKEN_OWNER_MISMATCH.
@@ -68,7 +68,7 @@ class TokenCalls(AdminCalls):
 
     @guarded
     def expire_token(self, token: DelegationToken | bytes, *, after: float | None = None, timeout: float | None = None) -> int | None:
-        """Have a token, given itself or as its `hmac`, expire `after` seconds from now; None: delete it at once.
+        """Have `token`, a DelegationToken or its `hmac`, expire `after` seconds from now; None: delete it at once.
 
         Returns the time of expiry in milliseconds since 1970; None if a repeated request found the token deleted. Raises the same errors as
         `renew_token`.

@@ -106,7 +106,8 @@ class TopicCalls(AdminCalls):
         """Id, partitions, leaders and replicas of each topic, by name or id (Kafka 3.1), and the operations on it that this user may do.
 
         A topic that brokers have not known for two seconds has the BrokerError UNKNOWN_TOPIC_OR_PARTITION (or UNKNOWN_TOPIC_ID). The call
-        creates no topic. Sources: KIP-966 with Kafka 3.8, otherwise Metadata of the protocol guide.
+        creates no topic, but brokers before Kafka 0.11 may do so (auto.create.topics.enable). Sources: KIP-966 with Kafka 3.8, otherwise
+        Metadata of the protocol guide.
         """
         return self._described(as_topics(topics), self._begin(timeout))
 

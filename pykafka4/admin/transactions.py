@@ -70,7 +70,7 @@ class TransactionCalls(AdminCalls):
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
         """The producers that the leader of each partition knows: ids, epochs, the last record, the start of an open transaction.
 
-        Leaders remember idempotent producers for `producer.id.expiration.ms` (a day). Kafka 2.8. Source: KIP-664.
+        Leaders remember idempotent producers for `producer.id.expiration.ms` (a day). Needs Kafka 2.8. Source: KIP-664.
         """
         chosen = as_partitions(partitions)
         return self._session.ask_leaders(DescribeProducers(), chosen, self._begin(timeout)).wait()
@@ -87,8 +87,8 @@ class TransactionCalls(AdminCalls):
         """The transactional ids of all brokers, or only ids in some `states` (Ongoing, Empty, …), of some producers, or open for long.
 
         `running_longer_than` is in seconds, `pattern` is a regular expression (RE2/J) for ids. `errors` of the result has the brokers that
-        returned no list. Brokers leave out ids that this user may not DESCRIBE. Kafka 3.0; `running_longer_than` 3.8; `pattern` 4.1.
-        Source: KIP-664, KIP-994, KIP-1152.
+        returned no list. Brokers leave out ids that this user may not DESCRIBE. Needs Kafka 3.0, for
+        `running_longer_than` 3.8, for `pattern` 4.1. Source: KIP-664, KIP-994, KIP-1152.
         """
         longer_ms = -1 if running_longer_than is None else int(_seconds(running_longer_than, "running_longer_than") * 1000)
         if isinstance(states, str):
@@ -102,7 +102,7 @@ class TransactionCalls(AdminCalls):
     ) -> dict[str, TransactionDescription | KafkaError]:
         """State, producer, time-out, start and partitions of each transactional id.
 
-        An id that no coordinator knows has the BrokerError TRANSACTIONAL_ID_NOT_FOUND. Kafka 3.0. Source: KIP-664.
+        An id that no coordinator knows has the BrokerError TRANSACTIONAL_ID_NOT_FOUND. Needs Kafka 3.0. Source: KIP-664.
         """
         return self._transactions_described(_ids(transactional_ids), self._begin(timeout))
 
@@ -114,8 +114,8 @@ class TransactionCalls(AdminCalls):
     def abort_transaction(self, partition: Any, producer: ActiveProducer, timeout: float | None = None) -> None:
         """Abort a hanging transaction in one partition, without its coordinator. `producer` is a result of `describe_producers`.
 
-        Use this call only for results of `find_hanging_transactions`. If the coordinator knows the transaction, the producer goes on, and
-        only a part of its records is committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader
+        Use this call only for results of `find_hanging_transactions`. If the coordinator knows the transaction, the producer continues,
+        and only a part of its records is committed. Raises ConfigError if the producer has no open transaction, BrokerError if the leader
         refuses: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED. After KafkaTimeoutError, or an error with a note that the request
         may have been carried out, call `describe_producers` again. Source: KIP-664.
         """
@@ -133,7 +133,7 @@ class TransactionCalls(AdminCalls):
 
         `older_than` should be at least the highest transaction time-out that brokers allow (`transaction.max.timeout.ms`): a younger
         transaction may still end by itself. Raises the common error or PartialFailure if partitions or brokers did not answer: without
-        their answers, the result could have transactions that their coordinators know. Source: KIP-664.
+        these answers, the result could have transactions that their coordinators know. Source: KIP-664.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={shown(topics)}: takes a list of names")

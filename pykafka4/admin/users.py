@@ -77,7 +77,7 @@ class UserCalls(AdminCalls):
             for name in _mechanisms(mechanisms)
         }
         users = list(words)
-        del words  # the passwords are salted: nothing holds them while brokers work
+        del words  # the passwords are salted: while brokers work, only the caller's mapping holds them
         require_all_done(CHANGED, self._altered(questions, users, self._begin(timeout)))
 
     def delete_users(

@@ -1,4 +1,4 @@
-"""Defines results of an admin client. Invariant: an unknown value is None, with its error in the field `error`, and never a guess."""
+"""Defines results of an admin client. Invariant: the end of a log that brokers did not return is None, with an `error`, and no guess."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["GroupLag", "GroupList", "OffsetPlan", "PartitionLag", "PlannedOffset
 
 @attrs.frozen
 class GroupList:
-    """The groups of a cluster, by id. `errors` has the brokers that returned no list, so groups that they coordinate may be missing."""
+    """The groups of a cluster, in the order of their ids. `errors` has the brokers that returned no list: their groups may be missing."""
 
     groups: tuple[GroupListing, ...]
     errors: Mapping[int, KafkaError]
@@ -43,7 +43,7 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """The number of offsets from the committed one to the end of the log."""
+        """The number of offsets from the committed offset to the end of the log; negative if the log has lost records."""
         return None if self.committed is None or self.end is None else self.end - self.committed.offset
 
 
@@ -79,8 +79,8 @@ class PlannedOffset:
 class OffsetPlan:
     """The offsets that `set_offsets` would commit. Nothing has been changed yet.
 
-    `description` is None if no group of consumers has this id. If a group of another type has the id, such as a streams group,
-    `has_committed` is True: only a group has committed offsets.
+    `description` is None if no group of consumers has this id. `has_committed` says whether any offsets are committed under the id, which
+    can then also belong to a group of another type, such as a streams group.
     """
 
     group_id: str
@@ -90,7 +90,7 @@ class OffsetPlan:
 
     @property
     def exists(self) -> bool:
-        """Whether the group exists; otherwise `set_offsets` would create it."""
+        """Whether the id has a group of consumers, or committed offsets; otherwise `set_offsets` would create the group."""
         return self.description is not None or self.has_committed
 
     @property

@@ -1,5 +1,5 @@
 """Passes the answers of a call to the thread, future or task that waits for them. Invariant: a call ends at its deadline, however many
-questions it consists of."""
+questions it consists of, unless the loop is stuck."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Asker(Protocol):
 
     @property
     def machine(self) -> AdminMachine:
-        """The machine. Loop thread only."""
+        """The machine, whose methods are only for the loop thread."""
 
     def promise(self) -> Promise[Any]:
         """Return a Promise that fails with the machine."""

@@ -1,4 +1,5 @@
-"""Connects a producer, consumer or admin client with the runtime of its client. Invariant: the end of the runtime closes it.
+"""Connects a producer, consumer or admin client with the runtime of its client. Invariant: a runtime that is closed closes these users
+before its loop.
 
 The implementation behind the handle of a producer, consumer or admin client derives from `Attachment`. The runtime keeps the implementation
 alive, but not the handle. So if the application forgets to close a handle, the garbage collector finds the handle, whose finalizer warns.
@@ -96,7 +97,7 @@ class Attachment(ABC, Generic[M]):
         return {} if failure is None else {"state": "crashed", "reason": str(failure)}
 
     def push_metrics(self, kind: Pushing, labels: Callable[[], Mapping[str, str | None]]) -> None:
-        """Push metrics to brokers that ask for them, if `enable_metrics_push` is set. All metrics have these `labels`. Loop thread."""
+        """On the loop thread, begin to push metrics with `labels` to brokers that ask for them, if `enable_metrics_push` is set."""
         if self.runtime.config.enable_metrics_push:
             self._push = MetricsPush(self.runtime, kind, self, labels)
 
@@ -114,7 +115,7 @@ class Attachment(ABC, Generic[M]):
             self.runtime.detach(self, timeout)
 
     def withdraw(self, now: float) -> None:
-        """Remove the machines from the loop, also failed machines; after an interrupted start some do not exist. Loop thread."""
+        """Remove the machines from the loop, also failed machines, on the loop thread. After an interrupted start some do not exist."""
         for machine in (getattr(self, "machine", None), None if self._push is None else self._push.machine):
             if machine is not None:
                 self.runtime.engine.remove(machine)

@@ -62,7 +62,7 @@ class Calls:
 
     @property
     def machine(self) -> AdminMachine:
-        """The machine, after the first `begin`. Loop thread only."""
+        """The machine, which exists after the first `begin`. Its methods are only for the loop thread."""
         assert self._machine is not None
         return self._machine
 
@@ -141,7 +141,7 @@ class Calls:
     ) -> Answers[dict[TopicPartition, dict[int, int | None]]]:
         """Look up the offsets of partitions for each timestamp; a topic with None means all its partitions.
 
-        The answers raise the error of a topic or partition, PartialFailure for several.
+        The answers raise the common error of topics and partitions, or PartialFailure for different errors.
         """
         return self.begin(locating.located(selection, timestamps, as_isolation(isolation_level)), timeout, _located)
 
@@ -187,7 +187,7 @@ def _spans(bounds: Bounds, found: Mapping[Any, Any]) -> dict[TopicPartition, Spa
 
 
 def _located(found: Mapping[Any, Any]) -> dict[TopicPartition, dict[int, int | None]]:
-    """Return the offsets of each partition from the outcome of `locating.located`. Raises its error, or PartialFailure for several."""
+    """Return the offsets of each partition from the outcome of `locating.located`. Raises the common error, or PartialFailure."""
     errors = {key: one for key, one in found.items() if isinstance(one, KafkaError) and not isinstance(key, int)}
     if errors and len(set(map(str, errors.values()))) == 1:
         raise next(iter(errors.values())).again()

@@ -102,7 +102,7 @@ class Client(ServesStatus):
         """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
         `timeout` in seconds, default `request_timeout_ms`. Raises AuthorizationError if one of `topics` is denied, and KafkaTimeoutError,
-        whose message gives the tried addresses with their errors if no broker can be reached, or else the broker that has not answered.
+        whose message gives the tried addresses with their errors if no broker can be reached, otherwise the broker that has not answered.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)
@@ -130,7 +130,7 @@ class Client(ServesStatus):
         min_bytes: int = 1,
         isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
     ) -> dict[TopicPartition, FetchedPartition]:
-        """Return records from given offsets of any partitions, each from its leader. The call has no group, and keeps no position.
+        """Return records from given offsets of any partitions, each from its leader. The call uses no group, and keeps no position.
 
         `offsets` maps partitions, or (topic, partition) pairs, to an offset or to (offset, max_bytes); the default of `max_bytes` is 1 MiB.
         A first batch that is larger is returned whole. A result without records does not mean the end of the log: compare `next_offset`
@@ -139,8 +139,8 @@ class Client(ServesStatus):
 
         A broker waits up to `max_wait_ms` until it has `min_bytes`; with 0 it returns the records that it has. Fetches of one client that
         wait at the same broker are answered one after the other.
-        `timeout` in seconds (default 60). The call follows new leaders until then. Each partition has its records or its own `error`:
-        AuthorizationError, BrokerError (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, …), CorruptRecord, RecordTooLarge,
+        `timeout` in seconds (default 60). Until then the call follows changes of leaders. Each partition has its records or its own
+        `error`: AuthorizationError, BrokerError (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, …), CorruptRecord, RecordTooLarge,
         KafkaTimeoutError.
         """
         return self._runtime.calls.fetch(offsets, timeout, max_wait_ms, min_bytes, isolation_level).wait()
@@ -155,8 +155,8 @@ class Client(ServesStatus):
         """Return offsets by name or by time, each from the partition's leader.
 
         `times` maps partitions to EARLIEST, LATEST, MAX_TIMESTAMP (Kafka 3.0), EARLIEST_LOCAL (3.5) or LATEST_TIERED (3.9), or to a time:
-        milliseconds since 1970, or an aware datetime. The offset for a time is the first record with this timestamp or a later one. With
-        read_committed, LATEST is the last stable offset, and records after it do not count.
+        milliseconds since 1970, or an aware datetime. The offset for a time is the offset of the first record with this timestamp or a
+        later one. With read_committed, LATEST is the last stable offset, and records after it do not count.
 
         `timeout` in seconds (default 60). Each partition has its offset (None: there is no such record) or its own `error`, which is
         UnsupportedVersion if its leader is too old for a name. Sources: KIP-79, KIP-734, KIP-405, KIP-1005.
@@ -209,7 +209,7 @@ class Client(ServesStatus):
         otherwise about the same number of offsets. `partitions` limits the read to (topic, partition) pairs, or to numbers for one topic.
         With isolation_level="read_committed", the default here as for `read`, "now" is before the first open transaction.
 
-        `timeout` in seconds (default 60). Raises the error of a topic or partition, or PartialFailure for several different errors.
+        `timeout` in seconds (default 60). Raises the common error of topics and partitions, or PartialFailure for different errors.
         """
         return self._runtime.calls.splits(topics, n, start, until, partitions, timeout, isolation_level).wait()
 
@@ -245,7 +245,7 @@ class Client(ServesStatus):
     def close(self, timeout: float | None = None) -> None:
         """Close the producers and consumers that use this client, then the loop and its connections, within `timeout` seconds.
 
-        None: no limit. Closing twice, or in a callback, is allowed.
+        None: no limit for producers and consumers, 10 s for a loop that does not respond. Closing twice, or in a callback, is allowed.
         """
         self._runtime.close(check_timeout(timeout))
 

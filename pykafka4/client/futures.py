@@ -1,4 +1,4 @@
-"""Gives the stateless calls of a client futures as their results: `client.futures`. See `Client` for each call."""
+"""Provides `client.futures`: the stateless calls of a client, with futures as their results. See `Client` for each call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ R = TypeVar("R", bound="Response")
 
 
 class ClientFutures:
-    """The calls of `Client`, each of which returns at once, with a `concurrent.futures.Future` for its result or error.
+    """The calls of `Client`, each of which returns a `concurrent.futures.Future` for its result or error, without a wait for brokers.
 
     The call itself raises the errors for wrong arguments. `cancel` ends a call, although a broker may still carry out a request that was
     sent. Callbacks of the futures run on the callback executor of the client. A future has its result or error by the call's `timeout`.

@@ -1,4 +1,4 @@
-"""Defines the base class of all handles. Invariant: no handle is pickled, and the error for an attribute that a handle lacks has a hint."""
+"""Defines the base class of all handles. Invariant: no handle is pickled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushes metrics of a producer or consumer to brokers (KIP-714). Invariant: a push delays no start, and a close by PATIENCE_S at most."""
+"""Pushes metrics of a producer or consumer to brokers (KIP-714). Invariant: a push delays no start, and a close by at most PATIENCE_S."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricsPush", "Pushing"]
 
-PATIENCE_S: Final = 0.1  # longest wait for the response to the last push, which is sent in any case
+PATIENCE_S: Final = 0.1  # longest wait for the response to the last push, which is sent even if the wait ends early
 
 
 class Pushing(Enum):
@@ -26,7 +26,7 @@ class Pushing(Enum):
 
 
 class LazyFigures:
-    """See `core.telemetry.machine.PushedFigures`. Imports the modules that read and encode once a broker asks for metrics: few do."""
+    """See `core.telemetry.machine.PushedFigures`. Imports the modules that read and encode only if a broker asks for metrics: few do."""
 
     def __init__(self, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
         self._kind, self._session, self._labels = kind, session, labels
@@ -48,14 +48,14 @@ class MetricsPush:
     """The machine that pushes metrics, in addition to the machine of a producer or consumer."""
 
     def __init__(self, runtime: Runtime, kind: Pushing, session: object, labels: Callable[[], Mapping[str, str | None]]) -> None:
-        """`session` is the implementation behind the handle. Loop thread."""
+        """`session` is the implementation behind the handle. Call this on the loop thread."""
         engine = runtime.engine
         self._runtime = runtime
         self.machine = Telemetry(runtime.config, engine.network, engine.random, LazyFigures(kind, session, labels))
         engine.add(self.machine, "push of metrics")
 
     def end(self) -> None:
-        """Push once more if brokers ask for metrics, and wait up to PATIENCE_S for the response."""
+        """Push once more if brokers ask for metrics, and wait up to PATIENCE_S for the response. On the loop thread, do nothing."""
         loop, machine = self._runtime.loop, self.machine
         if machine.wanted and loop.alive and not loop.on_loop():
             promise = loop.promise(machine)

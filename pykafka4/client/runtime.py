@@ -2,7 +2,7 @@
 closes the runtime.
 
 A `Client` is the public handle of a runtime; a producer or consumer without a client creates a private runtime. The loop thread holds no
-reference to the `Runtime`: if an open runtime is garbage-collected, the loop ends, and for a `Client` a ResourceWarning says so.
+reference to the `Runtime`: if an open runtime is garbage-collected, the loop ends, and a `Client` causes a ResourceWarning.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class EventFeeds:
         return lambda: self._feeds.pop(feed, None)
 
     def emit(self, event: object) -> None:
-        """Queue `event` for all listeners. Loop thread; never waits for a listener."""
+        """Queue `event` for all listeners. The loop thread calls this, and never waits for a listener."""
         for feed in list(self._feeds):
             if isinstance(event, (PartitionOffline, PartitionOnline)):
                 feed.alternate(event.tp, event)
@@ -122,16 +122,16 @@ class Runtime:
 
     @classmethod
     def shared(cls, config: ClientConfig, executor: Executor | None) -> Runtime:
-        """Return a runtime that lives until it is closed."""
+        """Return a runtime that lives until it is closed or garbage-collected."""
         runtime = cls(config, executor)
-        runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)  # the loop, as the finalizer keeps its arguments alive
+        runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)  # not the runtime: the finalizer keeps its arguments alive
         runtime._finalizer.atexit = False  # at exit `_drain_all` ends the loop
         runtime.loop.start()  # last, so that no thread is left behind if an earlier step fails, even by Ctrl-C
         return runtime
 
     @classmethod
     def private(cls, config: ClientConfig, executor: Executor | None = None) -> Runtime:
-        """Return a runtime that closes when its last user detaches."""
+        """Return a runtime that closes itself when its last user detaches."""
         runtime = cls(config, executor)
         runtime._private = True
         runtime._finalizer = weakref.finalize(runtime, runtime.loop.stop)
@@ -359,9 +359,9 @@ _watched: set[int] = set()  # process ids
 
 
 def _watch_exit_of_child() -> None:
-    """Have a child process drain its clients also if it ends with `os._exit`, which skips `atexit`.
+    """Have a child of multiprocessing, billiard or Celery drain its clients, although it ends with `os._exit`, which skips `atexit`.
 
-    Before `os._exit`, children of `multiprocessing` and `billiard` run finalizers, and a Celery worker that is replaced sends a signal.
+    Before `os._exit`, children of multiprocessing and billiard run finalizers, and a Celery worker that is replaced sends a signal.
     """
     if os.getpid() in _watched:
         return

@@ -1,8 +1,8 @@
 """Runs code that waits and is written once, as generators, for threads and tasks.
 
 On a thread, `at_once` runs such a generator (`Steps`) to its end: its waits block, and never yield. In asyncio the generator runs as part
-of a task. It is no coroutine, because Ctrl-C between the call and the first step would leave a coroutine that was never awaited, and Python
-warns about such coroutines.
+of a task. It is not a coroutine, because Ctrl-C between the call and the first step would leave a coroutine that was never awaited, and
+Python warns about such coroutines.
 """
 
 from __future__ import annotations

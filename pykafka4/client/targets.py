@@ -52,5 +52,5 @@ def as_target(target: object) -> Target:
             f"the target must be the number of a broker, ANY, CONTROLLER, coordinator(group) or leader(partition), not {shown(target)}"
         )
     if target < 0:
-        raise ConfigError(f"the target {target} is the number of no broker; pass ANY for any broker")
+        raise ConfigError(f"the target {target} is not the number of a broker; pass ANY for any broker")
     return Target(f"broker {target}", check_count(target, "the target", MAX_NODE))

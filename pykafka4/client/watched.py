@@ -1,4 +1,4 @@
-"""Gives a client's figures to its status page. Invariant: the page does not keep the runtime alive, so a forgotten client is noticed."""
+"""Provides a client's figures for its status page. Invariant: the page does not keep the runtime alive, so that a forgotten client ends."""
 
 from __future__ import annotations
 

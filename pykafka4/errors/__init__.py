@@ -61,7 +61,7 @@ SEEK = "auto_offset_reset=none; seek to an offset to continue"
 # The first words of a controller's error text that only repeats the request: such a text gives no reason, so messages leave it out.
 REQUEST_DUMP_START = "Request Request("
 STOP_MEMBERS = "stop them first"
-REWIND_INSTEAD = f"{STOP_MEMBERS}, or let a member call `rewind_group` (`groups rewind --live`)"  # a member can only change offsets
+REWIND_INSTEAD = f"{STOP_MEMBERS}, or let a member call `rewind_group` (`groups rewind --live`)"  # no member can delete offsets
 MOST_LISTED = 10  # a message lists at most this many items: members of a group, partitions of a member, errors
 
 
@@ -91,7 +91,7 @@ def with_article(noun: str) -> str:
 
 
 class KafkaError(Exception):
-    """Base class of all errors of this package. `code` is its short name: Kafka's for a broker's error, otherwise one of ours."""
+    """Base class of all errors of this package. `str(code)` is the short name: Kafka's for a broker's error, otherwise one of ours."""
 
     code: ErrorCode | str = "CLIENT_ERROR"
 
@@ -102,7 +102,7 @@ class KafkaError(Exception):
     def again(self) -> Self:
         """A copy of this error to raise. Each raise of one instance adds frames to its traceback, so a stored error would grow forever."""
         other = _restored(type(self), self.args, self._state())
-        other.__cause__ = self.__cause__  # of any class: `_state` leaves causes of other packages out, but no pickle is made here
+        other.__cause__ = self.__cause__  # of any class: `_state`, which is for pickles, leaves out causes of other packages
         return other
 
     def __reduce__(self) -> Any:
@@ -126,23 +126,23 @@ def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) ->
 
 
 class ConfigError(KafkaError, ValueError):
-    """An option or argument is invalid; the message names it, its value and the allowed values."""
+    """Raised for an invalid option or argument; the message names it, its value and the allowed values."""
 
 
 class ConnectionLost(KafkaError, ConnectionError):
-    """A broker could not be reached, or the connection broke."""
+    """Raised if a broker could not be reached, or the connection broke."""
 
     code: ErrorCode | str = "CONNECTION_LOST"
 
 
 class HostNotAllowed(ConnectionLost):
-    """A broker advertises a host that `allowed_hosts` does not allow; the client does not connect to it."""
+    """Raised if a broker advertises a host that `allowed_hosts` does not allow; the client does not connect to it."""
 
     code: ErrorCode | str = "HOST_NOT_ALLOWED"
 
 
 class AuthenticationError(ConnectionLost):
-    """The client and a broker could not authenticate each other, or do not agree on the security protocol.
+    """Raised if the client and a broker could not authenticate each other, or do not agree on the security protocol.
 
     The message names the broker, the mechanism and the reason. The client tries again after a back-off: the credentials might be corrected.
     `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
@@ -158,13 +158,13 @@ class AuthenticationError(ConnectionLost):
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """The timeout expired before the operation finished; the message names the event that did not come."""
+    """Raised if the timeout expired before the operation finished; the message names the event that did not come."""
 
     code = "TIMED_OUT"
 
 
 class BufferFull(KafkaError, BufferError):
-    """`buffer_memory` or `max_partition_bytes` is used up, and no room became free within `max_block_ms`, or `send` must not wait."""
+    """Raised if `buffer_memory` or `max_partition_bytes` has no room for a record, and none becomes free while `send` may wait."""
 
     code = "BUFFER_FULL"
 
@@ -183,7 +183,8 @@ def _place(topic: str, partition: int, offset: int, reason: str, next_offset: in
 
 
 class RecordTooLarge(KafkaError, ValueError):
-    """A record is larger than `max_request_size`, or a fetched batch larger than `max_decompressed_bytes` or `receive_message_max_bytes`.
+    """Raised for a record or batch over a limit of its producer (`max_message_bytes`, `max_request_size`; `buffer_memory` for a raw batch)
+    or its consumer (`max_decompressed_bytes`, `receive_message_max_bytes`, the size of a column).
 
     For a fetched batch, `topic`, `partition` and `offset` say where it is, and `seek` to `next_offset` skips it (None: unknown).
     """
@@ -201,13 +202,13 @@ class RecordTooLarge(KafkaError, ValueError):
 
 
 class DecodeError(KafkaError, ValueError):
-    """A peer sent bytes that violate the protocol."""
+    """Raised for bytes that violate the protocol or a format."""
 
     code = "UNDECODABLE"
 
 
 class CorruptRecord(KafkaError):
-    """A fetched batch is corrupt. `topic`, `partition` and `offset` say where it is; `seek` to `next_offset` skips it.
+    """Raised for a corrupt fetched batch. `topic`, `partition` and `offset` say where it is; `seek` to `next_offset` skips it.
 
     `next_offset` is None if the batch's header is invalid, too, so that its end is unknown.
     """
@@ -218,7 +219,7 @@ class CorruptRecord(KafkaError):
 
 
 class DeserializationError(KafkaError):
-    """A deserializer refused a record; `__cause__` is the exception that it raised, `part` is "key" or "value".
+    """Raised if a deserializer refused a record; `__cause__` is the exception that it raised, `part` is "key" or "value".
 
     `record` is the record as fetched, with key and value as bytes; `topic`, `partition` and `offset` say where it is; `seek` to
     `next_offset` skips it.
@@ -233,23 +234,23 @@ class DeserializationError(KafkaError):
 
 
 class ClosedError(KafkaError):
-    """The client was closed; create a new one."""
+    """Raised by calls of a closed client, producer or consumer; create a new one."""
 
     code = "CLOSED"
 
 
 class ForkedClientError(KafkaError):
-    """The client was created in another process; threads and sockets do not survive a fork. Create a client in this process."""
+    """Raised if the client was created in another process: threads and sockets do not survive a fork. Create a client in this process."""
 
 
 class UnsupportedVersion(KafkaError):
-    """The broker is too old (or too new) for this request, or for a field that is set in it."""
+    """Raised if the broker is too old (or too new) for a request, or for a field that is set in it."""
 
     code = "UNSUPPORTED_VERSION"
 
 
 class BrokerError(KafkaError):
-    """A broker responded with an error code. `code` is its row in the error table."""
+    """Raised if a broker responded with an error code. `code` is its row in the error table."""
 
     code: ErrorCode
 
@@ -265,7 +266,7 @@ class BrokerError(KafkaError):
 
 
 class InvalidOffset(KafkaError):
-    """There is no offset to continue from, and auto_offset_reset=none forbids choosing one.
+    """Raised if there is no offset to continue from, and auto_offset_reset=none forbids the choice of another.
 
     `topic` and `partition` name the partition, `offset` is the consumer's position (None: it had none yet). Every poll raises this error
     until `seek((error.topic, error.partition), …)` sets a position. A bounded read raises it for offsets that the log lost before they were
@@ -283,13 +284,13 @@ class InvalidOffset(KafkaError):
 
 
 class NoOffsetForPartition(InvalidOffset):
-    """The group has no committed offset for the partition, or there is no group."""
+    """Raised if the group has no committed offset for the partition, or there is no group."""
 
     code = "NO_OFFSET"
 
 
 class OffsetOutOfRange(InvalidOffset, BrokerError):
-    """The log does not have the offset any more, or not yet. `earliest` and `latest` are the current ends of the log."""
+    """Raised if the log does not have the offset any more, or not yet. `earliest` and `latest` are the current ends of the log."""
 
     earliest: int
     latest: int
@@ -313,7 +314,7 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
 
 
 class LogTruncated(InvalidOffset):
-    """An unclean leader election truncated the log to `truncated_to`: records that were already read, or not read yet, are lost."""
+    """Raised if an unclean leader election truncated the log to `truncated_to`: records that were read, or were to be read, are lost."""
 
     code = "LOG_TRUNCATED"
     truncated_to: int
@@ -332,7 +333,7 @@ class LogTruncated(InvalidOffset):
 
 
 class AuthorizationError(BrokerError, PermissionError):
-    """The user of this client lacks a right. A later call asks the brokers again, because the right may be granted at any time.
+    """Raised if the user of this client lacks a right. A later call asks the brokers again, because the right may be granted at any time.
 
     `operation`, `resource` and `resource_name` name the right: `WRITE`, `topic`, `orders`. They are None if the broker's response does not
     show it. `DESCRIBE or CREATE` stands for the rights on a topic that brokers would have created if it did not exist.
@@ -358,13 +359,13 @@ class AuthorizationError(BrokerError, PermissionError):
 
 
 class GroupError(BrokerError):
-    """The consumer is no longer (or not yet) a valid member of its group."""
+    """Raised if the consumer is no longer (or not yet) a valid member of its group, or the coordinator does not accept it as a member."""
 
 
 class GroupNotEmpty(GroupError):
-    """The group has members, so only they can change its offsets, and it cannot be deleted.
+    """Raised if a group has members: only they can change its offsets, and it cannot be deleted.
 
-    `group` is its id, `members` are `MemberDescription`s. The message names the members and the way out.
+    `group` is the id of the group, `members` are `MemberDescription`s. The message names the members and the way out.
     """
 
     group: str
@@ -384,7 +385,7 @@ def _named(member: MemberDescription) -> str:
 
 
 class RecordLockLost(KafkaError):
-    """Records of a share group are no longer locked for this consumer: the group delivers them again, or has archived them.
+    """Raised if records of a share group are no longer locked for this consumer: the group delivers them again, or has archived them.
 
     `topic`, `partition` and `offsets` name the records. The lock has expired, or the session with the partition's leader has ended.
     """
@@ -401,7 +402,7 @@ class RecordLockLost(KafkaError):
 
 
 class PartialFailure(KafkaError):
-    """Some or all parts of a call failed. `errors` has the error of each failed part, `done` the result of each other part."""
+    """Raised if some or all parts of a call failed. `errors` has the error of each failed part, `done` the result of each other part."""
 
     code = "PARTIAL_FAILURE"
     errors: dict[Any, KafkaError]
@@ -415,7 +416,7 @@ class PartialFailure(KafkaError):
 
 
 class ProducerFencedError(BrokerError):
-    """Another producer took over the id of this producer, which can no longer send."""
+    """Raised if another producer took over the transactional id of this producer, which can no longer send."""
 
     @classmethod
     def of_id(cls, transactional_id: str, hint: str = "") -> Self:
@@ -426,13 +427,13 @@ class ProducerFencedError(BrokerError):
 
 
 class TransactionError(KafkaError):
-    """The call does not fit the state of the transaction; the message says which call comes first."""
+    """Raised if a call does not fit the state of the transaction; the message says which call comes first."""
 
     code: ErrorCode | str = "INVALID_TXN_STATE"
 
 
 class TransactionAborted(TransactionError):
-    """The transaction can only be aborted, or was aborted; the message gives the reason. No read_committed consumer reads its records.
+    """Raised if the transaction can only be aborted, or was aborted; the message gives the reason. read_committed hides its records.
 
     There is one exception: if the client sent the commit and got an error or no response, the message says that the transaction may be
     committed.
@@ -442,10 +443,10 @@ class TransactionAborted(TransactionError):
 
 
 class DeliveryFailed(KafkaError):
-    """A record could not be delivered.
+    """The error of a record that could not be delivered.
 
-    `code` is the reason's short name, `written` says whether the log may have the record, `cause` is the last error before the failure,
-    `record` is the record itself (`ProducerRecord`).
+    `code` is the reason's short name, `written` says whether the log may have the record, `cause` is the last error before the failure
+    (None: there was none), `record` is the record itself (`ProducerRecord`), or None if it is not kept.
     """
 
     def __init__(

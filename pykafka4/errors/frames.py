@@ -58,7 +58,7 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def place_of(error: BaseException) -> str:
-    """` (file, line 3, in name)`: the place of the raise, in place of a message that may hold a secret. Empty if the place is unknown."""
+    """` (file, line 3, in name)`: the place of the raise, instead of a message that may hold a secret. Empty if the place is unknown."""
     trace = error.__traceback__
     if trace is None:
         return ""

@@ -1,6 +1,6 @@
-"""Filters the words of brokers, proxies and other clients before a message, log line or status shows them.
+"""Filters the texts of brokers, proxies and other clients before a message, log line or status shows them.
 
-Invariant: a filtered text has no control characters, a bounded length, and repeats no secret of this client.
+Invariant: a filtered text has no control characters, has a bounded length, and repeats no secret of this client.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ SHOWN: Final = 200  # characters of a text that a message repeats
 LONGEST_HOST: Final = 255  # characters of a host name (RFC 1035)
 TELLING: Final = 12  # characters in a row; a remote text that shares this many with a secret is not shown
 HIDDEN: Final = "<hidden>"
-UNSHOWN: Final = "(its words are not shown, as they repeat a secret)"
+UNSHOWN: Final = "(its words are not shown, because they repeat a secret)"
 
 
 def escaped(text: str) -> str:
-    """`text` with escapes in place of control characters, which forge log lines and change terminals."""
+    """`text` with escapes in place of control characters, which can forge log lines and change terminals."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

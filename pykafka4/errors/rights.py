@@ -108,7 +108,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
 def needed(
     error: str, request: str, *, topic: str = "", group: str = "", transactional_id: str = "", creating: bool = False
 ) -> Right | None:
-    """The right that the refused `request` lacked; None if the table has none. `error` and `request` are Kafka's names.
+    """The right that the refused user lacked for `request`; None if the table has none. `error` and `request` are Kafka's names.
 
     `creating`: brokers would also have created the topic, which needs another right and is denied with the same code.
     """

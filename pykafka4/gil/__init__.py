@@ -2,10 +2,10 @@
 run anyway.
 
 A thread that computes in Python keeps the GIL until the interpreter takes it away, 5 ms after another thread has asked for it. So the loop
-thread, and every thread that waits for a result of the client, raises a flag just before it needs the GIL. `send`, `poll` and the loop over
-a consumer's records check the flag, which costs one load, and release the GIL at once if it is raised.
+thread, and on Linux every thread that waits for a result of the client, raises a flag just before it needs the GIL. `send`, `poll` and the
+loop over a consumer's records check the flag, which costs one load, and release the GIL at once if it is raised.
 
-A process has one flag, as it has one GIL.
+A process has one flag, because it has one GIL.
 
 Modules; each line imports only from lines below it:
     asking  `Lock` and the wait of a portable loop, which both end with a request for the GIL

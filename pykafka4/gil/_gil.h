@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-#ifdef _WIN32 /* not tested there: no thread gives way, and `Lock` is not used */
+#ifdef _WIN32 /* not tested on Windows: no thread gives way, and `Lock` is not used */
 static int load(int *flag) { return *flag; }
 static void add(int *flag, int n) {}
 static int exchange(int *flag, int value) { int was = *flag; *flag = value; return was; }

@@ -99,7 +99,7 @@ cdef bint pause() noexcept nogil:
 
 
 cdef void ask() noexcept nogil:
-    """Raise the flag, as the calling thread takes the GIL in a moment."""
+    """Raise the flag, because the calling thread takes the GIL in a moment."""
     add(&wanted, 1)
 
 
@@ -143,13 +143,13 @@ def wait(int fd, double timeout) -> None:
 
 
 def done() -> None:
-    """Lower the flag, as the loop that called `wait` sleeps again, or ends."""
+    """Lower the flag, because the loop that called `wait` sleeps again, or ends."""
     got()                          # not earlier: the loop may have released the GIL and taken it many times since `wait`
 
 
 @cython.final
 cdef class Lock:
-    """A lock like `threading.Lock`. A thread that has waited in it asks for the GIL once it has the lock. Linux only."""
+    """A lock like `threading.Lock`. A thread that has waited in it asks for the GIL as soon as it has the lock. Linux only."""
 
     cdef int held, sleepers
 
@@ -168,7 +168,7 @@ cdef class Lock:
         if not blocking or timeout == 0:
             return False
         if given_by == PyThread_get_thread_ident():
-            paced_until = 0        # this thread computes no more, so no thread need pause for it
+            paced_until = 0        # this thread does not compute any more: no thread has to pause for it
         if timeout > 0:
             end = monotonic_us() + <int64_t>(min(timeout, 1e12) * 1e6)
         while True:

@@ -14,11 +14,11 @@ from typing import Any
 __all__ = ["compiled", "give_way", "step_aside"]
 
 compiled: Any = None
-if getattr(sys, "_is_gil_enabled", lambda: True)():  # else no import: importing the compiled module would turn the GIL on
+if getattr(sys, "_is_gil_enabled", lambda: True)():  # otherwise no import, which would turn the GIL on
     with contextlib.suppress(ImportError):
         compiled = importlib.import_module("pykafka4.gil._gil")
 
-# Releases the GIL if another thread asks for it. For threads of the application.
+# Releases the GIL if another thread asks for it. Threads of the application call it.
 give_way: Callable[[], None] = compiled.give_way_to_others if compiled is not None else lambda: None
 # The same for the threads of callbacks. They ask for the GIL again, because other threads wait for the outcomes that callbacks pass on.
 step_aside: Callable[[], None] = compiled.step_aside_for_others if compiled is not None else lambda: None

@@ -1,7 +1,7 @@
 """Keeps the clients that a reader collects repeatedly. Invariant: a reading has no two figures with the same name and labels.
 
 References to clients are weak: a reading leaves out and forgets closed and garbage-collected clients. Two clients with the same `client_id`
-would have figures with the same labels, so the second one is shown as `client_id#2`. After a close, its number can be used again.
+would have figures with the same labels, so the second is shown as `client_id#2`. After a client is closed, its number can be used again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OpenClients:
         self._clients: list[_Watched] = []
 
     def add(self, client: Measured, by: By, by_broker: bool) -> None:
-        """Read `client` from now on. A second `add` replaces `by` and `by_broker`. Raises TypeError for an object that is no client."""
+        """Read `client` from now on. A second `add` replaces `by` and `by_broker`. Raises TypeError for an object that is not a client."""
         if not hasattr(type(client), "_sources"):
             raise TypeError(f"{shown(client)} has no metrics: pass a Producer, Consumer, ShareConsumer, AdminClient or Client")
         detail = Detail(by, by_broker)

@@ -38,7 +38,7 @@ class ClientCollector(Collector):
     def add(self, *clients: Measured, by: By = "topic", by_broker: bool = False) -> None:
         """Show `clients`, which can be handles of all kinds, from now on until they are closed.
 
-        `by` and `by_broker` are as in `metrics()`, and determine the number of series. Raises TypeError for an object that is no client,
+        `by` and `by_broker` are as in `metrics()`, and determine the number of series. Raises TypeError for an object that is not a client,
         ConfigError for another `by`.
         """
         for client in clients:
@@ -58,7 +58,7 @@ class ClientCollector(Collector):
 
 
 def collector(*clients: Measured, by: By = "topic", by_broker: bool = False) -> ClientCollector:
-    """The only collector of this process, which shows `clients` from now on until they are closed.
+    """The common collector of this process, which shows `clients` from now on until they are closed.
 
     `REGISTRY.register(collector(producer))`, later `REGISTRY.register(collector(consumer))`: both calls return the same object, so a
     registry shows it once, and no family twice. `by`, `by_broker` and errors are as in `ClientCollector.add`.

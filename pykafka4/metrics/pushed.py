@@ -2,7 +2,8 @@
 units.
 
 A name is `org.apache.kafka.`, then Java's group and name with dots. Durations are in milliseconds, averages are since the last push. Java
-also pushes maxima and rates of a time window. Of these metrics, this module pushes only `connection.creation.rate`, as the KIP requires.
+also pushes maxima and rates of a time window. Of these, this module pushes two: `connection.creation.rate`, since the last push, and
+`records.lag.max`, at the moment of the push.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ SHARE: Final = (
 
 
 class PushedFigures:
-    """The figures of one producer or consumer. Loop thread."""
+    """The figures of one producer or consumer, which the loop thread reads."""
 
     def __init__(
         self,

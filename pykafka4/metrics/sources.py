@@ -149,7 +149,7 @@ class NetworkSource:
             yield from _links(links, detail)
         except KafkaError:  # the client's thread is stuck, or has ended; the counts of traffic can be read without it
             yield _metric("pykafka4.client.connected", 0.0)
-        # A copy, as the loop thread may add a broker meanwhile.
+        # A copy, because the loop thread may add a broker meanwhile.
         yield from _traffic({node: traffic.snapshot() for node, traffic in engine.network.traffic.copy().items()}, detail)
 
     def _look(self, now: float) -> tuple[Any, float | None, int]:
@@ -238,7 +238,7 @@ class ProducerSource(_Source):
 def _responds(runtime: Any) -> bool:
     """Whether figures can be read: the client's thread responds, or has ended, after which nothing changes the figures any more.
 
-    A figure that waited for a stuck thread would hold up a scrape. A forked child has only a copy of its parent's figures.
+    A wait for a stuck thread would hold up a scrape. A forked child has only a copy of its parent's figures.
     """
     try:
         runtime.loop.ask(lambda now: None, PATIENCE_S, "the client's figures")

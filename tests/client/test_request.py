@@ -179,7 +179,7 @@ def test_a_request_that_the_broker_lacks_is_refused(client: Client) -> None:
     ("target", "message", "options", "text"),
     [
         ("g", MetadataRequest(topics=[]), {}, r"the target must be the number of a broker, ANY, .*, not 'g'"),
-        (-1, MetadataRequest(topics=[]), {}, r"the target -1 is the number of no broker; pass ANY"),
+        (-1, MetadataRequest(topics=[]), {}, r"the target -1 is not the number of a broker; pass ANY"),
         (ANY, "Metadata", {}, r"the message must be a request of pykafka4\.messages, .*, not 'Metadata'"),
         (ANY, MetadataRequest(topics=5), {}, r"MetadataRequest\.topics is 5: must be a list"),  # type: ignore[arg-type]
         (ANY, SaslHandshakeRequest(mechanism="PLAIN"), {}, r"only the client authenticates its connections"),

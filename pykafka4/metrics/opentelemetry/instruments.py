@@ -29,7 +29,7 @@ def instrument(*clients: Measured, meter_provider: MeterProvider | None = None, 
     """Have the readers of `meter_provider` (default: the global provider) collect the metrics of `clients` until the clients are closed.
 
     `by` and `by_broker` are as in `metrics()`, and determine the number of series. Each provider gets its instruments once. Raises
-    TypeError for an object that is no client, ConfigError for another `by`.
+    TypeError for an object that is not a client, ConfigError for another `by`.
     """
     provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
     with _lock:

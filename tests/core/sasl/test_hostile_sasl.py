@@ -129,7 +129,7 @@ def test_a_refusal_in_the_words_of_the_broker(words: str, password: str, repeats
     said = f"{words[:100]}{password}{words[100:]}" if repeats else words
     error = Plain(SaslCredentials("alice", password)).refused(said)
     assert str(error).isprintable()
-    if len(password) > 3 and password not in "the broker refused the credentials: its words are not shown, as they repeat a secret":
+    if len(password) > 3 and password not in "the broker refused the credentials: its words are not shown, because they repeat a secret":
         assert_hidden([str(error)], password)
 
 
