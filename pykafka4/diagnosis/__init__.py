@@ -1,12 +1,12 @@
-"""Looks at a cluster from outside, and finds the reason why no records flow. Invariant: causes come first, and a cause hides its effects.
+"""Checks a cluster from outside, and finds the reason why no records flow. Invariant: causes come first, and a cause hides its effects.
 
 `diagnose` runs the steps of a table, and yields findings, each with its evidence, and for a fault with the way out. It changes nothing in
-the cluster.
+the cluster, but brokers before Kafka 0.11 may create a missing topic that it names.
 
 Modules; each line imports only from lines below it:
     steps       the table of steps in order of cause; deadlines
     groups      members, lag and rights of groups
-    partitions  partitions without a leader, replicas that are behind, rights on topics
+    partitions  partitions without a leader, lagging replicas, rights on topics
     cluster     brokers, their listeners and versions, the controller, its clock
     access      logins at the bootstrap servers
     case        the options, and the results of earlier steps

@@ -1,4 +1,4 @@
-"""Looks at names, ports, TLS and logins of the bootstrap servers. Invariant: later steps leave out an address that fails a step."""
+"""Checks names, ports, TLS and logins of the bootstrap servers. Invariant: later steps leave out an address that fails a step."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def look_at_logins(case: Case, seconds: float) -> Iterator[Finding]:
             yield Finding("login", shown_address(address), Outcome.FINE, "this client is let in", _as_whom(case))
     if len(ids) > 1:
         evidence = "; ".join(f"{shown_address(address)} is of {name}" for name, address in ids.items())
-        yield Finding("login", "", Outcome.WRONG, "the bootstrap servers are of different clusters", evidence, "mend bootstrap_servers")
+        yield Finding("login", "", Outcome.WRONG, "the bootstrap servers are of different clusters", evidence, "correct bootstrap_servers")
 
 
 def _log_in(case: Case, address: Address, seconds: float) -> Login | ConfigError:

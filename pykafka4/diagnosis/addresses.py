@@ -1,6 +1,6 @@
-"""Looks at one address: its name, its port, its TLS. Invariant: `side_by_side` returns by its deadline, whatever the network does.
+"""Checks one address: its name, its port, its TLS. Invariant: `side_by_side` returns by its deadline, whatever the network does.
 
-The looks use no client: a client retries without end, but a look reports the first failure at an address.
+The checks use no client: a client retries without end, but a check reports the first failure at an address.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SocketAddress: TypeAlias = tuple[int, Any]  # (family, sockaddr)
 NO_CHECK_TIME: Final = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python does not name
 SILENT_NAMES: Final = "the name servers of this machine do not respond: see /etc/resolv.conf"
 DAY_S: Final = 86_400
-LOOK_SHARE: Final = 0.8  # of the time of `side_by_side`: a look that times out by itself gives a better finding than one that is cut off
+LOOK_SHARE: Final = 0.8  # of the time of `side_by_side`: a check that times out by itself has a better finding than one that is cut off
 SILENT: Final = "no response"
 SOON_S: Final = 14 * DAY_S  # a certificate that expires sooner gives a NOTICE
 
@@ -68,14 +68,14 @@ BOOTSTRAP: Final = Role(
     "nothing listens there: check the port in bootstrap_servers against `listeners` in the broker's server.properties, and whether the "
     "broker runs",
     "the host is down, or packets are dropped on the way: check routes, firewalls and security groups for this port",
-    "connect to a name that the certificate is for, or have it made for this one",
+    "connect to a name that the certificate is for, or have a certificate made for this name",
 )
 ADVERTISED: Final = Role(
     "clients connect to the name that the broker advertises: set advertised.listeners of the broker to a name that resolves here, or "
     "add it to DNS or the hosts file",
-    "clients connect to the address that the broker advertises, and nothing listens there: mend advertised.listeners of the broker, or "
+    "clients connect to the address that the broker advertises, and nothing listens there: correct advertised.listeners of the broker, or "
     "start the broker",
-    "clients connect to the address that the broker advertises, and it cannot be reached from here: mend advertised.listeners of the "
+    "clients connect to the address that the broker advertises, and it cannot be reached from here: correct advertised.listeners of the "
     "broker, or the firewall",
     "the certificate has to be valid for the name in advertised.listeners of the broker",
 )
@@ -106,7 +106,7 @@ SHORT: Final = {"commonName": "CN", "organizationName": "O", "organizationalUnit
 
 @attrs.frozen
 class LookResult(Generic[T]):
-    """The result of a look at an address. `passed` is the input of the next step; None if the address failed."""
+    """The result of a check of an address. `passed` is the input of the next step; None if the address failed."""
 
     finding: Finding
     passed: T | None = None
@@ -129,10 +129,10 @@ def frozen(step: str, about: str, evidence: str) -> Finding:
 
 
 def side_by_side(look: Callable[[T, float], R], items: Iterable[T], seconds: float) -> dict[T, R | None]:
-    """Run `look(item, seconds)` for all items at once; the result of a look that does not return in time is None.
+    """Run `look(item, seconds)` for all items at once; the result of a call that does not return in time is None.
 
-    Nothing can interrupt a resolver: its thread goes on, and ends with the process at the latest. Other looks end within LOOK_SHARE of the
-    time.
+    Nothing can interrupt a resolver: its thread continues, and ends with the process at the latest. Other checks time out by themselves,
+    usually within LOOK_SHARE of the time.
     """
     found: dict[T, R | None] = dict.fromkeys(items)
     results: SimpleQueue[tuple[T, R]] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""Keeps the options of a diagnosis, and the results of earlier steps for later steps. Invariant: `close` closes the clients of the case."""
+"""Keeps the options of a diagnosis, and results for later steps. Invariant: `close` closes the clients of `connect`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Case:
 
 
 def failed(step: str, about: str, what: str, error: KafkaError, way_out: str = "", denied: Outcome = Outcome.UNSEEN) -> Finding:
-    """The finding for a look that ended with `error`; `denied` is its outcome if this user lacks a right."""
+    """The finding for a check that ended with `error`; `denied` is its outcome if this user lacks a right."""
     if isinstance(error, AuthorizationError):
         right = Right(error.operation or "DESCRIBE", error.resource or "cluster", error.resource_name or "")
         return Finding(step, about, denied, f"this user may not {right}", str(error.code), right.way_out)

@@ -1,4 +1,4 @@
-"""Looks at brokers, their listeners and versions, the controller and its clock. Findings about brokers that are down come first."""
+"""Checks brokers, their listeners and versions, the controller and its clock. Findings about brokers that are down come first."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersi
 
 __all__ = ["look_at_brokers", "look_at_controller", "look_at_listeners"]
 
-START: Final = "start it, or see in its log why it cannot reach the controllers; its replicas are behind until then"
+START: Final = "start it, or see in its log why it cannot reach the controllers; its replicas lag until then"
 SKEW_S: Final = 5.0  # a smaller difference of the clocks does no harm to certificates, tokens and times of records
 ASKED: Final = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-CALL_S: Final = 0.5  # a call ends by its own deadline; if it does not end within this time after it, the look goes on without the call
+CALL_S: Final = 0.5  # a call ends by its own deadline; if it does not end within this time after it, the check continues without the call
 LAGGING: Final = 1_000  # records of the metadata log; an idle cluster writes two a second
 
 
@@ -47,7 +47,7 @@ def look_at_listeners(case: Case, seconds: float) -> Iterator[Finding]:
     for address in [address for address in brokers if not case.config.allows(address[0])]:
         broker = brokers.pop(address)
         yield Finding(
-            "listeners", _named(broker), Outcome.WRONG, "may not be connected to", "allowed_hosts", "add its host to allowed_hosts"
+            "listeners", _named(broker), Outcome.WRONG, "must not be connected to", "allowed_hosts", "add its host to allowed_hosts"
         )
     new = [address for address in brokers if address not in case.reachable and address not in case.faulty]
     if case.config.proxy_url is None:
@@ -76,7 +76,7 @@ def _answers(case: Case, brokers: list[Broker], seconds: float) -> Iterator[Find
         yield Finding("listeners", _named(broker), Outcome.FINE, "reached at the advertised address", _versions(answer))
     if len(ranges) > 1:
         evidence = "; ".join(listed(same, lambda broker: str(broker.id)) + " are alike" for same in ranges.values())
-        yield Finding("versions", "", Outcome.NOTICE, "the brokers run different releases of Kafka", evidence, "end the upgrade")
+        yield Finding("versions", "", Outcome.NOTICE, "the brokers run different releases of Kafka", evidence, "complete the upgrade")
 
 
 def _versions(answer: ApiVersionsResponse) -> str:
@@ -108,7 +108,7 @@ def look_at_controller(case: Case, seconds: float) -> Iterator[Finding]:
     late = [f"{voter.id} by {voter.lag} records" for voter in quorum.voters if voter.lag > LAGGING]
     evidence = f"epoch {quorum.leader_epoch}, voters {listed([str(voter.id) for voter in quorum.voters])}"
     if late:
-        yield Finding("controller", "", Outcome.NOTICE, "controllers are behind their leader", "; ".join(late), "see their logs")
+        yield Finding("controller", "", Outcome.NOTICE, "controllers lag behind their leader", "; ".join(late), "see their logs")
     yield Finding("controller", f"controller {quorum.leader}", Outcome.FINE, "leads the controllers", evidence)
     yield from _clock(quorum, before + took / 2, took / 2)  # the leader read its clock somewhere within `took`
 
@@ -123,7 +123,7 @@ def _of_zookeeper(case: Case) -> Iterator[Finding]:
 
 
 def _clock(quorum: QuorumDescription, ours: float, doubt: float) -> Iterator[Finding]:
-    """Compare the clocks. The leader fetches from nobody, so its own row has its time (`LeaderState.describeReplicaState`)."""
+    """Compare the clocks. The leader does not fetch, so its own row has its time (`LeaderState.describeReplicaState`)."""
     theirs = next((voter.last_fetch_ms for voter in quorum.voters if voter.id == quorum.leader), None)
     if theirs is None:
         return

@@ -1,4 +1,4 @@
-"""Looks at coordinators, members, lag and rights of groups. Lag alone is not a fault, but lag in a group without members is."""
+"""Checks members, lag and rights of groups. Lag alone is not a fault, but lag in a group without members is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISSING: Final = "GROUP_ID_NOT_FOUND"
 LOST: Final = "the log has lost records (an unclean election), or the offset belongs to another topic: rewind the group"
 CHECK: Final = "check group_id; a group exists only after its first member has joined, or after its first commit"
 STATES: Final = {  # states of a group that rebalances
-    "PreparingRebalance": "members join: nobody reads until all have joined",
+    "PreparingRebalance": "members join: no member reads until all have joined",
     "CompletingRebalance": "partitions are being assigned",
     "Assigning": "partitions are being assigned",
     "Reconciling": "members give partitions back, or take them",
@@ -34,7 +34,7 @@ def look_at_groups(case: Case, seconds: float) -> Iterator[Finding]:
         if isinstance(found, KafkaError) and short_name(found) == MISSING:
             found = _without_offsets(case, name, found, seconds / 4 / len(case.groups))
         if isinstance(found, KafkaError):
-            what = "does not exist" if short_name(found) == MISSING else "cannot be looked at"
+            what = "does not exist" if short_name(found) == MISSING else "cannot be checked"
             yield failed("groups", f"group {name}", what, found, CHECK, Outcome.WRONG)
             continue
         yield from _rights(case, found.description, seconds / 4 / len(case.groups))
@@ -80,10 +80,12 @@ def _group(found: GroupLag) -> Iterator[Finding]:
     evidence = f"state {group.state}, {len(group.members)} members{lag}"
     if not group.members:
         outcome = Outcome.WRONG if late else Outcome.NOTICE
-        yield Finding("groups", about, outcome, "has no members: nobody reads", evidence, "start a consumer of the group, and see its log")
+        yield Finding(
+            "groups", about, outcome, "has no members: no consumer reads", evidence, "start a consumer of the group, and see its log"
+        )
         return
     if group.state in STATES:
-        way = "look again: if it does not end, a member joins and leaves, or takes longer than max_poll_interval_ms"
+        way = "run the diagnosis again: if the rebalance continues, a member joins and leaves, or takes longer than max_poll_interval_ms"
         yield Finding("groups", about, Outcome.NOTICE, f"is rebalancing: {STATES[group.state]}", evidence, way)
         return
     if orphans := [row for row in late if row.owner is None and all(member.is_readable for member in group.members)]:

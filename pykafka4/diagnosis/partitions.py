@@ -1,4 +1,4 @@
-"""Looks at rights on topics, leaders and replicas. Invariant: a leaderless partition is not also reported as out of sync."""
+"""Checks rights on topics, leaders and replicas. Invariant: a leaderless partition is not also reported as out of sync."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def look_at_partitions(case: Case, seconds: float) -> Iterator[Finding]:
 
 
 def _metadata(case: Case, seconds: float) -> MetadataResponse:
-    """Fetch the metadata of the named topics, with rights if the broker reports them; of all topics without rights if none is named."""
+    """Fetch the metadata of the named topics, or of all topics. Named topics have rights, if the broker reports them."""
     topics = [MetadataRequest.Topic(name=name) for name in case.topics] or None
     message = MetadataRequest(topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=topics is not None)
     try:
@@ -91,7 +91,7 @@ def compare_rights(step: str, kind: str, name: str, allowed: frozenset[str] | No
     """Compare `allowed` with `uses`: operations, and the harm without each. The outcome is WRONG if the user may do none of them."""
     about = f"{kind} {name}"
     if allowed is None:
-        yield Finding(step, about, Outcome.UNSEEN, "rights are not reported", "the broker is too old, or reports them to nobody")
+        yield Finding(step, about, Outcome.UNSEEN, "rights are not reported", "the broker does not report them, or is too old")
         return
     lacking = [operation for operation in uses if operation not in allowed]
     for operation in lacking:
@@ -113,12 +113,12 @@ def _leaders(without: list[PartitionState], total: int, up: set[int]) -> Iterato
         return
     down = sorted({node for part in without for node in part.isr or part.replicas} - up)
     way = (
-        f"start broker {_numbers(down)}: one that was in sync has to come back. If all are lost for good, "
-        "`kafka-leader-election.sh --election-type unclean` takes a replica that is behind, and loses records"
+        f"start broker {_numbers(down)}: a broker that was in sync has to come back. If all are lost for good, "
+        "`kafka-leader-election.sh --election-type unclean` makes a lagging replica the leader, and loses records"
         if down
         else "the controllers elect one within seconds; if it stays, see their logs"
     )
-    what = f"{len(without)} of {total} partitions have no leader: nobody can write or read them"
+    what = f"{len(without)} of {total} partitions have no leader: they can be neither written nor read"
     yield Finding("leaders", "", Outcome.WRONG, what, listed(without), way)
 
 
@@ -126,7 +126,7 @@ def lost_disks(parts: list[PartitionState], up: set[int]) -> Iterator[Finding]:
     """Find replicas on failed disks: they are offline while their broker is up."""
     for node in sorted({node for part in parts for node in part.offline} & up):
         lost = [part.tp for part in parts if node in part.offline]
-        way = "see its log for the directory, mend the disk, and restart the broker"
+        way = "see its log for the directory, repair the disk, and restart the broker"
         yield Finding(
             "replicas", f"broker {node}", Outcome.WRONG, f"has lost {len(lost)} replicas: a log directory is offline", listed(lost), way
         )

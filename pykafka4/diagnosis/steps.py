@@ -1,6 +1,6 @@
 """Runs the steps of a diagnosis in order of cause. Invariant: no step begins after the deadline, and each step has its own time limit.
 
-A step is left out if its needs are missing: its findings would be effects of earlier findings.
+A step whose needs are missing is not carried out, and its only finding says so: others would be effects of earlier findings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["NOT_LOOKED", "STEPS", "Step", "diagnose"]
 class Step:
     """A step, and the seconds that it may take.
 
-    `needs` and `of` are attributes of the case: if `needs` is empty, the step cannot look; if `of` is empty, it has nothing to look at.
+    `needs` and `of` are attributes of the case: if `needs` is empty, the step is not possible; if `of` is empty, there is nothing to check.
     """
 
     name: str
@@ -47,20 +47,20 @@ STEPS: Final = (
     Step("topics", look_at_partitions, 6.0, "cluster"),
     Step("groups", look_at_groups, 6.0, "cluster", of="groups"),
 )
-NOT_LOOKED: Final = "not looked at"
-BEFORE: Final = "mend the faults above, then look again"
-LATE: Final = "mend the faults above, or give more time"
+NOT_LOOKED: Final = "not checked"
+BEFORE: Final = "correct the faults above, then run the diagnosis again"
+LATE: Final = "correct the faults above, or give more time"
 LEAST_S: Final = 0.2  # a check with less time finds nothing
 
 
 def diagnose(
     options: Mapping[str, Any], *, topics: Sequence[str] = (), groups: Sequence[str] = (), timeout: float = 30.0
 ) -> Iterator[Finding]:
-    """Yield findings for a client with `options`, which are those of `Client`, each as soon as it is known, within `timeout` seconds.
+    """Yield findings for a client with `options`, the options of `Client`, each as soon as it is known, within `timeout` seconds.
 
     With `topics`, the diagnosis covers only these topics and this user's rights on them; otherwise all topics that the user may describe.
     With `groups`, it covers their members and lag, and this user's rights on them. The diagnosis writes nothing, joins no group and creates
-    no topic. Raises ConfigError for wrong options.
+    no topic, but brokers before Kafka 0.11 may create a missing one of `topics`. Raises ConfigError for an invalid option.
     """
     case, until = Case(dict(options), topics, groups), monotonic() + timeout
     try:
@@ -72,7 +72,7 @@ def diagnose(
             if not getattr(case, step.needs):
                 yield Finding(step.name, "", Outcome.UNSEEN, NOT_LOOKED, way_out=BEFORE)
             elif left < LEAST_S:
-                yield Finding(step.name, "", Outcome.WRONG, "comes too late, as do the steps after it", f"the {timeout:g} s are over", LATE)
+                yield Finding(step.name, "", Outcome.WRONG, "comes too late, as do the steps after it", f"{timeout:g} s have passed", LATE)
                 return
             else:
                 yield from _carried_out(step, case, min(step.seconds, share))
@@ -86,4 +86,4 @@ def _carried_out(step: Step, case: Case, seconds: float) -> Iterator[Finding]:
     except ConfigError:
         raise
     except KafkaError as error:
-        yield Finding(step.name, "", Outcome.WRONG, "cannot be looked at", str(error))
+        yield Finding(step.name, "", Outcome.WRONG, "cannot be carried out", str(error))

@@ -10,12 +10,12 @@ __all__ = ["Finding", "Outcome"]
 
 
 class Outcome(Enum):
-    """The result of a look at a thing."""
+    """The result of a check."""
 
     FINE = "fine"
     NOTICE = "notice"  # the thing works, but already fails for some users, or will fail for all users later
     WRONG = "wrong"
-    UNSEEN = "unseen"  # the look was not possible: a right is missing, or an earlier step failed
+    UNSEEN = "unseen"  # the check was not possible: a right is missing, or an earlier step failed
 
 
 @attrs.frozen

@@ -29,7 +29,7 @@ def test_what_is_wrong_is_code_1_with_evidence_and_way_out(capsys: pytest.Captur
     assert run(["-b", address := closed(), "status"]) == 1
     out = capsys.readouterr()
     assert f"✗  ports      {address}: refuses connections\n              127.0.0.1: connection refused\n              → " in out.out
-    assert "?             not looked at: login, brokers, listeners, controller, topics" in out.out
+    assert "?             not checked: login, brokers, listeners, controller, topics" in out.out
     assert out.out.endswith("one thing is wrong\n")
     assert out.err == ""
 

@@ -37,7 +37,7 @@ def test_without_members_lag_is_wrong_and_no_lag_a_notice(server: ModelServer, a
     topic(server, 3)
     admin.set_offsets("g", {T0: 1})
     found = last(server)
-    assert (found.outcome, found.what) == (Outcome.WRONG, "has no members: nobody reads")
+    assert (found.outcome, found.what) == (Outcome.WRONG, "has no members: no consumer reads")
     assert "lag 2: t-0 2" in found.evidence
     admin.set_offsets("g", {T0: 3})
     assert last(server).outcome is Outcome.NOTICE

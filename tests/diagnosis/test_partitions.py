@@ -60,7 +60,7 @@ def test_a_replica_that_is_offline_at_a_broker_that_is_up_is_a_lost_disk(server:
     answers(server, offline_replicas=[1])
     found = findings(server.bootstrap_servers)
     assert wrong(found) == [("replicas", "broker 1")]
-    assert "mend the disk" in of(found, "replicas")[0].way_out
+    assert "repair the disk" in of(found, "replicas")[0].way_out
 
 
 @TOPIC
