@@ -41,7 +41,7 @@ ALICE = "User:alice"
 PARTLY, BEFORE, AFTER = "partly", "before", "after"  # names of things
 SHORT = 1.2  # seconds; the other controllers elect a new one after 1.5 s at the earliest
 SLACK = 1.5  # seconds until a busy machine runs the thread that waits
-NAMED = r"broker \d|has no leader|no broker reachable|the time of the call was over"
+NAMED = r"broker \d|has no leader|no broker reachable|no time was left"
 
 
 @pytest.fixture(scope="module")

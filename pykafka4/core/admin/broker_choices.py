@@ -1,7 +1,7 @@
 """Finds the broker for each key of a question: a coordinator, a leader, the broker itself, or any broker.
 
-Invariant: after a request in vain, the broker of its key is looked up again before the next request. Coordinators are kept between
-questions.
+Invariant: after a request that failed, or an error code that a look-up can cure (`cured_by`), the broker of the key is looked up again.
+Coordinators are kept between questions.
 """
 
 from __future__ import annotations
@@ -164,12 +164,12 @@ class CoordinatorChoice(BrokerChoice[str]):
         return self._lookup.poll(now)
 
     def end_lookups(self) -> None:
-        """End the look-ups, because nobody waits for a coordinator."""
+        """End the look-ups, because no question waits for a coordinator."""
         if self._lookup.open:
             self._lookup.drop()
 
     def check_all(self) -> None:
-        """Look at all keys in the next poll, because the metadata changed."""
+        """Check all keys in the next poll, because the metadata changed."""
         self._lookup.check_all()
 
     def _settled(self, key: str, outcome: GroupCoordinator | KafkaError) -> None:
@@ -257,10 +257,10 @@ class LeaderChoice(BrokerChoice[TopicPartition]):
         if key.partition < self._cluster.partitions(key.topic):
             return f"{key} has no leader"
         silent = self._cluster.silent
-        return f"the leader of {key} is not known yet" + ("" if silent is None else f", as {silent} has not answered Metadata")
+        return f"the leader of {key} is not known yet" + ("" if silent is None else f", because {silent} has not answered Metadata")
 
     def find(self, now: float, key: TopicPartition) -> None:
-        """Request the metadata. `Cluster` does so by itself for a partition without a leader, but not for one that does not exist."""
+        """Request the metadata. `Cluster` does so by itself for a partition without a leader, but not for a missing partition."""
         if self._cluster.partitions(key.topic):
             self._cluster.refresh(now, [key.topic])
 

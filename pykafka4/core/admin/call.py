@@ -1,4 +1,4 @@
-"""Runs one call as a sequence of questions. Invariant: a call ends once, when each expected key has an outcome."""
+"""Runs one call as a sequence of questions. Invariant: `done` is called at most once, when each expected key has an outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Settled = Callable[[K, "V | KafkaError"], None]
 
 
 class Call:
-    """One call under way. `done` is called with the outcome of each expected key, as soon as all of them have one."""
+    """One call under way. `done` is called with the outcomes of all expected keys, unless the call is stopped before."""
 
     def __init__(self, machine: AdminMachine, now: float, seconds: float, done: Done) -> None:
         self.machine = machine
@@ -47,7 +47,7 @@ class Call:
         return self.started()
 
     def started(self) -> Callable[[], None]:
-        """End the call if each expected key has an outcome already. Returns a function that stops the call once nobody waits for it."""
+        """End the call if each expected key has an outcome already. Returns a function that stops the call if its caller stops waiting."""
         self._check()
         return self._stop
 

@@ -1,6 +1,7 @@
 """Makes the calls about many groups, each a sequence of questions.
 
-Invariant: the next question about a group follows as soon as the one before is settled. So a silent coordinator delays only its own groups.
+Invariant: the next question about a group follows as soon as the question before is settled, so that a silent coordinator delays only its
+own groups.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def lags(groups: Iterable[str]) -> Begin:
 
 @attrs.define(eq=False)
 class _GroupStanding:
-    """A group with its description and offsets; both were there in the machine's turn `since`. `ends` are in the order of partitions."""
+    """A group with its description and offsets; both had arrived by the machine's turn `since`. `ends` are in the order of partitions."""
 
     name: str
     description: GroupDescription
@@ -147,9 +148,9 @@ class _GroupStanding:
 class _LagCall:
     """One call for lags: descriptions and committed offsets at the same time, then the ends of the partitions of each group that has both.
 
-    Groups share the ends of partitions. Say the end of a partition is requested for one group, then the offsets of another group arrive:
-    they may have been committed after the broker read that end, and be past it. So for all groups whose offsets arrived after the request,
-    the end is requested once more.
+    Groups share the ends of partitions. Say the end of a partition is requested for one group, then the offsets of another group arrive.
+    These offsets may have been committed after the broker read that end, and may be beyond it. So for all groups whose offsets arrived
+    after the request, the end is requested once more.
     """
 
     def __init__(self, call: Call) -> None:
@@ -158,7 +159,7 @@ class _LagCall:
         self._committed: dict[str, Committed | KafkaError] = {}
         self._asked: dict[TopicPartition, int] = {}  # partitions whose end is requested, with the turn of the request
         self._waiting: dict[TopicPartition, list[_GroupStanding]] = {}
-        self._errors: dict[TopicPartition, KafkaError] = {}  # errors in place of ends
+        self._errors: dict[TopicPartition, KafkaError] = {}  # errors instead of ends
         self._describe = describing(call, partial(self._found, self._descriptions))
         self._fetch = _fetching(call, partial(self._found, self._committed), stable=False)
         # LATEST includes the records of open transactions: they count as lag, as in Kafka's tools.
@@ -239,7 +240,7 @@ def listed(wanted: Callable[[GroupListing], bool]) -> Begin:
 
 
 def deleted(groups: Iterable[str]) -> Begin:
-    """The call that deletes groups. The outcome is True or an error: GroupNotEmpty, with the members, for a group that has some."""
+    """The call that deletes groups. The outcome is True or an error: GroupNotEmpty if the members can be found, otherwise the broker's."""
 
     def deleting(call: Call) -> Ask[str]:
         refused: dict[str, KafkaError] = {}

@@ -153,7 +153,7 @@ class OneAnswer(Question[K, V], Generic[K, V]):
 
 
 class DescribeCluster(OneAnswer[str, ClusterDescription]):
-    """The question about the cluster and its brokers, fenced ones included; the only key is THE_CLUSTER."""
+    """The question about the cluster and its brokers, including fenced brokers; the only key is THE_CLUSTER."""
 
     api = "DescribeCluster"
 

@@ -107,7 +107,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set this setting."""
+        """Whether the value is Kafka's default, because the setting is not set."""
         return self.source == "DEFAULT_CONFIG"
 
 
@@ -126,7 +126,7 @@ class ConfigReaderChoice(BrokerChoice[Resource]):
         return self._brokers.outcome(now, name) if isinstance(name, int) else None
 
     def node(self, key: Resource) -> int | None:
-        """The broker, once the metadata has it."""
+        """The broker, if the metadata has it; ANY for other settings."""
         name = key[1]
         return self._brokers.node(name) if isinstance(name, int) else ANY
 
@@ -147,7 +147,7 @@ class ConfigChangerChoice(ConfigReaderChoice):
     lane = Lane.FOREIGN  # while the controller is silent, a broker answers no other request on the connection
 
     def node(self, key: Resource) -> int | None:
-        """The broker, once the metadata has it."""
+        """The broker, if the metadata has it; for other settings the broker that stands for the controller."""
         return super().node(key) if isinstance(key[1], int) else controller_of(self._cluster)
 
 

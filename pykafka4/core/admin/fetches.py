@@ -29,7 +29,7 @@ CLIENT: Final = -1  # the replica id of clients
 OUT_OF_RANGE: Final = BY_NAME["OFFSET_OUT_OF_RANGE"].code
 LAST_NAME_VERSION: Final = 12  # the last version of Fetch with topic names
 FRAME_BYTES: Final = 4_096  # bytes of a response in addition to its partitions
-MANY: Final = 2**31 - 1  # a number of records that is no limit
+MANY: Final = 2**31 - 1  # a number of records that limits nothing
 PER_PARTITION_BYTES: Final = 256  # bytes of a partition in a response, in addition to its records
 
 
@@ -43,7 +43,7 @@ class FetchFrom:
 
 @attrs.frozen
 class FetchLimits:
-    """The limits of a fetch. `isolation`: 0 for all records, 1 for records outside of transactions and in committed ones."""
+    """The limits of a fetch. `isolation`: 0 for all records, 1 for records outside of transactions and in committed transactions."""
 
     max_wait_ms: int
     min_bytes: int
@@ -110,7 +110,6 @@ class Fetch(PartitionQuestion):
                     found[tp] = Refusal(row.error_code)
                 elif tp in self._wanted:
                     found[tp] = self._fetched(tp, row)
-        # The records of some partitions may have taken the room of others.
         if any(isinstance(one, UndecodedPartition) and one.chunk is not None and one.chunk.size for one in found.values()):
             for tp, one in found.items():
                 if isinstance(one, UndecodedPartition) and one.lacks_room(self._limits.isolation):

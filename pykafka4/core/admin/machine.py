@@ -48,7 +48,7 @@ class AdminMachine:
     ) -> Callable[[], None]:
         """Ask `question` about `keys`; `done` is called with the outcome of each key, after `seconds` at the latest.
 
-        Returns a function that stops the question once nobody waits for it.
+        Returns a function that stops the question if its caller stops waiting.
         """
         wanted = list(dict.fromkeys(keys))
         found: dict[K, V | KafkaError] = {}
@@ -77,12 +77,12 @@ class AdminMachine:
         return QuestionRun(self._context, question, choice, settled, deadline, seconds)
 
     def add(self, run: QuestionRun[K, V], keys: Iterable[K]) -> None:
-        """Add `keys` to `run`, which sends their requests in the next poll, or in the one that is running."""
+        """Add `keys` to `run`, which sends their requests in the next poll, or in the poll that is running."""
         self._runs[run] = None
         run.add(keys)
 
     def hold(self, choice: BrokerChoice[Any]) -> None:
-        """Keep `choice` in use until `release`, or until the machine is gone."""
+        """Keep `choice` in use until `release`, or until the machine is disposed of."""
         self._held[choice] = None
 
     def release(self, choice: BrokerChoice[Any]) -> None:
@@ -135,7 +135,7 @@ class AdminMachine:
             self.network.drop_lane(lane)
 
     def stop(self, *runs: QuestionRun[Any, Any]) -> None:
-        """Stop `runs`, because nobody waits for their outcomes any more."""
+        """Stop `runs`, because no caller waits for their outcomes any more."""
         for run in runs:
             self._runs.pop(run, None)
             run.drop()

@@ -1,7 +1,7 @@
 """Sends the requests of one question, retries them, and settles its keys.
 
-Invariant: each key is settled once: by a response, by an outcome that needs no request, by an error that a retry cannot cure, or at the
-deadline.
+Invariant: unless the question is dropped, each key is settled once: by a response, by an outcome that needs no request, by an error that a
+retry cannot cure, or at the deadline.
 
 Keys with the same broker share requests; requests to different brokers are in flight at the same time. A request has the full
 `request_timeout_ms`, even if the deadline is earlier: a request that times out closes a connection that other requests use.
@@ -151,7 +151,7 @@ class BrokerChoice(ABC, Generic[K]):
         """Look the broker of `key` up again: `node` did not respond, or is not that broker."""
 
     def why(self, key: K) -> str:
-        """The reason why the broker of `key` is not known; empty if the broker is known, or there is no reason."""
+        """The reason why the broker of `key` is not known; empty if the broker is known, or no reason is."""
         return ""
 
     def is_of(self, group: str) -> bool:
@@ -234,7 +234,7 @@ class QuestionRun(Generic[K, V]):
             self._changed[key] = None
 
     def drop(self) -> None:
-        """Forget the keys, because nobody waits for their outcomes. Responses to requests in flight are ignored."""
+        """Forget the keys, because no caller waits for their outcomes. Responses to requests in flight are ignored."""
         self._entries.clear()
         self._changed.clear()
         self._looks.clear()
@@ -305,7 +305,7 @@ class QuestionRun(Generic[K, V]):
             known = self._choice.outcome(now, key)
             if known is not None:
                 self._settle(key, known)
-            elif (node := self._choice.node(key)) is None:  # the broker is looked up while the back-off goes on
+            elif (node := self._choice.node(key)) is None:  # the broker is looked up during the back-off
                 self._choice.find(now, key)
                 self._schedule_check(key, now + CHECK_S)
             elif now < self._entries[key].due:
@@ -343,7 +343,7 @@ class QuestionRun(Generic[K, V]):
     def answered(self, now: float, node: int, keys: list[K], outcome: Outcome) -> None:
         """Settle or retry each of `keys` by the outcome of their request to `node`."""
         keys = [key for key in keys if key in self._entries]
-        if not keys:  # another response has settled them, or nobody waits any more
+        if not keys:  # another response has settled them, or the question was dropped
             return
         for key in keys:
             self._changed[key], self._entries[key].in_flight = None, None
@@ -443,7 +443,7 @@ class QuestionRun(Generic[K, V]):
             why = ("" if unreachable else self._choice.why(key)) or (unreachable if error is None else f"last error: {error}")
             because = f" ({why})" if why else ""
             seconds = round(self._seconds, 2)
-            what = f"no answer within {seconds:g} s{self._from_whom(entry)}" if seconds else "not asked, as the time of the call was over"
+            what = f"no answer within {seconds:g} s{self._from_whom(entry)}" if seconds else "not asked, because no time was left"
             late = KafkaTimeoutError(f"{self._question.late(key)}: {self._question.api}: {what}{because}")
             if self._question.changes and self._question.repeatable and (entry.is_sent or entry.is_undecided):
                 late.add_note(DOUBT)

@@ -356,7 +356,7 @@ class ElectLeaders(_PartitionChange):
 
 
 class ElectAllLeaders(OneAnswer[str, "dict[TopicPartition, bool | KafkaError]"]):
-    """Elects leaders of all partitions that need one. The only outcome is a dict with the outcomes of `ElectLeaders` by partition."""
+    """Elects leaders of all partitions that need it. The only outcome is a dict with the outcomes of `ElectLeaders` by partition."""
 
     api = "ElectLeaders"
     about = "election of leaders of {}"

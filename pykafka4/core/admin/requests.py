@@ -141,7 +141,7 @@ class OneBrokerChoice(BrokerChoice[int]):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._absent_since: dict[int, float] = {}  # by broker, as a broker that is present says nothing about the others
+        self._absent_since: dict[int, float] = {}  # by broker, because a present broker says nothing about absent brokers
 
     def outcome(self, now: float, key: int) -> KafkaError | None:
         """An error if the metadata has lacked the broker for MISSING_S."""
@@ -154,7 +154,7 @@ class OneBrokerChoice(BrokerChoice[int]):
         return KafkaError(f"the cluster has no broker {key}; its brokers are {listed(sorted(brokers))}")
 
     def node(self, key: int) -> int | None:
-        """The broker, once the metadata has it."""
+        """The broker, if the metadata has it."""
         return key if key in self._cluster.brokers else None
 
     def find(self, now: float, key: int) -> None:

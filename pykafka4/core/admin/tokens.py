@@ -69,12 +69,12 @@ class TokenQuestion(OneAnswer[str, V], Generic[V]):
         return self.task
 
     def error(self, key: str, refusal: Refusal) -> BrokerError:
-        """The error, with the way out."""
+        """The error, with the way out if HINTS has it."""
         return broker_error(refusal.code, self.task, HINTS.get(error_code(refusal.code).name, refusal.detail), self.api)
 
 
 class CreateToken(TokenQuestion[DelegationToken]):
-    """Creates a token. The request is not repeated: a second one would create a second token."""
+    """Creates a token. The request is not repeated: a second request would create a second token."""
 
     api = "CreateDelegationToken"
     task = "a delegation token cannot be created"

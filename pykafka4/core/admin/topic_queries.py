@@ -1,4 +1,5 @@
-"""Lists and describes topics, and checks that brokers know of changes. Invariant: no request of this module creates a topic."""
+"""Lists and describes topics, and checks that brokers know of changes. Invariant: no request asks brokers to create a topic
+(before Kafka 0.11 they do so unasked, with auto.create.topics.enable)."""
 
 from __future__ import annotations
 
@@ -170,7 +171,7 @@ class DescribeTopics(Question["str | UUID", TopicDescription]):
     def fit(self, message: MetadataRequest, version: int) -> None:
         """Request authorized operations only from brokers that report them. Raise UnsupportedVersion for ids if they know only names."""
         if version < IDS_FROM and any(row.name is None for row in message.topics or ()):
-            raise UnsupportedVersion(f"a topic's id as its name needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
+            raise UnsupportedVersion(f"describing a topic by its id needs Metadata v{IDS_FROM}, of Kafka 3.1; give its name")
         message.include_topic_authorized_operations = version >= RIGHTS_FROM
 
     def read(self, keys: Sequence[str | UUID], reply: Reply) -> Mapping[str | UUID, TopicDescription | Refusal]:

@@ -1,4 +1,4 @@
-"""Declares the results of administration and of stateless calls. Invariant: results are immutable."""
+"""Declares the results of administration and of stateless calls. Invariant: results are frozen."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class GroupDescription:
         return bool(self.members)
 
     def owner(self, partition: TopicPartition) -> MemberDescription | None:
-        """The member that has `partition`."""
+        """The member that has `partition`; None if no member has it."""
         return next((member for member in self.members if partition in member.partitions), None)
 
 
@@ -121,8 +121,8 @@ class ListedOffset:
 class FetchedPartition:
     """The records of one partition of a `fetch`, or the `error` of that partition.
 
-    `next_offset` is the offset for the next fetch. It can be further than the last record, past compacted and aborted ones. With an error
-    it is the requested offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker does not report them.
+    `next_offset` is the offset for the next fetch. It can be beyond the last record, after compacted and aborted records. With an error it
+    is the requested offset. `high_watermark`, `last_stable_offset` and `log_start_offset` are None if the broker does not report them.
     """
 
     partition: TopicPartition

@@ -23,7 +23,7 @@ class Context(Protocol):
     """The security context with one broker. A call that the context refuses raises AuthenticationError."""
 
     def step(self, token: bytes) -> tuple[bytes, bool]:
-        """Take the broker's token. Returns the library's answer (usually empty), and whether both sides have proved their identities."""
+        """Process the broker's token. Returns the answer (usually empty), and whether both sides have proved their identities."""
 
     def unwrap(self, message: bytes) -> bytes:
         """The content of a message that the broker has signed."""
@@ -66,7 +66,7 @@ class Gssapi(Exchange):
         return answer
 
     def _choose(self, message: bytes) -> bytes:
-        """The answer to the offer of layers: no layer, and no other identity than the ticket has.
+        """The answer to the offer of layers: no layer, and the identity of the ticket.
 
         Without a layer the length of the longest message should be 0 (RFC 4752, section 3.1). Java sends 65,536 all the same, so the length
         is not checked.

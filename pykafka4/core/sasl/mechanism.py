@@ -1,9 +1,9 @@
 """Declares the interface of mechanisms, and keeps the state of an exchange.
 
-Invariant: only DONE is success, each message of a broker leads to the next state or to AuthenticationError, and no error repeats a secret.
+Invariant: only DONE is success, each message of a broker leads to an answer, to DONE or to an error, and no error repeats a secret.
 
 An error is made outside of an `except` block whose exception may hold a secret: `from None` hides a context, but keeps it. A mechanism
-serves one exchange: each connection, and each renewed authentication on a connection, makes a new one.
+serves one exchange: each connection, and each renewed authentication on a connection, makes a new mechanism.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Mechanism(Protocol):
         """The client's first message."""
 
     def slow(self, challenge: bytes) -> bool:
-        """Whether `next` with this message takes long: then the call must not run on the loop. No two calls may overlap."""
+        """Whether `next` with this message takes long: then the call must not run on the loop. Calls must not overlap."""
 
     def next(self, challenge: bytes) -> bytes | None:
         """The answer to the broker's message; None if the exchange is complete, with the broker's proof if the mechanism has one."""

@@ -1,6 +1,6 @@
 """Authenticates a client by OAUTHBEARER (RFC 7628, KIP-255, KIP-342), and checks its token.
 
-Invariant: only the first message has the token, and no character that a token or an extension may have ends its field.
+Invariant: only the first message has the token, and no character that is allowed in a token or an extension ends its field.
 
 A broker that refuses the token sends the reason as JSON, gets one byte, and then reports the failure. The reason is kept for that error.
 """

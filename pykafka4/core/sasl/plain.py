@@ -1,4 +1,4 @@
-"""Authenticates a client by PLAIN (RFC 4616), which sends the password itself: without TLS, the caller has to warn."""
+"""Authenticates a client by PLAIN (RFC 4616), which sends the password itself: the caller must warn if the connection has no TLS."""
 
 from __future__ import annotations
 

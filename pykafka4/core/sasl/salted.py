@@ -1,6 +1,6 @@
 """Derives the keys of SCRAM from a password and a salt. Invariant: keys are kept but never shown, and the password is not kept.
 
-A derivation takes milliseconds of CPU. A user has the same salt and iterations at every broker, so only the first connection derives keys.
+A derivation takes milliseconds of CPU. A user has the same salt and iterations at every broker, so connections share the derived keys.
 Keys are secret, because they suffice to authenticate as the user.
 """
 
@@ -29,7 +29,7 @@ class Keys(Secret):
 
 
 class Salted:
-    """The keys of one password, by algorithm, salt and iterations. Threads may derive at once: they replace the dict, never change it."""
+    """The keys of one password, by algorithm, salt and iterations. Several threads may derive keys: each replaces the dict."""
 
     __slots__ = ("_keys",)
 

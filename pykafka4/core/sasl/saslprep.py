@@ -32,7 +32,7 @@ PROHIBITED: Final = (  # RFC 4013, sections 2.3 and 2.5
 
 
 class Prohibited(ValueError):
-    """SASLprep prohibits a text. The message names the kind of prohibited character, or the other reason."""
+    """Raised if SASLprep prohibits a text. The message names the kind of prohibited character, or the other reason."""
 
 
 def difference(text: str) -> str:

@@ -61,7 +61,7 @@ class Scram(Exchange):
         self._nonce = binascii.b2a_base64(nonce, newline=False).decode().rstrip("=")
         self._bare = ""  # the first message without its header, in the form that is signed
         self._sent: tuple[str, ...] = ()  # values of this exchange that only the two sides know
-        self._expected: bytes | None = None  # the signature that the broker has to send, once the client's proof is sent
+        self._expected: bytes | None = None  # the signature that the broker has to send; None before the client's proof
 
     def slow(self, challenge: bytes) -> bool:
         if self.step is not Step.WAITING or self._expected is not None or len(challenge) > self.longest:
@@ -137,7 +137,7 @@ class Scram(Exchange):
 
     def _verify(self, message: bytes, expected: bytes) -> None:
         if not message:
-            raise failed("the broker reports success without its signature: it may not know the password; do not trust it")
+            raise failed("the broker reports success without its signature: it might not know the password; do not trust it")
         _, fields = self._fields(message)
         signature = _unbase64(fields[0][1]) if fields[0][0] == "v" else None
         if signature is None:

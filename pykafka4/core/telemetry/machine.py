@@ -100,7 +100,7 @@ class PushedFigures(Protocol):
     """The figures of a client, which become metrics."""
 
     def encode(self, subscription: MetricsSubscription) -> bytes:
-        """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if no metric is wanted. Called on the loop."""
+        """The present values of the wanted metrics, as OpenTelemetry's `MetricsData`; empty if none is wanted. For the loop thread."""
 
 
 @attrs.define(eq=False)
@@ -169,7 +169,7 @@ class Telemetry:
         self._outbox.send(_Asked(self._node, message, self._deadline(now), machine=self))
 
     def _push(self, now: float, subscription: MetricsSubscription, *, terminating: bool) -> None:
-        """Push the wanted metrics. If there are none, or more than brokers take, only a terminating push is sent, without metrics."""
+        """Push the wanted metrics. If there are none, or more than brokers accept, only a terminating push is sent, without metrics."""
         from pykafka4.wire.protocol.messages_telemetry import PushTelemetryRequest
 
         assert self._node is not None
@@ -199,7 +199,7 @@ class Telemetry:
         return now + self._config.request_timeout_ms / 1000
 
     def subscribed(self, now: float, outcome: Outcome) -> None:
-        """Take the subscription from the outcome of GetTelemetrySubscriptions."""
+        """Read the subscription from the outcome of GetTelemetrySubscriptions."""
         if self.state is S.ENDED or self._failed(now, outcome, RETRY_S, "brokers did not say which metrics they want"):
             return
         assert not isinstance(outcome, Failed)
@@ -217,7 +217,7 @@ class Telemetry:
         )
         self._due = now + interval * self._first
         self._first = 1.0
-        if not found.requested_metrics:  # none now: ask again after the interval, as the cluster may want some later
+        if not found.requested_metrics:  # none now: ask again after the interval, because the cluster may want some later
             self.subscription = None
 
     def _codec(self, accepted: list[int]) -> int:

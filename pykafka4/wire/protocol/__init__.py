@@ -3,21 +3,21 @@
 Invariant: a message is declared once for all its versions; each version is compiled on its first use.
 
 Modules; each line imports only from lines below it:
-    declared          imports every message; only the broker side (`pykafka4.testing`) needs all of them
+    declared          imports every message, for the broker side (`pykafka4.testing`)
     frame             frames of a connection: size, header, message
-    messages_cluster  messages of every client: ApiVersions, Metadata, FindCoordinator
+    messages_cluster  ApiVersions, Metadata, FindCoordinator
     messages_produce  Produce
     messages_txn      producer ids and transactions
-    messages_configs  options of topics, brokers and others
+    messages_configs  settings of topics, brokers and others
     messages_fetch    Fetch, ListOffsets, OffsetForLeaderEpoch
     messages_group    consumer groups: membership, commits
     messages_share    share groups
     messages_sasl     authentication
-    messages_admin    administration: topics, groups, offsets
+    messages_admin    administration: topics, groups, offsets, the cluster, log directories
     messages_acls     access control lists
     messages_users    credentials, quotas, delegation tokens
     messages_producers  active producers, transactions under way
-    messages_replicas   replicas, leaders, brokers, the metadata quorum
+    messages_replicas   replicas, leaders, brokers, features, the metadata quorum
     messages_telemetry  metrics that brokers request from clients (KIP-714)
     schema            the decorators that declare messages; encoding and decoding
     compiler          generates the encoder and the decoder of a message in one version

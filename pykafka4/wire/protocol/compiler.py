@@ -1,4 +1,4 @@
-"""Compiles messages, which have one flat encode function and one flat decode function for each version.
+"""Compiles one flat encode function and one flat decode function for each version of a message.
 
 A function is compiled on its first use. Invariant: emitted code uses no length before it is checked against the bytes left, and subtracts
 the memory of decoded values from a budget, `room`, before it allocates (`weight.py`).

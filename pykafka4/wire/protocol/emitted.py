@@ -46,7 +46,7 @@ def _string_prefix(n: int) -> bytes:
 
 
 def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """Read the rest of a uvarint, whose `first` byte is not its last; returns the number and the position after it."""
+    """Read the further bytes of a uvarint, whose `first` byte is not its last; returns the number and the position after it."""
     n = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -164,7 +164,7 @@ def _flat(value: Any) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _uuid(data: bytes) -> UUID:
-    """The UUID of 16 bytes. Cached, as topic ids repeat in every Fetch, and a new UUID costs ten times as much as a look-up."""
+    """The UUID of 16 bytes. Cached, because topic ids repeat in every Fetch, and a new UUID costs ten times as much as a look-up."""
     return UUID(bytes=data)
 
 

@@ -1,4 +1,4 @@
-"""Declares fields of messages. Invariant: a field's wire format is declared once, beside its Python type, for all versions."""
+"""Declares fields of messages. Invariant: a field's wire format is declared once, next to its Python type, for all versions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def wire(
     secret: bool = False,
     words: bool = False,
 ) -> Any:
-    """Declare a field: its wire type, the versions that have it, those that allow null, its tag and the versions that tag it.
+    """Declare a field: its wire type, the versions that have the field, allow null and tag the field, and its tag.
 
     `repr` does not show a `secret` field. A field with `words` is text for people: `decode` passes it through its `say`.
 
@@ -153,7 +153,7 @@ def default_of(attribute: attrs.Attribute[Any]) -> Any:
 
 
 def fields_at(cls: type, version: int) -> tuple[Fields, Fields, Fields]:
-    """(fields in line, tagged fields by tag, absent fields) of `cls` at `version`."""
+    """(fields without a tag, tagged fields in the order of tags, absent fields) of `cls` at `version`."""
     inline: Fields = []
     tagged: Fields = []
     absent: Fields = []

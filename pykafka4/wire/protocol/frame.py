@@ -46,7 +46,7 @@ _UNSUPPORTED_VERSION = BY_NAME["UNSUPPORTED_VERSION"].code
 
 
 class FrameTooLarge(DecodeError):
-    """A frame over the size limit; `size` is its declared size."""
+    """Raised for a frame over the size limit; `size` is its declared size."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(
@@ -56,7 +56,7 @@ class FrameTooLarge(DecodeError):
 
 
 class PeerSpeaksTls(DecodeError):
-    """The peer speaks TLS, although the connection is not encrypted."""
+    """Raised if the peer seems to speak TLS, although the connection is not encrypted."""
 
     def __init__(self) -> None:
         super().__init__(_TLS)

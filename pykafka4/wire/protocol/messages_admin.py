@@ -1,4 +1,4 @@
-"""Declares the messages that administer topics, groups and offsets. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares messages of administration: topics, groups, offsets, logs. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CreateTopicsResponse(Response):
 
 @request(api_key=19, versions="0-7", flexible="5+", since="0.10.1")
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
-    """Create topics. -1 partitions or replicas take the broker's default (v4+); with `assignments` both must be -1."""
+    """Create topics. -1 as a number of partitions or replicas means the broker's default (v4+); with `assignments` both must be -1."""
 
     @struct
     class Topic:
@@ -291,7 +291,7 @@ class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse]):
 
 @response(api_key=47, versions="0")
 class OffsetDeleteResponse(Response):
-    """The result for each partition; the outer `error_code` is the result of the whole request."""
+    """The result for each partition; the outer `error_code` is the result of the complete request."""
 
     @struct
     class Topic:
@@ -327,7 +327,7 @@ class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
 
 @response(api_key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse(Response):
-    """The folders of a broker's logs, and the size of each replica in them."""
+    """The log directories of a broker, and the size of each replica in them."""
 
     @struct
     class Result:

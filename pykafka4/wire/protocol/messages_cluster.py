@@ -1,4 +1,4 @@
-"""Declares the messages that every client sends. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares ApiVersions, Metadata and FindCoordinator. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declares the messages about options of topics, brokers and others. Fields, versions and tags are Kafka's own; a test compares them."""
+"""Declares the messages about settings of topics, brokers and others. Fields, versions and tags are Kafka's own; a test compares them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response, 
 
 @response(api_key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Response):
-    """The options, with the source of each value."""
+    """The settings, with the source of each value."""
 
     @struct
     class Resource:
@@ -41,7 +41,7 @@ class DescribeConfigsResponse(Response):
 
 @request(api_key=32, versions="1-4", flexible="4+", since="1.1")
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
-    """Ask for options of topics (`resource_type` 2), brokers (4) and others; `configuration_keys=None` means all."""
+    """Ask for settings of topics (`resource_type` 2), brokers (4) and others; `configuration_keys=None` means all."""
 
     @struct
     class Resource:
@@ -71,7 +71,7 @@ class IncrementalAlterConfigsResponse(Response):
 
 @request(api_key=44, versions="0-1", flexible="1+", since="2.3")
 class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
-    """Set, delete, append to or subtract from options."""
+    """Set, delete, append to or subtract from settings."""
 
     @struct
     class Resource:
@@ -91,7 +91,7 @@ class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
 
 @response(api_key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(Response):
-    """The resources that have options."""
+    """The resources that have settings."""
 
     @struct
     class ConfigResource:
@@ -105,6 +105,6 @@ class ListConfigResourcesResponse(Response):
 
 @request(api_key=74, versions="0-1", flexible="0+", since="3.7 with KRaft")
 class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
-    """Ask for the resources of some types that have options; no types means all that the broker knows."""
+    """Ask for the resources of some types that have settings; no types means all types that the broker knows."""
 
     resource_types: list[int] = wire(array(int8), "1+")

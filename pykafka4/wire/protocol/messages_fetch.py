@@ -72,7 +72,7 @@ class FetchResponse(Response):
 
 @request(api_key=1, versions="3-18", flexible="12+", since="0.10.1")
 class FetchRequest(Request[FetchResponse]):
-    """Ask for records; in a session (v7+) a request names only partitions that changed since the last. v3 is for brokers before 0.11."""
+    """Ask for records; in a session (v7+) a request names only partitions that have changed. v3 is for brokers before 0.11."""
 
     @value
     class ReplicaState:
@@ -118,7 +118,7 @@ class FetchRequest(Request[FetchResponse]):
 
 @response(api_key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse(Response):
-    """The first offset with at least the requested timestamp; -1: no record has one."""
+    """The offset of the first record with the requested timestamp or a later timestamp; -1: there is no such record."""
 
     @struct
     class Topic:
@@ -160,7 +160,7 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
 
 @response(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Response):
-    """The end offset of the requested leader epoch, or of the highest one below it."""
+    """The end offset of the requested leader epoch, or of the highest epoch below it."""
 
     @struct
     class Topic:

@@ -61,7 +61,7 @@ class SyncGroupResponse(Response):
 
 @request(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupRequest(Request[SyncGroupResponse]):
-    """Ask for the assignment of this member. The leader sends the assignments of all members, the others send none."""
+    """Ask for the assignment of this member. The leader sends the assignments of all members, the other members send none."""
 
     @struct
     class Assignment:
@@ -242,7 +242,7 @@ class OffsetFetchRequest(Request[OffsetFetchResponse]):
 
 @response(api_key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Response):
-    """The groups; up to v5 the state DEAD means that the coordinator does not know the group."""
+    """The groups; up to v5 the state `Dead` means that the coordinator does not know the group."""
 
     @struct
     class Group:

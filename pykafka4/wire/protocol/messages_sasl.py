@@ -12,7 +12,7 @@ from pykafka4.wire.protocol.schema import Request, Response, request, response
 
 @response(api_key=17, versions="0-1")
 class SaslHandshakeResponse(Response):
-    """Whether the broker supports the mechanism, and which ones it supports."""
+    """Whether the broker supports the mechanism, and the mechanisms that it supports."""
 
     error_code: int = wire(int16)
     mechanisms: list[str] = wire(array(string))

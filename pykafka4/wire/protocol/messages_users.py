@@ -190,7 +190,7 @@ class CreateDelegationTokenRequest(Request[CreateDelegationTokenResponse]):
 
 @response(api_key=39, versions="1-2", flexible="2+")
 class RenewDelegationTokenResponse(Response):
-    """The new end of the token."""
+    """The new expiry of the token."""
 
     error_code: int = wire(int16)
     expiry_timestamp_ms: int = wire(int64)
@@ -199,7 +199,7 @@ class RenewDelegationTokenResponse(Response):
 
 @request(api_key=39, versions="1-2", flexible="2+", since="2.0")
 class RenewDelegationTokenRequest(Request[RenewDelegationTokenResponse]):
-    """Renew a token: its end is put off."""
+    """Renew a token, which sets a new expiry."""
 
     hmac: bytes = wire(bytestring, secret=True)
     renew_period_ms: int = wire(int64)
@@ -207,7 +207,7 @@ class RenewDelegationTokenRequest(Request[RenewDelegationTokenResponse]):
 
 @response(api_key=40, versions="1-2", flexible="2+")
 class ExpireDelegationTokenResponse(Response):
-    """The new end of the token."""
+    """The new expiry of the token."""
 
     error_code: int = wire(int16)
     expiry_timestamp_ms: int = wire(int64)
@@ -216,7 +216,7 @@ class ExpireDelegationTokenResponse(Response):
 
 @request(api_key=40, versions="1-2", flexible="2+", since="2.0")
 class ExpireDelegationTokenRequest(Request[ExpireDelegationTokenResponse]):
-    """Set when a token ends; a negative period ends it now."""
+    """Set the expiry of a token; a negative period expires the token now."""
 
     hmac: bytes = wire(bytestring, secret=True)
     expiry_time_period_ms: int = wire(int64)

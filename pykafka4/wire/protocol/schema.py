@@ -1,8 +1,8 @@
 """Declares messages by decorators, encodes and decodes them. Invariant: a message is declared once for all its versions.
 
-`request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, as messages share its
-default). Messages are created, filled and sent, or decoded and read: a decoded message is never changed, because arrays of numbers and
-whole responses may be shared. An error in a field names `Class.field`, in both directions.
+`request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, because messages share
+its default). Messages are created, filled and sent, or decoded and read: a decoded message is never changed, because arrays of numbers and
+complete responses may be shared. An error in a field names `Class.field`, in both directions.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Request(Message, Generic[ResponseT]):
 
     __slots__ = ()
     api_key: ClassVar[int]
-    since: ClassVar[str]  # the first release of Kafka whose brokers take the lowest of `versions`
+    since: ClassVar[str]  # the first release of Kafka whose brokers accept the lowest of `versions`
     response: ClassVar[type[Response]]
 
 
@@ -163,7 +163,7 @@ def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable
 
 @dataclass_transform(kw_only_default=True)
 def request(*, api_key: int, versions: str, flexible: str = "none", since: str = OLDEST) -> Callable[[type[T]], type[T]]:
-    """Declare a request, after its response. `since` is the first release of Kafka whose brokers take the lowest version."""
+    """Declare a request, after its response. `since` is the first release of Kafka whose brokers accept the lowest version."""
 
     def declare(cls: Any) -> Any:
         made = _declare(cls, versions, flexible)
@@ -213,7 +213,7 @@ def encode_data(message: Data, version: int) -> bytes:
 
 
 def _misfits(part: Any, version: int, path: str) -> Iterator[str]:
-    """The reasons why `part` cannot be encoded. They are searched only after the encoding has failed."""
+    """The reasons why `part` cannot be encoded. They are searched for only after the encoding has failed."""
     inline, tagged, _ = fields_at(type(part), version)
     for field in inline + tagged:
         spec = spec_of(field)
@@ -287,8 +287,8 @@ _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
 
 
 def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *, whole: bool = True, say: Say = str) -> MessageT:
-    """Decode the message in `buffer[start:]`, which has nothing else if `whole`. `records` fields are memoryviews into `buffer`; everything
-    else is copied.
+    """Decode the message in `buffer[start:]`, which ends with the message if `whole`. `records` fields are memoryviews into `buffer`; other
+    fields are copied.
 
     `say` filters text for people, such as an error message: its result is in the decoded message.
 

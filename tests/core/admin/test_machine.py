@@ -157,7 +157,7 @@ def test_at_the_deadline_the_broker_is_named_that_is_silent_about_leaders(harnes
 def test_a_question_that_comes_after_the_time_of_its_call_is_not_sent(harness: Harness) -> None:
     outcomes = harness.describe("a", seconds=0.0)
     harness.run(1.0)
-    assert str(outcomes[0]["a"]) == "group a: DescribeGroups: not asked, as the time of the call was over"
+    assert str(outcomes[0]["a"]) == "group a: DescribeGroups: not asked, because no time was left"
     assert harness.of("DescribeGroups") == []
 
 
