@@ -1,7 +1,8 @@
 """Sends sealed batches to the leaders of their partitions: the producer's machine.
 
-Application threads append records to batches (`wire.records`). This folder handles sealed batches, on the loop thread.
-Invariant: every accepted record has exactly one outcome. No batch leaves its queue without one, unless another queue takes the batch
+Application threads append records to batches (`wire.records`). This folder sends the batches, on the loop thread, and moves parked records
+into batches. Calling threads compute the results of `stats` and `status` from data of the loop.
+Invariant: every accepted record gets exactly one outcome. No batch leaves its queue without one, unless another queue takes the batch
 (`queues.late`) or its parts replace it.
 
 Modules; each line imports only from lines below it:

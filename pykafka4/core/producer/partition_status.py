@@ -61,7 +61,7 @@ class PartitionStatus:
     def look(self, queues: Iterable[PartitionQueue], now: float) -> list[Any]:
         """Return the state of these queues: WIDTH items for each, one queue after the other. Times are monotonic seconds.
 
-        "Since" is None where the client does not know when the trouble began; then `show` uses the time when the oldest record was sent.
+        "Since" is None where the client does not know when the trouble began; then `show` uses the age of the oldest record.
         """
         found: list[Any] = []
         offline, troubles = self._recovery.offline, self._ledger.troubles
@@ -104,7 +104,7 @@ class PartitionStatus:
         return self._held_back(queue, leader.node, now)
 
     def _unready(self, queue: PartitionQueue, node: int, now: float) -> tuple[str | None, float | None]:
-        """The reason for a queue whose leader has no connection, or throttles the client.
+        """The obstacle of a queue whose leader has no connection, or throttles the client.
 
         While no record waits, the loss of a connection counts only after an attempt to connect again has failed.
         """
@@ -118,7 +118,7 @@ class PartitionStatus:
         return (f"connecting to broker {node}" if waits else None), None
 
     def _held_back(self, queue: PartitionQueue, node: int, now: float) -> tuple[KafkaError | str | None, float | None]:
-        """The reason for a queue whose leader can be reached."""
+        """The obstacle of a queue whose leader can be reached."""
         if not queue.waiting and not queue.awaits_response:
             return None, None
         waits, trouble = self._numbering.missing(queue)
@@ -133,7 +133,7 @@ class PartitionStatus:
         if queue.stale and queue.in_doubt:
             return "its epoch has ended; waits until nothing sent in it is in doubt", None
         if queue.strays and queue.waiting:
-            return f"waits for the end of {queue.strays} requests whose records have failed", None
+            return f"waits for the end of {queue.strays} requests whose records already have outcomes", None
         if queue.held_until > now:
             return f"sends again in {queue.held_until - now:.3g} s", None
         return None, None

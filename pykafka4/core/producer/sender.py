@@ -1,8 +1,8 @@
 """Takes sealed batches from the accumulator, keeps them in one queue per partition, and sends them to the current leaders.
 
 Invariant: a batch leaves its queue only when it is acknowledged or fails, when its parts replace it, or when `LateBatches` moves it to the
-queue of a partition. A batch that was written to a socket is *maybe written* until a definite response: with idempotence, the sender
-resends such a batch only with the same producer id, epoch and sequence, or fails it as MAYBE.
+queue of a partition. A batch that was written to a socket is *maybe written* until a definite response to it or to a batch before it:
+with idempotence, the sender resends such a batch only with the same producer id, epoch and sequence, or fails it as MAYBE.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ __all__ = ["Sender"]
 
 log = get_log("pykafka4.producer")
 
-# Seconds of failed attempts to connect to a leader, after which its partitions count as offline. A leader that never accepted a connection
-# gets no request, so no failed request reports its partitions to `Recovery`.
+# Seconds of failed attempts to connect to a leader, after which its partitions with a batch to send count as offline. A leader without a
+# connection gets no request, so no failed request reports these partitions to `Recovery`.
 UNREACHABLE_S = 2.0
-FULL_PIPELINE_POLL_S = 0.02  # seconds between checks of batches that were sealed while every connection in use is full
+FULL_PIPELINE_POLL_S = 0.02  # seconds between checks for batches that were sealed while every connection in use is full
 MAX_INLINE_COMPRESSION_BYTES = 16 * 1024  # compressing this many bytes takes less time than passing them to the helper executor
 
 
 class Application(Waiters, Protocol):
-    """The producer's side on the threads of the application."""
+    """The part of the producer that application threads use."""
 
     @property
     def starved(self) -> bool:
         """Whether a waiter needs buffer_memory, and not only room in its partition."""
 
     def refuse(self, error: KafkaError) -> None:
-        """The producer has failed for good: `send` raises `error`."""
+        """Make `send` raise `error` from now on, because the producer has failed for good."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """From now on `send` raises `refusal`; None: `send` accepts records."""
+        """Make `send` raise `refusal` from now on; None: `send` accepts records."""
 
 
 class Sender:
@@ -81,7 +81,7 @@ class Sender:
         self.config = config
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
-        self.queues: dict[tuple[str, int], PartitionQueue] = {}  # by TopicPartition, or an equal tuple
+        self.queues: dict[tuple[str, int], PartitionQueue] = {}  # by TopicPartition; an equal tuple finds the same queue
         self._obstacles = Obstacles(config, network, recovery)
         self._random, self._application = random, application
         self._ready = ReadyQueues(recovery)
@@ -164,7 +164,8 @@ class Sender:
             self._listen_at,
             self._late.wake_at,
         )
-        # In any case if threads wait for memory: a failed batch frees its memory only after its outcome, when the socket has written it.
+        # Threads that wait for memory check again in each turn: a batch that failed in an earlier turn may free its memory only now,
+        # because a socket still had to write it.
         if self._outcomes.take_finished() or self.acc.waiters:
             self._application.progress()
         return self._outbox.effects(wake_at, self._outcomes.take_deliver())
@@ -172,7 +173,7 @@ class Sender:
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
         """Fail all records with `reason`, after a crash of the loop or of this sender.
 
-        An exception may have left the queues in any state, so the accumulator decides which records have no outcome yet.
+        An exception may have left the queues in any state, so the accumulator shows which records have no outcome yet.
         """
         try:
             self._end(reason)
@@ -184,12 +185,12 @@ class Sender:
         return deliver
 
     def want(self, topic: str) -> None:
-        """Look up the partitions of `topic`, because its first record was sent."""
+        """Look up the partitions of `topic`, because a `send` has announced it."""
         self._parking.want(topic)
 
     @property
     def unknown_topics(self) -> int:
-        """The number of topics with parked records. For any thread."""
+        """The number of topics with parked records, and of unknown topics without records that are still in use. For any thread."""
         return len(self._parking)
 
     def announce_partitions(self, topic: str, now: float) -> None:
@@ -252,8 +253,8 @@ class Sender:
     def oldest_of(self, topic: str) -> float:
         """The time when the oldest record in a batch for `topic` was sent; INFINITY without a record.
 
-        A late batch that is older than the batches before it counts once it is the first of its queue: a search through all batches would
-        cost more than the later failure of its records.
+        A late batch that is older than the batches before it counts only when it is the first of its queue: a search through all batches
+        would cost more than the later failure of its records.
         """
         queues = self._queues_of.get(topic, ())
         return min((b.sent_at for queue in queues for b in (*queue.batches[:1], queue.due) if b is not None), default=INFINITY)
@@ -324,7 +325,7 @@ class Sender:
         return take_at
 
     def listen(self, events: BatchEvents | None) -> None:
-        """Report the sealing, sending and outcome of batches to `events` from now on; None: to nobody."""
+        """Report the sealing, sending and outcome of batches to `events` from now on; None: stop reporting."""
         self._outcomes.events = self._requests.events = events
         self.acc.watch = None if events is None else events.watch  # for parked records that fail
 
@@ -333,7 +334,7 @@ class Sender:
             self._outcomes.events.sealed(batch)
 
     def is_busy(self, topic: str) -> bool:
-        """Whether batches for `topic` are queued or in flight, or its numbering must be kept."""
+        """Whether batches for `topic` are queued or in flight, or the numbering of one of its queues must be kept."""
         kept = self._keeps
         return any(queue.waiting or queue.in_flight or queue.strays or kept(queue) for queue in self._queues_of.get(topic, ()))
 
@@ -352,7 +353,7 @@ class Sender:
         return queue
 
     def drop_topic(self, topic: str) -> None:
-        """Drop the queues of `topic`, which is idle. Later queues of the topic start in a higher epoch than the dropped queues had."""
+        """Drop the queues of `topic`, which is idle. Later queues of the topic start in an epoch that no dropped queue had."""
         for queue in self._queues_of.pop(topic, ()):
             self._ready.remove(queue)
             self._numbering.forget(queue)
@@ -368,7 +369,7 @@ class Sender:
     # ---------------------------------------------------------------- the cluster
 
     def _look_at_leaders(self, changed: list[str], now: float) -> None:
-        """Place the queues of topics that changed and of partitions that are online again."""
+        """Place the queues of changed topics and of partitions that are online again; renumber the queues of recreated topics."""
         for topic in changed:
             self._late.changed(topic)
             if topic not in self._queues_of:
@@ -403,7 +404,7 @@ class Sender:
                 self._ready.place(queue)
 
     def _follow_leader(self, queue: PartitionQueue) -> None:
-        """Place `queue` under its leader. With idempotence, no batch waits for responses of a replaced leader, which may be frozen."""
+        """Place `queue` under its leader. With idempotence, its batches no longer wait for a leader that was certainly replaced."""
         if self.config.enable_idempotence and queue.awaits_response:
             leader = self.recovery.leader(queue.tp)
             if leader is not None and queue.is_replaced_by(leader.node, leader.epoch):
@@ -418,11 +419,11 @@ class Sender:
             self.cluster.refresh(now, topics)
 
     def _start_again(self, queue: PartitionQueue) -> None:
-        """Start `queue` at sequence 0 in another epoch: the topic was recreated, and its new log has no state of this producer.
+        """Have `queue` start at sequence 0 in another epoch: the topic was recreated, and its new log has no state of this producer.
 
         The same epoch would lose records. A request to the old topic is in flight; the topic is recreated; a broker that identifies topics
-        by name writes the request to the new log. The next batch has the same epoch and sequence, so the broker takes it for a duplicate,
-        and acknowledges the batch without writing it.
+        by name writes the request to the new log. The next batch has the same epoch and sequence, so the broker treats it as a
+        duplicate, and acknowledges the batch without writing it.
         """
         queue.proven = False
         queue.stale = True
@@ -452,7 +453,7 @@ class Sender:
     # ---------------------------------------------------------------- sending
 
     def _produce(self, now: float) -> list[Request]:
-        """Build requests for every node, until the node has no ready queues or the maximum of requests in flight."""
+        """Build requests for every connected node, until the node has no ready queues or the maximum of requests in flight."""
         requests: list[Request] = []
         if self.transactions is not None:
             self._requests.highest = self.transactions.produce_version
@@ -490,7 +491,7 @@ class Sender:
         self._look_again = now + FULL_PIPELINE_POLL_S if full else INFINITY
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
-        """Choose at most one batch of each ready queue of `node`, up to max_request_size; queues that are not reached keep their order."""
+        """Choose at most one batch of each ready queue of `node`, up to max_request_size. Other queues keep their order."""
         entries: dict[PartitionQueue, Batch] = {}
         size = 0
         link = self.network.link(node)
@@ -547,7 +548,7 @@ class Sender:
     # ---------------------------------------------------------------- batches that get their partition here (`late`)
 
     def has_room(self, node: int) -> bool:
-        """See `LateBatches`: whether another request may be sent to `node` now."""
+        """Whether another request may be sent to `node` now."""
         return self._requests.room(node)
 
     def late_queue(self, topic: str, partition: int, node: int, now: float) -> PartitionQueue | None:
@@ -575,7 +576,7 @@ class Sender:
         self._ready.place(queue)
 
     def seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the due batch, because its connection can take the batch, or because it must not stay open; returns the queue's candidate.
+        """Seal the due batch, because a connection can take it, or because it must not stay open; returns the queue's candidate.
 
         A batch that was sealed earlier would also have to wait, but with fewer records.
         """

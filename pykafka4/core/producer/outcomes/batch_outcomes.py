@@ -1,6 +1,7 @@
-"""Gives each batch that leaves its queue its outcome, acknowledged or failed, and collects the callbacks for the callback executor.
+"""Gives batches their outcomes, acknowledged or failed, and collects their callbacks for the callback executor.
 
-Invariant: each record gets exactly one outcome, despite any exception; the ledger counts the outcome before other threads can see it.
+Invariant: each record gets exactly one outcome, despite any exception; the ledger counts the outcome of a batch before other threads can
+see that outcome.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ class BatchEvents(Protocol):
     """The receiver of events of batches, for hooks. It runs no code of the application on the loop thread."""
 
     def sealed(self, batch: Batch) -> None:
-        """`batch` takes no more records."""
+        """Note that `batch` accepts no more records."""
 
     def requested(self, node: int, batches: Sequence[Batch]) -> None:
-        """A request with `batches` is sent to `node`."""
+        """Note that a request with `batches` is sent to `node`."""
 
     def watch(self, batch: Batch) -> None:
-        """`batch` is about to get its outcome."""
+        """Watch `batch`, which is about to get its outcome."""
 
 
 class Waiters(Protocol):
@@ -52,7 +53,7 @@ class Outcomes:
         self._waiters = waiters
         self.on_lost: Callable[[BaseException], None] | None = None  # called with the reason after records have failed
         self._deliver: list[Callbacks] = []
-        self._finished = False  # whether a batch ended since `take_finished`
+        self._finished = False  # whether a record got its outcome since `take_finished`
 
     def take_deliver(self) -> tuple[Callbacks, ...]:
         """Return the callbacks for the executor. Each is returned once."""
@@ -60,17 +61,17 @@ class Outcomes:
         return deliver
 
     def take_finished(self) -> bool:
-        """Whether a batch got its outcome since the last call."""
+        """Whether a record got its outcome since the last call."""
         finished, self._finished = self._finished, False
         return finished
 
     def wake_waiters(self) -> None:
-        """Wake the threads that wait for outcomes, if a batch got its outcome since the last call."""
+        """Wake the threads that wait for outcomes, if a record got its outcome since the last call."""
         if self.take_finished():
             self._waiters.progress()
 
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
-        """Complete `batch`, which is in the log; `offset` is -1 if the broker did not return it."""
+        """Complete `batch`, which is in the log, or was sent with acks=0; `offset` is -1 if the broker did not return it."""
         if batch.done:  # the delivery time-out came first
             queue.end_flight(batch)
             return

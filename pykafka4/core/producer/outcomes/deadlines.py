@@ -58,7 +58,7 @@ class Deadlines:
         self._timers.run(now)
 
     def hold(self, queue: PartitionQueue, now: float) -> None:
-        """Send no batch of `queue` until its back-off is over."""
+        """Send no batch of `queue` until its back-off has ended."""
         queue.held_until = now + queue.backoff.next()
         self._timers.at(queue.held_until, lambda _: self._ready.place(queue))
 
@@ -88,7 +88,6 @@ class Deadlines:
             self._timers.at(self._open_until(queue.due), lambda now: self._stop_filling(queue, now))
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
-        """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
         queue.watched = False
         self.fail_late(queue, now, self._config.delivery_timeout_ms / 1000, "TIMED_OUT", partial(self._batches.why_late, queue))
         self.watch(queue)

@@ -72,7 +72,7 @@ class RecordCounts(NamedTuple):
         return sum(self.failed.values())
 
     def asdict(self) -> dict[str, Any]:
-        """The counts as a dict for JSON; a key of `failed` becomes `"TIMED_OUT, maybe written"`."""
+        """The counts as a dict for JSON; keys of `failed` become strings such as `"TIMED_OUT, maybe written"`."""
         return {**self._asdict(), "failed": _named(self.failed), "dropped": dict(self.dropped)}
 
 
@@ -82,8 +82,8 @@ class ProducerStats:
 
     All counts are of one moment. `failed` has an entry per (reason, written), `dropped` one per reason. `retries` counts each resending of
     a batch, `requests` the Produce requests; `buffered_bytes` is the part of `buffer_memory` in use. Other fields are as in `RecordCounts`.
-    `partitions` has the counts of each partition with records, `topics` the counts of each topic: the sums of its partitions, and records
-    that were lost before they had a partition. For topics without a record for `metadata_max_idle_ms`, and for topics that never had a
+    `partitions` has the counts of each partition with records, `topics` the counts of each topic: the sums of its partitions and of its
+    records without a partition. For topics without a record for `metadata_max_idle_ms`, and for topics that never had a
     partition, only the entry in `topics` is kept, for the last 1,000 of them.
     """
 
@@ -110,12 +110,13 @@ class ProducerStats:
         return sum(self.failed.values())
 
     def totals(self) -> dict[str, Any]:
-        """The counts of the producer as a dict for JSON, without `topics` and `partitions`; keys of `failed` as in `asdict`."""
+        """The counts of the producer as a dict for JSON, without `topics` and `partitions`; keys of `failed` are as in
+        `RecordCounts.asdict`."""
         fields = [a.name for a in attrs.fields(type(self)) if a.name not in ("topics", "partitions")]
         return {**{name: getattr(self, name) for name in fields}, "failed": _named(self.failed)}
 
     def asdict(self) -> dict[str, Any]:
-        """All counts as a dict for JSON; keys are `"TIMED_OUT, maybe written"` in `failed`, and `"orders-3"` in `partitions`."""
+        """All counts as a dict for JSON; keys of `failed` as in `RecordCounts.asdict`, keys of `partitions` such as `"orders-3"`."""
         return {
             **self.totals(),
             "topics": {topic: counts.asdict() for topic, counts in self.topics.items()},
@@ -145,7 +146,7 @@ NO_TALLY = Tally()
 
 @attrs.frozen
 class FailedBatch:
-    """A failed batch: the number of records that had failed before it, the number of its records, and its error."""
+    """A failed batch, or parked records that failed together: the number of earlier failed records, of these records, and the error."""
 
     before: int
     records: int
@@ -171,11 +172,11 @@ class WaitingBatches:
 
 
 def take_census(acc: Accumulator) -> Census:
-    """Return the result of `Accumulator.census`, without a tuple for each batch. On the loop thread.
+    """Return the result of `Accumulator.census`, without a tuple for each batch. Call this on the loop thread.
 
     Batches get their outcomes on the loop, so only `send` on another thread can change the lists meanwhile: this call reads `accepted`, the
     thread appends a record to a batch, this call counts the record, and the sum exceeds `accepted`. Then `accepted` has changed, and the
-    count is repeated. After three vain attempts, and if many records are parked, the accumulator counts in one step.
+    count is repeated. After three vain attempts, or if many records are parked, the accumulator counts in one step.
     """
     for _ in range(3):
         accepted, parked = acc.accepted, acc.parked_records
@@ -190,8 +191,8 @@ def take_census(acc: Accumulator) -> Census:
 
 
 class PartitionTrouble(NamedTuple):
-    """The last error of a partition. `refused` is the time since which brokers refuse every batch; None after an acknowledgement, or while
-    a batch is sent again."""
+    """The last error of a partition. `refused` is the time since which every batch has failed because a right is missing; None after an
+    acknowledgement or another error."""
 
     error: KafkaError
     at: float
@@ -199,7 +200,7 @@ class PartitionTrouble(NamedTuple):
 
 
 class Ledger:
-    """The sender's counters. Used on the loop thread, except `failures_since`."""
+    """The sender's counters. While the loop runs, other threads use only `failures_since` and `failures_seen`."""
 
     __slots__ = (
         "_batches",
@@ -229,7 +230,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.take_dropped: Callable[[], list[Any]] = list  # `Accumulator.take_dropped`
-        self.clock: Callable[[], float] = lambda: 0.0  # monotonic seconds, for `troubles`
+        self.clock: Callable[[], float] = lambda: 0.0  # monotonic seconds, for `troubles` and `BatchMeasures`
         self.troubles: dict[TopicPartition, PartitionTrouble] = {}
         self.acked = self.in_flight = self.retries = self.requests = 0
         self.failed: Counter[tuple[str, Written]] = Counter()
@@ -271,7 +272,7 @@ class Ledger:
         if len(self._retired) > RETIRED:
             oldest = next(
                 (topic for topic in self._retired if topic not in self._partitions), None
-            )  # the counts of topics in use only grow
+            )  # the counts of topics in use must not shrink
             if oldest is not None:
                 del self._retired[oldest]
                 self._losses.pop((oldest, None), None)
@@ -324,7 +325,7 @@ class Ledger:
         self._lose(topic, partition, Loss({(code, written): records}, NOTHING, *times))
 
     def note_trouble(self, tp: TopicPartition, error: KafkaError, refused: bool) -> None:
-        """Keep `error` as the last error of this partition. `refused`: the batch failed for good because of this error."""
+        """Keep `error` as the last error of this partition. `refused`: a right is missing, so later batches fail, too."""
         before, now = self.troubles.get(tp), self.clock()
         since = now if before is None or before.refused is None else before.refused
         self.troubles[tp] = PartitionTrouble(error, now, since if refused else None)
@@ -360,11 +361,11 @@ class Ledger:
         self, mark: int, seen: Collection[int] = (), reported: Sequence[tuple[int, int]] = ()
     ) -> tuple[int, DeliveryFailed | None]:
         """Return the number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first
-        failure.
+        failure among these.
 
         The application has seen the records in `seen` (for each, the number of records that had failed before its batch), and the
         records in the ranges `reported`, which are disjoint and in order.
-        If many more than `REMEMBERED` batches failed, the returned failure may not be the first, because not all are kept; None means that
+        If more than `REMEMBERED` batches failed, the returned failure may not be the first, because not all are kept; None means that
         there was none. May be called from any thread.
         """
         total = self.failures_seen  # read first: a failure is stored before it is counted
@@ -386,7 +387,7 @@ class Ledger:
     # ---- the result
 
     def collect_drops(self) -> None:
-        """Take the counts of dropped records from the accumulator, in a turn of its own before `snapshot`, because they may be many."""
+        """Take the counts of dropped records from the accumulator. Call this in an earlier turn than `snapshot`: the counts may be many."""
         if taken := self.take_dropped():
             self._fresh_drops += (taken,)
 
@@ -504,7 +505,7 @@ class Snapshot:
 
 
 class PartitionParts(NamedTuple):
-    """The parts of the counts of partitions."""
+    """The counters from which the counts of partitions are computed."""
 
     tallies: dict[TopicPartition, Tally]
     queued: Sizes
@@ -547,7 +548,7 @@ class TopicCounts(LazyCounts[str]):
 
 
 class PartitionCounts(LazyCounts[TopicPartition]):
-    """The counts of partitions. Each is computed when a caller reads it, as there may be thousands."""
+    """The counts of partitions. Each is computed when a caller reads it, because there may be thousands."""
 
     __slots__ = ("_drops", "_found", "_snapshot")
 

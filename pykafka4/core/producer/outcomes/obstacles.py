@@ -26,7 +26,7 @@ class Obstacles:
         self._config, self._network, self._recovery = config, network, recovery
 
     def of(self, queue: PartitionQueue, batch: Batch, trouble: KafkaError | None) -> KafkaError:
-        """The reason why `batch` is not acknowledged although no request with it failed. `trouble`: why `queue` has no producer id."""
+        """The reason why `batch` is not acknowledged although no request with it failed. `trouble`: see `Numbering.trouble`."""
         offline = self._recovery.offline.get(queue.tp)
         if offline is not None and offline.attempts:
             return offline.reason

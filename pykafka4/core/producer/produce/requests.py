@@ -125,7 +125,7 @@ class ProduceRequests:
         """The maximum number of batches of a partition in flight to `node`: as many as the broker remembers per producer.
 
         If more were in flight and the responses were lost, the broker would not recognise the first batches as duplicates. Without
-        idempotence the maximum is one: a resent batch would be written after the batches behind it.
+        idempotence the maximum is one: a resent batch would be written after later batches.
         """
         remembers_one = (self._network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
         return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT

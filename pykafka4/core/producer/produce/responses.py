@@ -78,7 +78,7 @@ class ProduceAnswers:
         self._actions = ACTIONS if config.transactional_id is None else TRANSACTIONAL
 
     def apply(self, now: float, flight: InFlightProduce, outcome: Outcome) -> None:
-        """Apply the outcome of `flight` to its batches, and wake the threads that wait for them, before the rest of the turn runs."""
+        """Apply the outcome of `flight` to its batches, and wake the threads that wait for them, before the turn continues."""
         # The superseded entries first: their queues no longer count this request, so `request_ended` must not see them.
         entries: Entries = flight.entries
         if late := flight.superseded:
@@ -145,7 +145,7 @@ class ProduceAnswers:
         return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
-        """Requeue the batch of a partition that is missing from the response: the batch is maybe written."""
+        """Requeue the batch of a partition that is missing from the response (after the last attempt, fail it): it is maybe written."""
         queue.doubt(batch)
         self._requeue(queue, batch)
         if not batch.done:
@@ -180,12 +180,12 @@ class ProduceAnswers:
             self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _was_last(self, batch: Batch) -> bool:
-        """Whether `batch` may not be sent again."""
+        """Whether `batch` must not be sent again."""
         limit, most = self._config.retries, self._config.max_failed_attempts
         return (limit is not None and batch.attempts > limit) or (most is not None and batch.failed_attempts >= most)
 
     def _flight_lost(self, node: int, entries: Entries, now: float, outcome: Failed) -> None:
-        """Requeue the batches of a request without a response; a batch keeps its sequence if it may be written."""
+        """Requeue the batches of a request without a response. After the last attempt, or if a retry cannot help, fail them."""
         for queue, batch in entries:
             if outcome.written is Written.MAYBE:
                 queue.doubt(batch)
@@ -200,7 +200,7 @@ class ProduceAnswers:
             self._recovery.report(now, queue.tp, outcome.reason, node)
 
     def give_up_last(self, queue: PartitionQueue) -> None:
-        """Fail the batches of `queue` that may not be sent again, because their leader was replaced before it responded."""
+        """Fail the batches of `queue` that must not be sent again, because their leader was replaced before it responded."""
         if self._config.retries is not None:
             for batch in [batch for batch in queue.batches if batch.written and self._was_last(batch)]:
                 reason = KafkaTimeoutError(f"{queue.tp}: broker {queue.node} has not responded and is no longer the leader")
@@ -225,10 +225,11 @@ class ProduceAnswers:
             self._deadlines.hold(queue, now)
 
     def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Halve the batch. Brokers check sizes before duplicates, so the error does not show whether an earlier attempt was written.
+        """Halve the batch; a single record fails.
 
-        The halves keep the sequence of the batch, and stay in doubt if the batch was, so they are sent only in its epoch. If the log has
-        the batch (because the limit was lowered later), the log is beyond that sequence: the broker rejects the halves; they fail as MAYBE.
+        Brokers check sizes before duplicates, so the error does not show whether an earlier attempt was written. The halves keep the
+        sequence of the batch, and stay in doubt if the batch was, so they are sent only in its epoch. If the log has the batch (because the
+        limit was lowered later), the log is beyond that sequence: the broker rejects the halves; they fail as MAYBE.
         """
         self._limits.refused(queue.tp.topic, now)
         if batch.count == 1:
@@ -278,7 +279,7 @@ class ProduceAnswers:
             self._give_up_or_hold(queue, batch, now, error)
 
     def _give_up_or_hold(self, queue: PartitionQueue, batch: Batch, now: float, error: KafkaError) -> None:
-        """End the epoch of `queue`. A batch that may be in the log fails: in another epoch it would be written again."""
+        """Fail `batch` if it may be in the log: in another epoch it would be written again. Then `queue` waits for its back-off."""
         if batch.written:
             self._outcomes.fail(queue, batch, short_name(error), error)
         self._deadlines.hold(queue, now)
@@ -309,7 +310,7 @@ class ProduceAnswers:
             self._compressor.compress(rest, queue)
 
     def _fail_unreadable(self, queue: PartitionQueue, batch: Batch, error: KafkaError, why: Exception) -> None:
-        """Fail `batch`, a raw batch that would have to be sent in parts, and cannot be unpacked."""
+        """Fail `batch`, a raw batch that would have to be sent in parts, but cannot be unpacked."""
         error.add_note(f"pykafka4: the raw batch of {batch.size} bytes could not be sent in parts: {why}")
         self._outcomes.fail(queue, batch, short_name(error), error)
 

@@ -1,7 +1,7 @@
 """Assigns partitions to batches of `partitioner="late"`. Invariant: a batch gets its partition when it can be sent, and keeps it.
 
-With `partitioner="late"` the records of a topic that have neither key nor partition share one open batch. Its sealed batches wait in one
-queue per topic, whose partition is -1, until a broker can take one: then the batch moves to the queue of one of that broker's partitions,
+With `partitioner="late"` the records of a topic that have neither key nor partition share one open batch. The sealed batches of the topic
+wait in one queue, whose partition is -1, until a broker can take one: then the batch moves to the queue of one of that broker's partitions,
 the next one in turn, and is numbered and sent from there. A request gets at most one such batch of each topic.
 
 Brokers get records in proportion to the partitions that they lead: a broker that is ahead of its share waits for brokers that are behind
@@ -28,8 +28,8 @@ __all__ = ["UNDESIGNATED", "LateBatches"]
 
 UNDESIGNATED = -1  # the partition of the queue of batches without one
 LAGGARD_S = 0.1  # seconds for which the other brokers wait for a broker that is behind its share
-HUNGER_S = 0.5  # seconds after which a batch queues behind other batches, if records with keys keep every partition busy
-MOST_CHECKS = 50  # maximum number of a broker's partitions that a turn checks: a broker may lead thousands, and a turn must be short
+HUNGER_S = 0.5  # seconds after which a batch may wait after other batches of a partition, if these keep every partition busy
+MOST_CHECKS = 50  # maximum number of a broker's partitions that one search checks: a broker may lead thousands, and a turn must be short
 PACE_S = 0.01  # seconds until the next check, after a check of all partitions of a broker found none that can take a batch
 
 
@@ -39,7 +39,7 @@ class BrokerShare:
 
     partitions: list[int] = attrs.Factory(list)  # the online partitions that the broker leads
     cursor: int = 0  # index of the partition that was checked last
-    checked: int = 0  # number of partitions that were checked since one of them got a batch
+    checked: int = 0  # number of checks without success since one of the partitions got a batch
     taken: float = 0.0  # records per partition
     busy_since: float | None = None  # the time since which it is this broker's turn, and it cannot take a batch
     excused: bool = False  # the broker took nothing for LAGGARD_S: the others do not wait for it
@@ -63,7 +63,7 @@ class PartitionQueues(Protocol):
         """The queue of that partition of `node`, if the queue can take a batch now."""
 
     def late_batch(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """The next batch of a `queue` without a partition; a due batch is sealed first."""
+        """The next batch of a `queue` without a partition, if it is compressed; a due batch is sealed first."""
 
     def take_late(self, batch: Batch, queue: PartitionQueue) -> None:
         """Append `batch`, which has its partition now, to its `queue`."""
@@ -144,9 +144,9 @@ class LateBatches:
         return bool(served)
 
     def is_hungry(self, queue: PartitionQueue, now: float) -> bool:
-        """Whether the oldest batch of `queue` has waited for so long that it may also queue behind other batches of a partition.
+        """Whether the oldest batch of `queue` has waited for so long that it may also be queued after other batches of a partition.
 
-        The answer is no until all partitions of the broker were checked: a partition with other batches may be stuck, and the others idle.
+        False until all partitions of the broker were checked: a partition with other batches may be stuck while others are idle.
         """
         oldest = queue.candidate or queue.due
         share = self._checking
@@ -216,6 +216,6 @@ class LateBatches:
         return known.by_node
 
     def _share(self, known: BrokerShare | None, partitions: list[int]) -> BrokerShare:
-        """The new share of a broker that leads `partitions` now. All brokers start from 0, as `taken` counted for the old shares."""
+        """The new share of a broker that leads `partitions` now. All brokers start from 0, because `taken` belongs to the old shares."""
         cursor = 0 if known is None else known.cursor
         return BrokerShare(partitions, cursor, 0, 0.0, None if known is None else known.busy_since, known is not None and known.excused)

@@ -38,11 +38,11 @@ class PartitionQueue:
     batches: list[Batch] = attrs.Factory(list)  # not a deque: an empty one takes 600 bytes, and most queues are empty
     due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
     in_flight: int = 0
-    strays: int = 0  # number of batches that failed while in flight, and whose requests have not ended yet
+    strays: int = 0  # number of batches that got their outcome while in flight, and whose requests have not ended yet
     node: int = -1  # the broker to which the last batch was sent
     leader_epoch: int = -1  # the leader epoch of that broker; -1: unknown
     term: int = 0  # incremented when the requests in flight are superseded: requests of an earlier term no longer count
-    session: tuple[int | None, int] = (None, -1)  # (connection to the leader, leader epoch) when the last batch was sent
+    session: tuple[int | None, int] = (None, -1)  # (connection to the leader, leader epoch) at the last call of `meet`
     acked_at: float = -INFINITY  # when a batch was last acknowledged
     broken: bool = False  # a batch in flight was requeued: wait for the others, then start again from the head
     held_until: float = 0.0
@@ -52,7 +52,7 @@ class PartitionQueue:
     next_sequence: int = 0
     stale: bool = False  # continue in another epoch, from sequence 0, as soon as nothing is in doubt
     spent: bool = False  # like `stale`, and with another producer id
-    never_written: frozenset[Batch] = frozenset()  # batches in flight that are certainly not in the log, as a batch before them is not
+    never_written: frozenset[Batch] = frozenset()  # batches in flight that are certainly not in the log, because an earlier batch is not
     topic_id: UUID | None = None
     placed_at: int | None = None  # the node under which `ReadyQueues` lists this queue
     watched: bool = False  # a timer for a delivery time-out is set
@@ -89,7 +89,8 @@ class PartitionQueue:
     def begin_epoch(self, producer_id: int, epoch: int) -> None:
         """Start at sequence 0 in another epoch or with another producer id. No batch may be in doubt.
 
-        Abandoned requests of the old epoch that arrive late are fenced: brokers reject lower epochs than the highest that they have seen.
+        With the same producer id, abandoned requests of the old epoch that arrive late are fenced: brokers reject lower epochs than the
+        highest that they have seen.
         """
         self.producer_id, self.epoch, self.next_sequence = producer_id, epoch, 0
         self.proven = self.stale = self.spent = False
@@ -105,7 +106,7 @@ class PartitionQueue:
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
 
     def meet(self, now: float, connection: int | None, leader_epoch: int) -> bool:
-        """Note the connection and the leader epoch for the next batch; returns whether either differs from the last batch's. Call it
+        """Note the connection and the leader epoch for the next batch; returns whether either has changed since the last call. Call this
         before `may_send`.
 
         The same broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was
@@ -119,7 +120,7 @@ class PartitionQueue:
         return False
 
     def acknowledged(self, now: float) -> None:
-        """The leader has written a batch of this queue: from now on it checks the sequence of later batches."""
+        """Note that the leader has written a batch of this queue: from now on it checks the sequence of later batches."""
         self.acked_at, self.proven = now, True
         self.backoff.reset()
 
@@ -151,7 +152,7 @@ class PartitionQueue:
     def supersede(self) -> int:
         """End the wait for the requests in flight, whose leader was replaced. Returns the number of records that were in flight.
 
-        Called only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. The old leader may have
+        Call this only with idempotence. The old leader can commit nothing more: its replicas follow the new leader. The old leader may have
         appended the batches, so they keep their sequence, and go to the new leader unchanged, the first alone (`meet`). If such a request
         is carried out later, because the same broker leads again (A, B, A), the broker finds the sequence in its log, finds a gap before
         it, or has seen a higher epoch of the producer. The broker appends the batch only if nothing was written after it.
@@ -165,14 +166,14 @@ class PartitionQueue:
         return sum(batch.count for batch in flying)
 
     def requeue(self, batch: Batch) -> None:
-        """Keep the place of `batch`, which is resent when the requests with batches behind it have ended."""
+        """Keep the position of `batch`, which can be sent again when the requests with later batches have ended."""
         self.end_flight(batch)
         self.broken = self.in_flight > 0 and not batch.done
 
     def hold_behind(self, batch: Batch) -> None:
-        """Send nothing until the request of `batch`, which is about to fail, has ended.
+        """Send nothing until the request of `batch`, which is about to get its outcome, has ended.
 
-        Otherwise: the failed batch is still unread in the socket of the old leader, the next batch goes to a new leader, which writes it,
+        Otherwise: a failed batch is still unread in the socket of the old leader, the next batch goes to a new leader, which writes it,
         and the old leader leads again and writes the failed batch after it.
         """
         self.strays += batch.in_flight
@@ -182,7 +183,7 @@ class PartitionQueue:
         self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
-        """Remove `batch`, which gets its outcome or another queue. Usually it is the head; after a delivery time-out it may be anywhere."""
+        """Remove `batch`, which gets its outcome or another queue. Usually it is the head; a batch that fails may be anywhere."""
         self.end_flight(batch)
         if self.batches and self.batches[0] is batch:
             del self.batches[0]
@@ -190,14 +191,14 @@ class PartitionQueue:
             self.batches.remove(batch)
 
     def replace(self, batch: Batch, parts: list[Batch]) -> None:
-        """Replace `batch` with `parts`, in the same place."""
+        """Replace `batch` with `parts`, at the same position."""
         at = self.batches.index(batch)
         del self.batches[at]
         for part in reversed(parts):
             self.batches.insert(at, part)
 
     def doubt(self, batch: Batch) -> None:
-        """Mark `batch` as maybe written, after a request without a definite response."""
+        """Mark `batch` as maybe written, after a request without a definite response, unless it is certainly not in the log."""
         if batch not in self.never_written:
             batch.written = True
 
@@ -206,7 +207,7 @@ class PartitionQueue:
         return batch.written or (batch.in_flight and batch not in self.never_written)
 
     def withdraw(self, batch: Batch) -> None:
-        """Take back the sequence of `batch`, which is still in the queue, and is not resent with that sequence.
+        """Take back the sequence of `batch`, which is still in the queue, and will not be resent with that sequence.
 
         If `batch` is certainly not in the log, neither is any batch numbered after it: brokers accept the batches of a producer in
         sequence. The sequence is reused only if no batch was numbered after it. Otherwise, and if `batch` may be in the log, numbering

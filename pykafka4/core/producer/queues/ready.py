@@ -1,8 +1,8 @@
 """Lists the queues with a batch to send, by leader. Invariant: a queue is in at most one list, under the leader found when it was placed.
 
-Rule: whoever ends the reason for the absence of a queue places the queue again; a queue that nobody places is never sent. The leader is
-looked up when a queue is placed, and checked again when the queue is picked. While its partition has no leader, a queue is in no list: the
-sender places it when its topic changes or the partition is online again.
+Rule: the code that ends the reason why a queue is in no list places the queue again; otherwise its batches would never be sent. The leader
+is looked up when a queue is placed, and checked again when the queue is picked. A queue whose partition has no leader leaves its list at
+the latest when it is picked: the sender places it when its topic changes or the partition is online again.
 """
 
 from __future__ import annotations

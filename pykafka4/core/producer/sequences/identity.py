@@ -1,8 +1,8 @@
-"""Gets the producer id of an idempotent producer, and gives each queue its next (producer id, epoch).
+"""Requests the producer id of an idempotent producer, and finds the next (producer id, epoch) of each queue.
 
 Invariant: a queue never starts at sequence 0 under a (producer id, epoch) that its partition may have seen. Brokers recognise a duplicate
-batch by (producer id, epoch, sequence), per partition. All queues share one producer id; each queue has its own epoch, which it raises
-without a request. When no epoch is left, the producer requests a new id.
+batch by (producer id, epoch, sequence), per partition. New queues get the latest producer id; each queue has its own epoch, which it raises
+without a request. When a queue has no epoch left, or its id is `spent`, the queue gets a later id, for which the producer sends a request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
 __all__ = ["Identity", "IdentityState"]
 
-# Not retriable by Kafka's table. The first three concern transactional ids only; the last one is a failure inside the broker.
+# Retried, although Kafka's table does not call them retriable. The first three concern transactional ids only; the last one is a failure
+# inside the broker.
 TRANSIENT = {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "UNKNOWN_PRODUCER_ID", "UNKNOWN_SERVER_ERROR"}
 LAST_EPOCH = 32_767  # epochs are 16 bits wide
 
@@ -54,10 +55,10 @@ class IdUser(Protocol):
     """The part of the producer whose batches wait for a producer id."""
 
     def id_arrived(self) -> None:
-        """A new producer id has arrived."""
+        """Send the batches that wait, because a new producer id has arrived."""
 
     def id_denied(self, now: float) -> None:
-        """Brokers denied a producer id."""
+        """Fail the batches that wait, because brokers denied a producer id."""
 
 
 class Identity:
@@ -87,7 +88,7 @@ class Identity:
 
     @property
     def denied(self) -> AuthorizationError | None:
-        """The error of the last response, if the right is missing; the next request may be allowed."""
+        """The error of the last response, if a right is missing; the next request may be allowed."""
         return self.trouble if isinstance(self.trouble, AuthorizationError) else None
 
     def after(self, producer_id: int, epoch: int, spent: bool) -> tuple[int, int] | None:

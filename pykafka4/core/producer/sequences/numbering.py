@@ -1,10 +1,10 @@
-"""Gives each queue the producer id and epoch of its next batch, from `Identity` or from the transactions.
+"""Sets the producer id and epoch for the next batch of each queue, from `Identity` or from the transactions.
 
 Invariant: a queue begins another epoch only when no batch of its present epoch is in doubt. Otherwise a batch that is in the log would be
-written again in the new epoch, where brokers do not recognise the duplicate. Whoever finds that the numbering is lost (`produce.responses`,
+written again in the new epoch, where brokers do not recognise the duplicate. The code that finds the numbering lost (`produce.responses`,
 `PartitionQueue.withdraw`, the sender for a recreated topic) only sets `stale` or `spent`; `may_number` begins the next epoch.
 
-Queues without a producer id wait here until an id has arrived; when brokers deny an id, the records of these queues fail.
+Queues that need another producer id wait here until it has arrived; when brokers deny an id, the records of these queues fail.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Numbering:
     ) -> None:
         timeout = config.request_timeout_ms / 1000
         self.identity = Identity(network, Backoff.retry(config, random), timeout, self)
-        self.transactions: Transactions | None = None  # takes the place of `identity`
+        self.transactions: Transactions | None = None  # if there are transactions, they replace `identity`
         self._idempotent = config.enable_idempotence
         self._ready, self._batches = ready, batches
-        self._waiting: dict[PartitionQueue, None] = {}  # queues without a producer id
+        self._waiting: dict[PartitionQueue, None] = {}  # queues that need another producer id
 
     @property
     def fatal(self) -> KafkaError | None:
@@ -57,7 +57,7 @@ class Numbering:
         return self.identity.fatal if self.transactions is None else self.transactions.fatal
 
     def poll(self, now: float, outbox: Outbox, wanted: bool) -> float:
-        """Request a producer id if one is missing and `wanted`; returns the time of the next poll."""
+        """Request a producer id if one is missing and `wanted`, or poll the transactions; returns the time of the next poll."""
         if self.transactions is not None:
             return self.transactions.poll(now)
         if not self._idempotent or not wanted:
@@ -69,7 +69,8 @@ class Numbering:
     def may_number(self, queue: PartitionQueue) -> bool:
         """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.
 
-        While a batch is in doubt, the queue sends only batches that may be written, unchanged. Each queue changes its epoch independently.
+        While a batch of a stale queue is in doubt, the queue sends only batches that may be written, unchanged. Without transactions each
+        queue changes its epoch independently.
         """
         if self.transactions is not None:
             return self.transactions.may_number(queue)
@@ -96,7 +97,7 @@ class Numbering:
         return queue in self._waiting, self.identity.trouble
 
     def forget(self, queue: PartitionQueue) -> None:
-        """Forget `queue`, which is dropped. A later queue of its partition starts in a higher epoch."""
+        """Forget `queue`, which is dropped. A later queue of its partition starts in another epoch."""
         self._waiting.pop(queue, None)
         self.identity.forget(queue.producer_id, queue.epoch)
 

@@ -1,9 +1,9 @@
-"""Looks up the size limits of topics whose batches brokers refused as too large, and again while these topics are in use.
+"""Looks up the size limits of topics whose batches brokers refused as too large, and repeats this while the topics are in use.
 
 A broker that refuses a batch with MESSAGE_TOO_LARGE does not return its limit. So the client requests the `max.message.bytes` of that topic
-(DescribeConfigs; other topics cost no request). From then on batches fit, and `send` refuses a record that is too large. The limit may
-change at any time: the client requests it again when brokers refuse a batch that fits, and every `metadata_max_age_ms`. Without the right
-to this request, or with brokers before Kafka 1.1, the limit stays unknown: batches are split until they fit.
+(DescribeConfigs; other topics cost no request). After the response new batches fit, and `send` refuses a record that is too large. The
+limit may change at any time: the client requests it again when brokers refuse another batch, and every `metadata_max_age_ms`. Without the
+right to this request, or with brokers before Kafka 1.1, the limit stays unknown: batches are split until they fit.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ class TopicLimits:
         self._settle(now, result.resource_name)
         if value.isdecimal():
             topic = result.resource_name
-            log.info("%s: topic %s: brokers take batches of up to %s bytes (its %s)", self._client_id, topic, value, OPTION, topic=topic)
+            log.info("%s: topic %s: brokers accept batches of up to %s bytes (its %s)", self._client_id, topic, value, OPTION, topic=topic)
             self._acc.limit_records(topic, int(value))
 
     def _settle(self, now: float, topic: str) -> None:
-        """Send no more requests for `topic` until the response is `metadata_max_age_ms` old."""
+        """Send the next request for `topic` after `metadata_max_age_ms`, unless brokers refuse a batch before that."""
         self._wanted.pop(topic, None)
         self._again_at[topic] = now + self._max_age
         self._next_at = min(self._next_at, now + self._max_age)

@@ -16,7 +16,7 @@ from pykafka4.errors.codes import BY_NAME
 
 __all__ = ["MissingTopics"]
 
-CHECK_AGAIN_S: Final = 1.0  # seconds until the next check, if brokers have not reported the topic as missing until the end of that time
+CHECK_AGAIN_S: Final = 1.0  # seconds until the next check, if no broker has reported the topic as missing at the end of the wait
 
 
 class TopicBatches(Protocol):
@@ -49,7 +49,7 @@ class MissingTopics:
             self.wake_at = min(self.wake_at, self._due[topic])
 
     def run(self, now: float) -> None:
-        """Fail the records that have waited for long enough."""
+        """Fail the records that have waited for too long."""
         if now < self.wake_at:
             return
         for topic in [topic for topic, due in self._due.items() if due <= now]:

@@ -2,7 +2,7 @@
 
 `send` need not wait for a topic, unless a partitioner of the application needs its partitions: the accumulator holds the records of an
 unknown topic. `Parking` looks up the topic's partitions, moves the records into batches, a slice per turn, and fails the records if the
-topic stays unknown. It also keeps the metadata of the producer's topics up to date while they are in use.
+topic stays unknown or brokers refuse it. It also keeps the metadata of the producer's topics up to date while they are in use.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pykafka4.wire.records.hot import Accumulator
 
 __all__ = ["Parking"]
 
-SLICE = 1000  # maximum number of records that a turn moves, so that the loop stays responsive
+SLICE = 1000  # maximum number of records of a topic that a turn moves, so that the loop stays responsive
 PACE_S = 0.001  # seconds between two checks of a topic's time-outs: records that were sent in that time fail together
-MISSING_PARTITION_S = 2.0  # seconds for which brokers must report a partition as missing: they learn of a new partition at different times
+MISSING_PARTITION_S = 2.0  # seconds until records for a missing partition fail: brokers learn of a new partition at different times
 
 
 class ParkedOutcomes(Protocol):
@@ -40,7 +40,7 @@ class TopicUser(Protocol):
     """The sender: the part that parking uses."""
 
     def is_busy(self, topic: str) -> bool:
-        """Whether batches for `topic` are queued or in flight."""
+        """Whether batches for `topic` are queued or in flight, or the numbering of one of its queues must be kept."""
 
     def drop_topic(self, topic: str) -> None:
         """Drop `topic`, which had no record for metadata_max_idle_ms."""
@@ -84,10 +84,10 @@ class Parking:
         self._changes, self._outcomes, self._sender = changes, outcomes, sender
         # The partitions of each topic, and those with a leader, as the accumulator has them.
         self._announced: dict[str, tuple[int, tuple[int, ...]]] = {}
-        self._used: OrderedDict[str, float] = OrderedDict()  # topic -> when its last batch was sealed, the earliest first
+        self._used: OrderedDict[str, float] = OrderedDict()  # topic -> when it was last in use, the earliest first
         self._expires = 0.0  # no topic is idle before that time
-        self._waiting: dict[str, float] = {}  # topics with parked records -> time of the next check; in the order of their first record
-        self._asked: dict[str, int] = {}  # topic in `_waiting` -> number of the last Metadata request before its first record was parked
+        self._waiting: dict[str, float] = {}  # topics with parked records, or in `_empty` -> time of the next check; in order of `want`
+        self._asked: dict[str, int] = {}  # topic in `_waiting` -> number of the last Metadata request before its announcement
         self._next_look = INFINITY  # the earliest time in `_waiting`
         self._missing: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
         self._empty: dict[str, float] = {}  # unknown topic without parked records -> the time since which it has none
@@ -101,11 +101,11 @@ class Parking:
 
     @property
     def topics(self) -> list[str]:
-        """All topics in use, with batches or parked records."""
+        """All topics in use."""
         return list(dict.fromkeys([*self._used, *self._waiting]))
 
     def want(self, topic: str) -> None:
-        """Look up `topic`, because its first record is parked."""
+        """Look up `topic`, because a `send` has announced it: its first record is parked, or the `send` fails."""
         self._waiting[topic] = self._next_look = -INFINITY
         self._asked[topic] = self._cluster.asked
         self._empty.pop(topic, None)
@@ -122,7 +122,7 @@ class Parking:
         return moved
 
     def used(self, topic: str, now: float) -> None:
-        """Note the sealing of a batch for `topic`: look the topic up again if it was dropped, and create it again if it was deleted."""
+        """Note a sealed or due batch for `topic`: look the topic up again if it was dropped, and create it again if it was deleted."""
         if topic not in self._used:
             self._changes.note(topic)
             self._cluster.want(topic, self, create=True)
@@ -142,7 +142,7 @@ class Parking:
         if failed:
             self._outcomes.lose_parked(topic, short_name(reason), reason, failed, callbacks, self._acc.lost_times)
             # `forget` before `_drop`: a `send` after `forget` announces the topic again (`want`). In the other order: `_drop` ends the use
-            # of the topic, a `send` parks a record without a call of `want`, because the accumulator has the topic; nobody looks it up.
+            # of the topic, a `send` parks a record without a call of `want`, because the accumulator has the topic; it is never looked up.
             if topic not in self._announced and self._acc.forget(topic):
                 self._drop(topic)
 
@@ -219,7 +219,7 @@ class Parking:
         return min(MISSING_PARTITION_S, self._config.delivery_timeout_ms / 1000)
 
     def _await_partition(self, topic: str, now: float) -> float:
-        """Refresh the metadata for a while: the partition of the oldest record does not exist. The records behind it wait, in order."""
+        """Refresh the metadata for a while: the partition of the oldest record does not exist. Later records wait, in order."""
         since, ask_at = self._missing.get(topic, (now, now))
         if ask_at <= now:
             self._cluster.refresh(now, [topic])

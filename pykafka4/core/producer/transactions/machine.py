@@ -1,10 +1,11 @@
 """Carries out the transactions of one transactional id, with the states and errors of Java's TransactionManager.
 
-Invariant: EndTxn commits only after every record of the transaction was acknowledged, and is repeated until its outcome is known.
+Invariant: EndTxn commits only after every record of the transaction was acknowledged, and is repeated until its outcome is known or the
+producer ends.
 
-The coordinator gives the producer id and the epoch. Up to transaction.version 1 a partition is added to the transaction before its first
-batch is sent, and the epoch stays. From version 2 on (KIP-890) brokers add partitions themselves, and EndTxn returns the epoch of the next
-transaction.
+The coordinator chooses the producer id and the epoch. Up to transaction.version 1 a partition is added to the transaction before its first
+batch is sent, and the epoch stays unless the numbering of a partition is lost or a request may be executed late. From version 2 on
+(KIP-890) brokers add partitions themselves, and EndTxn returns the epoch of the next transaction.
 """
 
 from __future__ import annotations
@@ -121,13 +122,13 @@ class TransactionRecords(Protocol):
         """The number of records so far that a policy dropped instead of queueing them."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """From now on `send` raises `refusal`; None: `send` accepts records."""
+        """Make `send` raise `refusal` from now on; None: `send` accepts records."""
 
     def expedite(self) -> None:
         """Make all open batches due now."""
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """Fail the records that are not in flight; returns the number of failed records before and after. None: no record was left."""
+        """Fail the records that are not in flight; returns the number of failed records before and after. None: all are in flight."""
 
     def place(self) -> None:
         """Place all queues: queues that were not allowed to send may send now."""
@@ -206,13 +207,13 @@ class Transactions:
         self._records.set_refusal(None)
 
     def commit(self, now: float, done: Done) -> None:
-        """Commit, once every record is acknowledged. `done` gets None, or the error that prevented the commit.
+        """Commit as soon as every record is acknowledged. `done` gets None, or the error that prevented the commit.
 
         After an error the transaction must be aborted, unless the error ended the producer.
         """
         self._check("commit_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
-        # The door closes before the counters are read. In the other order: all records are acknowledged, `send` on another thread accepts
-        # one more, and the commit goes out without that record.
+        # Refuse records before the counters are read. In the other order: all records are acknowledged, `send` on another thread accepts
+        # one more, and the commit is sent without that record.
         self._refuse_records("commit_transaction has been called; call begin_transaction before the next record")
         self._move(S.COMMITTING, done)
         self._end = self.call(self._end_message, self._ended, None if self.version_2 else BEFORE_VERSION_2["EndTxn"])
@@ -221,7 +222,10 @@ class Transactions:
         self._records.expedite()
 
     def abort(self, now: float, done: Done, why: KafkaError | None = None) -> None:
-        """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn. `why`: the error of records that fail here."""
+        """Abort: fail the unsent records, wait for the requests in flight, then send EndTxn if the coordinator may know the transaction.
+
+        `why` is the error of records that fail here.
+        """
         if self.state is not S.ABORTABLE_ERROR:
             self._check("abort_transaction", S.IN_TRANSACTION, "no transaction is open; call begin_transaction first")
             self._why = why or TransactionAborted(f"{self.id}: the transaction was aborted before this record was written")
@@ -237,7 +241,7 @@ class Transactions:
         self._offsets.add(offsets, group, done)
 
     def leave(self, now: float, why: KafkaError, then: Callable[[], None]) -> None:
-        """Abort the open transaction, unless it is already ending, because the producer closes; call `then` when no transaction is open."""
+        """Before the producer closes, abort the open transaction unless it is already ending; call `then` when no transaction is open."""
         if self.state in (S.IN_TRANSACTION, S.ABORTABLE_ERROR):
             self.abort(now, _ignore, why)
         self._waiters.append(then)
@@ -278,7 +282,7 @@ class Transactions:
         return (queue.producer_id, queue.epoch) == (self.producer_id, self.epoch)
 
     def record_failed(self, error: BaseException) -> None:
-        """Prevent the commit, because records that `send` accepted have failed."""
+        """Prevent the commit, because records that `send` accepted have failed; end the producer if the error is fatal."""
         if isinstance(error, BrokerError) and error.code.fatal:
             self._end_producer(error)
         elif self.state in (S.IN_TRANSACTION, S.COMMITTING):
@@ -311,7 +315,7 @@ class Transactions:
     def _finish(self, now: float) -> float:
         if self._started:
             return self._end.poll(now, self._outbox)
-        self._complete()  # no record was sent: the coordinator does not know of this transaction
+        self._complete()  # no record or offset was sent: the coordinator does not know of this transaction
         return INFINITY
 
     # ---------------------------------------------------------------- states
@@ -469,7 +473,7 @@ class Transactions:
         return self.judge(outcome.message.error_code, request)
 
     def judge(self, code: int, request: str, *, topic: str = "", group: str = "") -> Verdict:
-        """The verdict on an error code of the coordinator; None: success."""
+        """The verdict on an error code of a coordinator; None: success."""
         if not code:
             return None
         error = broker_error(code, f"{request} of {self.id}", None, request, topic=topic, group=group, transactional_id=self.id)
@@ -599,4 +603,4 @@ CONCURRENT: Final = BY_NAME["CONCURRENT_TRANSACTIONS"].code
 
 
 def _ignore(error: KafkaError | None) -> None:
-    """The outcome does not matter."""
+    """Ignore the outcome of an abort for which no caller waits."""

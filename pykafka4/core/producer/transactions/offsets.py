@@ -1,4 +1,4 @@
-"""Stores offsets of consumer groups in a transaction. Invariant: no commit goes out before every given offset is stored.
+"""Stores offsets of consumer groups in a transaction. Invariant: no commit is sent before every given offset is stored.
 
 Two coordinators take part: the coordinator of the transactional id gets the group (AddOffsetsToTxn, up to transaction.version 1), and the
 coordinator of the group stores the offsets (TxnOffsetCommit), which take effect with the commit.
@@ -78,7 +78,7 @@ class OffsetsInTransaction:
 
     @property
     def busy(self) -> bool:
-        """Whether offsets are not stored yet."""
+        """Whether offsets of a call are not stored yet, or a request of a stopped call is in flight."""
         return bool(self._given)
 
     def add(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: Group, done: Callable[[KafkaError | None], None]) -> None:
@@ -96,7 +96,7 @@ class OffsetsInTransaction:
     def stop(self, reason: KafkaError) -> None:
         """Fail all calls, because the transaction aborts. EndTxn still waits for the request in flight.
 
-        Otherwise that request might arrive after the abort, and begin a transaction at the coordinator that nobody ends.
+        Otherwise that request might arrive after the abort, and begin a transaction at the coordinator that no EndTxn ends.
         """
         for given in self._given:
             given.stopped = True

@@ -1,6 +1,7 @@
 """Shows the sender's records to the transactions (`machine.TransactionRecords`).
 
-Rule: only counters that every record changes decide whether a transaction may end. A list could lag behind `send` on other threads.
+Rule: only counters that every record changes decide whether all records have their outcomes. A list could lag behind `send` on other
+threads.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class SendSession(Protocol):
     """The session: the part that opens and closes `send`."""
 
     def set_refusal(self, refusal: KafkaError | None) -> None:
-        """From now on `send` raises `refusal`; None: `send` accepts records."""
+        """Make `send` raise `refusal` from now on; None: `send` accepts records."""
 
 
 class TransactedSender(Protocol):
@@ -76,7 +77,7 @@ class Transacted:
         return int(self._acc.dropped)
 
     def fail_unsent(self, now: float, reason: KafkaError) -> tuple[int, int] | None:
-        """See `machine.TransactionRecords`. An abort calls this in each turn; the sender, which checks all queues, only if records wait."""
+        """See `machine.TransactionRecords`. An abort calls this in each turn: only if records wait, the sender checks all queues."""
         undecided = self._acc.accepted - self._acc.acked - self._acc.failed
         return None if undecided == self._ledger.in_flight else self._sender.fail_unsent(now, reason)
 

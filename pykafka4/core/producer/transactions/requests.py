@@ -64,7 +64,7 @@ ABORTABLE: Final = {
     "INVALID_COMMIT_OFFSET_SIZE",
     "REBALANCE_IN_PROGRESS",
 }
-REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but a repeated request then returns the outcome
+REPEATED: Final = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but a repeated request returns the outcome
 
 
 # The fatal errors of AddPartitionsToTxn that end the producer. Other fatal errors of this request fail only the transaction, as in Java.
