@@ -54,10 +54,10 @@ GroupAssignment: TypeAlias = Mapping[str, Iterable[TopicPartition]]
 class Assignor(Protocol):
     """An algorithm that assigns partitions to the members of a group; an object for the option `partition_assignment_strategy`.
 
-    The group chooses, by `name`, an assignor that all members have listed, and its leader calls `assign`. Several consumers may use the
-    object at once, so it must keep no state between calls. The object must be picklable if the options are pickled. The calls come from a
-    thread of the client, never from the thread that polls. If `assign` has not returned within three quarters of `session_timeout_ms`, the
-    leader leaves the group.
+    The group chooses, by `name`, an assignor that all members have listed, and the group's leader calls `assign`. Several consumers may use
+    the object at once, so it must keep no state between calls. The object must be picklable if the options are pickled. The calls come from
+    a thread of the client, never from the thread that polls. If `assign` has not returned within three quarters of `session_timeout_ms`,
+    the leader leaves the group.
     """
 
     @property
@@ -87,7 +87,7 @@ class SendsUserData(Protocol):
     """The additional method of an `Assignor` whose members send data of their own to the leader (`GroupMember.user_data`)."""
 
     def user_data(self, topics: frozenset[str], previous: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """The bytes that this member sends each time that it joins; None for no data.
+        """The bytes that this member sends each time it joins; None for no data.
 
         `previous` has the partitions of the member's last assignment, made in `generation`; the member may have lost them since. If another
         assignor made that assignment, or there is none, `previous` is empty and `generation` is -1.

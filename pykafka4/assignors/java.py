@@ -1,7 +1,7 @@
 """Reproduces the orders in which Java takes members and partitions. Invariant: the order is Java's, because it decides which member gets
 which partition.
 
-Java ranks members by string comparison, or takes them in the order of a `HashMap`. This order is the same in every Java process: it follows
+Java ranks members by string comparison, or takes them in the order of a `HashMap`. That order is the same in every Java process: it follows
 from the hash codes of the strings, the number of entries, and, within a bucket, the order of insertion.
 """
 
@@ -64,7 +64,6 @@ class PartitionSet:
         self._most = max(self._most, len(self._tps))
 
     def remove(self, tp: TopicPartition) -> None:
-        """Remove `tp`."""
         del self._tps[tp]
 
     def first(self) -> TopicPartition:
@@ -86,7 +85,7 @@ def _spread(code: int) -> int:
 
 
 def _bucket_count(entries: int) -> int:
-    """The number of buckets of a HashMap with this many entries: it doubles when there are more entries than three quarters of it."""
+    """The number of buckets of a HashMap with this many entries: it doubles when the entries exceed three quarters of the buckets."""
     buckets = LEAST_BUCKETS
     while entries > buckets * 3 // 4:
         buckets *= 2

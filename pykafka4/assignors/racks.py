@@ -1,7 +1,7 @@
 """Compares the racks of members and partitions (KIP-881).
 
-Invariant: racks count only if a replica is in the rack of a member, and the partitions have replicas in different racks. If each partition
-has a replica in every rack, or no replica is in the rack of a member, an assignment by racks would change nothing.
+Invariant: racks count only if a replica is in the rack of a member, and a partition lacks a replica in one of the replicas' racks.
+Otherwise an assignment by racks would change nothing.
 """
 
 from __future__ import annotations

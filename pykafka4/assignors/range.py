@@ -1,8 +1,8 @@
 """Assigns to each member a contiguous range of the partitions of each topic. Invariant: within a topic, the subscribers' numbers of
 partitions differ by at most one.
 
-With racks (KIP-881) ranges are not contiguous: partitions with a replica in the rack of a member are assigned first. Topics with the same
-subscribers and the same number of partitions are still assigned alike.
+With racks (KIP-881) a member's partitions need not be contiguous: partitions with a replica in the rack of a member are assigned first.
+Topics with the same subscribers and the same number of partitions are still assigned alike.
 """
 
 from __future__ import annotations
@@ -130,7 +130,10 @@ def _assign_by_racks(states: Sequence[TopicState]) -> None:
 
 
 def _assign_alike(states: Sequence[TopicState]) -> None:
-    """Assign each partition number, in all topics, to the first member with room that has no rack, or has replicas of all in its rack."""
+    """Assign each partition number, in all topics, to the first member with room that has no rack, or a rack with replicas of each topic.
+
+    A number for which there is no such member stays unassigned.
+    """
     if not any(member.rack for member in states[0].members):
         return
     remaining = list(states[0].members)

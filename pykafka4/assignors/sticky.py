@@ -1,7 +1,7 @@
-"""Assigns partitions so that the members have about equal numbers of them, and few move.
+"""Assigns partitions so that the members have about equal numbers of them, and few partitions move.
 
-Both assignors find out which member owned which partition, then use one of two algorithms. If all members have the same subscription, only
-numbers of partitions count (`sticky_constrained`). Otherwise partitions move one by one (`sticky_general`).
+Both assignors find out which member owned which partition, then use one of two algorithms: `sticky_constrained` if all members have equal
+subscriptions, otherwise `sticky_general`, which moves partitions one by one.
 
 Assignments equal Java's, except where Java's are invalid: a member without topics gets nothing; a partition that does not exist
 (any more) does not count as owned; and a partition does not go back to a former owner that is no longer subscribed to its topic.
@@ -64,9 +64,10 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Balances the members' numbers of partitions, and moves few partitions; members keep reading the others during a rebalance (KIP-429).
+    """Balances the members' numbers of partitions, and moves few partitions.
 
-    A partition that moves is left out of the assignment until its owner has released it.
+    Members keep reading the partitions that do not move (KIP-429). A partition that moves is left out of the assignment until its owner has
+    released it.
     """
 
     name: Final = "cooperative-sticky"

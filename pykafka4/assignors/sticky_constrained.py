@@ -21,7 +21,7 @@ __all__ = ["ConstrainedAssignment"]
 
 
 class ConstrainedAssignment:
-    """One assignment. `owned` has the members, in Java's order, with the partitions that they owned; nobody owns `contested` ones."""
+    """One assignment. `owned` has the members, in Java's order, with the partitions that they owned, but without `contested` partitions."""
 
     def __init__(
         self,

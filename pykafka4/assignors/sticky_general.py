@@ -3,7 +3,8 @@ more than another member that could get one of them.
 
 1. Each member keeps the partitions that it owned and whose topics it is still subscribed to (with racks: only those with a replica in its
    rack).
-2. Each partition that is left goes to the subscribed member with the fewest partitions (with racks: first to members in its racks).
+2. Each partition that is left goes to the subscribed member with the fewest partitions (with racks: first to members in its
+   racks or without a rack).
 3. Partitions move one by one, as long as a move improves the balance. If a partition of a topic has moved from A to B, and another
    partition of the same topic should move from B to A, the first partition moves back instead.
 """

@@ -78,7 +78,7 @@ class Failed:
 
     @property
     def passing(self) -> bool:
-        """Whether a retry can help: after a lost connection or a time-out, but not with a broker that is too old."""
+        """Whether a retry can help: after a time-out, or a connection that was lost or refused, but not with a broker that is too old."""
         return isinstance(self.reason, (ConnectionLost, KafkaTimeoutError))
 
 
@@ -86,10 +86,10 @@ Outcome: TypeAlias = Reply | Failed
 
 
 class Owner(Protocol):
-    """The machine that sent a request: the interface for the network, which the engine implements."""
+    """The machine that sent a request, as the network sees it. The engine implements this interface."""
 
     def pass_on(self, now: float, request: Request, outcome: Outcome) -> None:
-        """Call `request.on_reply`; an exception of that method stops only this machine."""
+        """Call `request.on_reply`, unless the machine has failed. An exception of that method stops only this machine."""
 
 
 class RequestTarget(Protocol):
@@ -106,15 +106,15 @@ class Request:
 
     The fields of a subclass hold the state that this method needs, so no closure is made for a response.
 
-    `deadline` is a monotonic time in seconds: a request that is not written by then fails. After the write the broker has `deadline -
+    `deadline` is a monotonic time in seconds: a request that is not written by that time fails. After the write the broker has `deadline -
     asked_at` seconds for its response, however long the request waited for a connection; then the network fails the connection.
-    Brokers process the requests of a connection one at a time, so a response restarts the time of the requests behind it, unless the
+    Brokers process the requests of a connection one at a time, so a response restarts the time of the requests after it, unless the
     response itself was nearly late (`network.flight`).
     `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
-    version)` removes the fields that the version cannot carry. The network calls `fit` when it encodes the message, because the version is
-    unknown before there is a connection. A request without a response (Produce with acks=0) gets `Reply(None, …)` after its last byte was
-    handed to the socket. If the response is too large to be decoded on the loop, `decode(version, frame)` returns the message of the
-    `Reply` instead; the frame is valid only during the call.
+    version)` removes the fields that the version cannot carry, or raises the error with which the request fails. The network calls `fit`
+    when it encodes the message, because the version is unknown before there is a connection. A request that gets no response (Produce with
+    acks=0) gets `Reply(None, …)` after its last byte was handed to the socket. `decode(version, frame)` is for responses that are too large
+    to be decoded on the loop: it returns the message of the `Reply`; the frame is valid only during the call.
     """
 
     node: int
@@ -144,7 +144,8 @@ class Threads(Enum):
 
 @attrs.frozen(eq=False)
 class Job:
-    """Work that may block. A thread of `threads` calls `run()`, then the loop thread calls `then(now, result or exception)`."""
+    """Work that may block. A thread of `threads` calls `run()`, then the loop thread calls `then(now, result or exception)`, unless the
+    machine has failed."""
 
     run: Callable[[], Any]
     then: Callable[[float, Any], None]
@@ -182,7 +183,7 @@ NOTHING: Final = Effects()
 
 
 class Machine(Protocol):
-    """The logic of one producer, consumer or admin client, or of a part that all of them share.
+    """The logic of one user of the client (a producer or consumer, for example), or of a part that all users share.
 
     A poll visits only partitions that have work, except after rare events such as an abort: thousands of others may be idle.
     """

@@ -73,8 +73,8 @@ class Engine:
         self.cluster = Cluster(config, self.network, random, events)
         self.recovery = Recovery(config, self.cluster, self.network, random, events)
         self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception stopped a machine
-        # A machine calls only machines that are polled after it, so these act in the same turn: users call recovery and the cluster, and
-        # recovery calls the cluster (`refresh`). In the other order a request for metadata would wait for the next turn.
+        # A machine passes work only to machines that are polled after it, so these act in the same turn: users call recovery and the
+        # cluster, and recovery calls the cluster (`refresh`). In the other order a request for metadata would wait for the next turn.
         self._shared: tuple[Machine, ...] = (self.recovery, self.cluster)
         self._slots: tuple[Slot, ...] = ()  # the machines that are polled
         self._all: dict[Machine, Slot] = {}  # also failed machines, until they are removed

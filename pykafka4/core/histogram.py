@@ -49,7 +49,6 @@ class BucketCounts:
         self._sum = 0.0
 
     def add(self, value: float) -> None:
-        """Count `value`."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 

@@ -56,10 +56,10 @@ class Start(enum.Enum):
     COMMITTED = "committed"  # the group's committed offset; without one, auto_offset_reset
     EARLIEST = "earliest"
     LATEST = "latest"
-    EARLIEST_LOCAL = "earliest local"  # the first offset on the leader's disks, not in tiered storage; only looked up, never read from
+    EARLIEST_LOCAL = "earliest local"  # the first offset on the leader's disks, not in tiered storage; never a start: it is only looked up
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
-    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
+    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset look-up uses a Start as a dict key
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class Since:
 
 @attrs.frozen
 class Lately:
-    """Reading starts at the first record of the last `duration_ms`, counted back from the moment of the lookup (KIP-1106)."""
+    """Reading starts at the first record of the last `duration_ms`, counted back from the moment of the look-up (KIP-1106)."""
 
     duration_ms: int
 
@@ -138,7 +138,7 @@ class Claim:
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
         self.target: Start | Since | None = None  # where a seek begins, until its offset is known
-        self.start: int | None = None if replaces is None else replaces.start  # where reading of this assignment, or after a seek, began
+        self.start: int | None = None if replaces is None else replaces.start  # where reading began, after the assignment or a seek
         self.epoch = -1  # leader epoch of the last record returned
         self.otherwise: int | None = None  # after a rewind: the offset to read from if the log does not have the committed offset
         self.followed: int = 0 if replaces is None else replaces.followed  # the value of `recreated` to which this claim's offsets belong
@@ -147,7 +147,7 @@ class Claim:
         # The offset at which reading ends. Set before the loop gets the claim, and never changed: chunks and positions rely on it.
         self.until: int = UNBOUNDED if replaces is None else replaces.until
         # Whether `poll` has an error of this claim to raise once. Only the loop changes False to True, and only the application changes
-        # True to False, so at any time one thread may write the field. If the loop also wrote True over True, the False of an application
+        # True to False, so at any time only one thread may write it. If the loop also wrote True over True, the False of an application
         # that is just raising the first error could follow, and erase the second error.
         self.troubled = False
 
@@ -230,7 +230,7 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """An unclean leader election truncated the log to `offset`: records from this offset on that the application has read are lost."""
+    """An unclean leader election truncated the log to `offset`: records that the application has read from this offset on are lost."""
 
     claim: Claim
     offset: int
@@ -253,7 +253,7 @@ class Lasting(enum.Enum):
 
 @attrs.frozen(eq=False)
 class PollError:
-    """An error for `poll` to raise, after `poll` has returned the records before it. `claim` is None if the error is not of one claim."""
+    """An error for `poll` to raise, after `poll` has returned the records before it. `claim` is None for errors of the consumer itself."""
 
     claim: Claim | None
     error: KafkaError
@@ -283,7 +283,7 @@ class Stage(enum.Enum):
 _STAGE_MEANINGS = {
     Stage.UNKNOWN: "the committed offset has to be looked up",
     Stage.ASKING: "looking up the committed offset",
-    Stage.RESETTING: "looking up the earliest or latest offset",
+    Stage.RESETTING: "looking up the earliest or latest offset, or the offset of a time",
     Stage.STOPPED: "stopped by an error; seek to continue",
 }
 
@@ -306,7 +306,7 @@ class PartitionBackoff:
     """The back-off of a partition after an error that concerns only this consumer, not the client's other users."""
 
     backoff: Backoff
-    reason: KafkaError | None = None  # the error, until the back-off is over
+    reason: KafkaError | None = None  # the error, until the back-off ends
 
 
 class Position:
@@ -365,13 +365,13 @@ class Position:
         self.topic_id: object = None
         self.after_request = 0  # number of the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application gave no start
-        self.search: Any = None  # the offset lookup in progress
+        self.search: Any = None  # the offset look-up in progress
         self.end_before = -1  # the claim's `end`, before a seek
         self.gap: Any = None  # the offsets that are lost when reading continues (`losses.Gap`)
         self.follower: Any = None  # the follower to read from (`Followers`); None: the leader
         self.bound = False  # bound to the leader, which must not choose a follower
         self.found_nothing = False  # the last response had no bytes, although the partition is read up to an offset
-        self.tail: Any = None  # the lookup in progress that finds whether any record lies between `offset` and the end
+        self.tail: Any = None  # the look-up in progress that finds whether any record is between `offset` and the end
         self.behind_open = 0  # number of offsets that are not read yet because a transaction before them is open
 
     def move(self, to: Stage) -> None:
@@ -401,12 +401,12 @@ class Position:
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Whether the position is beyond `Claim.until`, and no response has confirmed its offset yet, which may be out of range."""
+        """Whether the position is beyond `Claim.until`, and may be out of range, because no response has confirmed its offset yet."""
         return self.offset > self.claim.until and self.claim.end < 0
 
     @property
     def refusal(self) -> KafkaError | None:
-        """The error whose back-off is not over; None without a back-off."""
+        """The error, while its back-off lasts; None without a back-off."""
         return None if self.own_backoff is None else self.own_backoff.reason
 
     @property

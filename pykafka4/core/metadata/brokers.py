@@ -31,7 +31,6 @@ class Broker:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The pair (host, port)."""
         return self.host, self.port
 
 

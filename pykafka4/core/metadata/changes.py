@@ -1,4 +1,4 @@
-"""Collects the topics that changed since a machine last looked, one collection for each machine.
+"""Collects the changed topics, and the partitions that came online again, until a machine takes them.
 
 Rule: a machine checks a topic again only after the topic changed, and once for all its changes since the last check. So the cost of a turn
 depends on the number of changed topics, not on the number of topics. Each machine that uses the metadata has its own `TopicChanges`, and an
@@ -51,7 +51,7 @@ class TopicChanges:
         return list(online)
 
     def end(self) -> None:
-        """Stop collecting, because the machine has ended. May be called twice."""
+        """Stop collecting, because the machine has ended. A second call does nothing."""
         if self._changed in self._cluster.on_change:
             self._cluster.on_change.remove(self._changed)
         if self._recovery is not None and self._came_online in self._recovery.on_online:

@@ -1,11 +1,12 @@
 """Requests the metadata of brokers and topics in use, and applies the responses.
 
-Invariant: an older leader epoch or an empty response does not replace the known metadata, and a single report of a missing topic removes
-only the topic's leaders, not its partitions.
+Invariant: an older leader epoch or a response without brokers does not replace the known metadata, and a single report of a missing topic
+removes only the topic's leaders, not its partitions.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
-a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time:
-then a topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one.
+a response with a replaced topic id is older, too. Older metadata is accepted if responses have had nothing newer for a long time: then a
+topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one. Any epoch is
+accepted after a topic without an id was missing.
 
 Rule: a topic is requested at once after its first error (`refresh`), then with its back-off (`_pace`), which only a change without trouble,
 or a long time without a request, resets. So machines may report errors as often as they like.
@@ -41,9 +42,9 @@ from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataRes
 __all__ = ["MISSING", "Cluster", "MetadataChange", "Waiter"]
 
 log = get_log("pykafka4.cluster")
-BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
-# Seconds until the next check, while no broker is connected. The first connection causes one at once (`Network.changes`); RECHECK_S is for
-# events that are no change of the network, such as a back-off that is over.
+BROKERS = ""  # the list of brokers, among the names of topics to request; no topic has this name
+# Seconds until the next check, while no broker can be reached. The first connection causes a check at once (`Network.changes`); RECHECK_S
+# is for events that do not change the network, such as the end of a back-off.
 RECHECK_S = 0.5
 ASKS_PER_BROKER = 4  # requests for a topic with an error, before the request goes to another broker
 # The version of Metadata from which on epochs count: brokers before 2.4 return an old epoch while replicas are reassigned, and leaders
@@ -202,7 +203,7 @@ class Cluster(KnownMetadata):
         self._avoid(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
-            # Not requested for twice the longest back-off: no back-off for this topic is running, so this is a new incident. Topics in
+            # After twice the longest back-off without a request, no back-off for this topic is running: this is a new incident. Topics in
             # rotation keep their turn: thousands of them would otherwise be due at once.
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_rotation(name):
                 known.backoff.reset()
@@ -271,7 +272,7 @@ class Cluster(KnownMetadata):
     # -- the choice of topics to request
 
     def _avoid(self, now: float) -> None:
-        """Send the next request to another broker than the one that sent the current metadata."""
+        """Prefer other brokers for the next request than the broker that sent the current metadata."""
         if self._updated_by is not None:
             self._network.avoid(now, self._updated_by)
 
@@ -320,9 +321,10 @@ class Cluster(KnownMetadata):
         self._wake_at = -INFINITY
 
     def _lost(self, now: float, node: int) -> None:
-        """Request all metadata, because a connection or an attempt to connect has failed.
+        """Request all metadata, because a connection to a broker, or an attempt to connect, has failed.
 
-        The broker's partitions may have moved, and perhaps no other request would show that.
+        The broker's partitions may have moved, and perhaps no other request would show that. A lost bootstrap address matters only while
+        no broker is connected.
         """
         if node >= 0 or not self._network.up:
             self.refresh(now)
@@ -339,7 +341,7 @@ class Cluster(KnownMetadata):
             self.refresh(now)
         for number, (names, since) in self._asked.items():
             if since > -INFINITY and since + OTHER_BROKER_S <= now:
-                self._asked[number] = (names, -INFINITY)  # the time is over, but a late response is still used
+                self._asked[number] = (names, -INFINITY)  # other brokers are asked from now on, but a late response is still used
                 self._ask_again(names, now)
         if self._vanishing:
             self._clear_vanished(now)
@@ -474,7 +476,7 @@ class Cluster(KnownMetadata):
             self._queue.note_change()
             self._changed(topics, brokers_changed)
         if refused := frozenset(name for name in self._still(names) if self.refusal(name) is not None) - topics:
-            # An unchanged refusal is no change, but users that came after the last response have not received it.
+            # An unchanged refusal is not a change, but users that came after the last response have not received it.
             self._tell(MetadataChange(self.version, refused, False))
 
     def _pace(self, now: float, name: str, changed: bool) -> None:

@@ -37,11 +37,11 @@ class CoordinatorUser(Protocol):
     """The machine that needs a coordinator."""
 
     def coordinator_refused(self, coordinator: Coordinator, error: KafkaError) -> None:
-        """The lookup failed with an error that is not retriable. `want` starts another lookup."""
+        """Handle the error, not a retriable one, that ended the look-up. `want` starts another look-up."""
 
 
 class Coordinator:
-    """The coordinator of a group or transactional id. `node` is None while the coordinator is unknown; `want` starts a lookup."""
+    """The coordinator of a group or transactional id. `node` is None while the coordinator is unknown; `want` starts a look-up."""
 
     __slots__ = (
         "_backoff",
@@ -114,8 +114,8 @@ class Coordinator:
         """Note that `node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
         if self.node == node:
             log.info("%s: lost coordinator %d (%s)", self.log_name, node, reason, broker=node)
-            # The next lookup avoids two brokers: the coordinator, which may be frozen, or cut off from the cluster and name itself; and the
-            # broker that named this coordinator, which may have outdated metadata, and name the same coordinator again.
+            # The next look-up avoids two brokers: the coordinator, which may be frozen, or cut off from the cluster and name itself; and
+            # the broker that named this coordinator, which may have outdated metadata, and name the same coordinator again.
             self._network.avoid(now, node)
             if self._reported_by is not None:
                 self._network.avoid(now, self._reported_by)
@@ -124,7 +124,7 @@ class Coordinator:
             self.retried(now, reason)
 
     def retried(self, now: float, reason: KafkaError) -> None:
-        """Report `reason`, for which a request to the coordinator is repeated. The trouble lasts until `well`, even if lookups succeed."""
+        """Report `reason`, for which a request to the coordinator is repeated. The trouble lasts until `well`, even if look-ups succeed."""
         if isinstance(reason, BrokerError):
             self.troubles.note(now, self, reason)
 

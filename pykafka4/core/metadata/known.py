@@ -1,4 +1,5 @@
-"""Looks up brokers, topics and leaders in the client's metadata. Lookups are for the loop thread; most cost one or two dict accesses."""
+"""Looks up brokers, topics and leaders in the client's metadata. Look-ups are for the loop thread, except `topic_error`; most cost one
+or two dict accesses."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class KnownMetadata:
         return known.leaders[tp.partition]
 
     def leaders(self, topic: str) -> list[Leader | None]:
-        """The leaders of all partitions, in the order of partitions."""
+        """The leaders of all partitions, in the order of partitions; None for a leaderless one."""
         known = self._topics.get(topic)
         return [] if known is None else list(known.leaders)
 
@@ -61,7 +62,7 @@ class KnownMetadata:
         return self._names.get(topic_id)
 
     def topic_error(self, topic: str) -> ErrorCode | None:
-        """The error of `topic` in the last response; None without an error."""
+        """The error of `topic` in the last response; None without an error. For any thread."""
         known = self._topics.get(topic)
         return None if known is None else known.error
 
@@ -75,7 +76,7 @@ class KnownMetadata:
         return None if known is None else known.refusal(topic, after_request)
 
     def unknown_since(self, topic: str) -> float | None:
-        """The time since which brokers report `topic` as missing; None if the topic exists or was not requested."""
+        """The time since which brokers report `topic` as missing; None if they do not."""
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 

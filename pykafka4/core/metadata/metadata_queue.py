@@ -56,7 +56,6 @@ class MetadataQueue:
         return len(self._due) + len(self._rotation)
 
     def in_rotation(self, name: str) -> bool:
-        """Whether `name` is in rotation."""
         return name in self._rotation
 
     def put(self, name: str, when: float) -> None:

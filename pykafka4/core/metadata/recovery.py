@@ -1,12 +1,12 @@
 """Keeps failed partitions offline, and brings each back online as soon as requests for it may succeed.
 
-Invariant: a partition is offline until its leader is connected, and until its own back-off is over or its leader has changed; no partition
+Invariant: a partition is offline until its leader is connected, and its own back-off has ended or its leader has changed; no partition
 waits for another.
 
 The back-off of a partition keeps doubling until a request for the partition succeeds (`healthy`), so that a partition whose requests always
 fail is not retried too often. A partition that was taken offline although no request for it failed (`take_offline`) has no back-off.
 
-A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their back-off is over.
+A poll checks only partitions with an event: their topic changed, the broker that they wait for is connected, or their back-off has ended.
 Thousands of partitions that have no leader for hours cost nothing. The cluster repeats requests for topics without a leader
 (`Cluster._pace`, `MetadataQueue`); recovery repeats requests only for topics that the metadata has in full, because the cluster does not
 (`seeks`): their leader cannot be reached, or they lack the partition.
@@ -42,7 +42,7 @@ SLACK_PART = 0.1  # the maximum of the slack as a part of retry_backoff_ms, so t
 
 @attrs.frozen
 class PartitionOffline:
-    """Event: requests for `tp` fail; the client sends nothing to the partition until it is online again."""
+    """Event: a request for `tp` failed, or its leader cannot be reached; the client sends nothing to `tp` until it is online again."""
 
     tp: TopicPartition
     reason: KafkaError
@@ -80,7 +80,7 @@ class Recovery:
     """The machine that brings partitions back online."""
 
     def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, events: EventSink) -> None:
-        self.offline: dict[TopicPartition, Offline] = {}  # other machines only read this dict
+        self.offline: dict[TopicPartition, Offline] = {}  # other machines and threads only read this dict
         self.changes = 0  # incremented when a partition comes online
         self.losses = 0  # incremented when a partition goes offline
         self.on_online: list[Callable[[TopicPartition], None]] = []
@@ -111,14 +111,14 @@ class Recovery:
             known.reason = reason
             return
         backoff, leader = self._backoffs[tp.topic][tp], self._cluster.leader(tp)
-        # If another broker leads `tp` by now, that broker has not failed: with `failed` None the partition does not wait for the back-off,
+        # If another broker leads `tp` now, that broker has not failed: with `failed` None the partition does not wait for the back-off,
         # because `_look` finds that the present leader differs from `failed`.
         failed = leader if node is None or leader is None or leader.node == node else None
         self._cluster.refresh(now, (tp.topic,))
         self._begin(now, tp, Offline(now, reason, backoff.attempts + 1, failed, now + backoff.next()))
 
     def note_retry(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
-        """Note a failed request that its sender repeats after a back-off of its own. `tp` stays online for other users of the client."""
+        """Note a failed request, which its sender repeats after a back-off of its own. `tp` stays online for other users of the client."""
         if self._cluster.wants(tp.topic):
             self._network.troubles.note(now, tp, reason)
             backoffs = self._backoffs.setdefault(tp.topic, {})
@@ -129,7 +129,7 @@ class Recovery:
         """Take `tp` offline although no request for it failed: `tp` has no leader, or there is no connection to its leader.
 
         The partition is online as soon as its leader is connected: it has no back-off. This call requests no metadata, because the cluster
-        does so anyway.
+        requests it anyway.
         """
         if (known := self.offline.get(tp)) is not None:
             known.reason = reason

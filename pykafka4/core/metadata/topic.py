@@ -1,6 +1,7 @@
 """Keeps the metadata of one topic; `Cluster` sends the requests, and stores their responses here.
 
-Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained nothing newer for a long time.
+Invariant: an older leader epoch or a replaced topic id is ignored, unless responses have contained nothing newer for a long time, or the
+topic has no id and was missing.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Topic:
     error: ErrorCode | None = None
     answered_request: int = 0  # number of the last request for the topic that had a response
     creating: bool = False  # whether the last request asked brokers to create the topic, so that the error may refuse its creation
-    missing_since: float | None = None  # the time of the first of the reports in a row that the topic is missing
+    missing_since: float | None = None  # the time of the first of consecutive reports that the topic is missing
     missing_at: float = -INFINITY  # the sending time of the last request whose response reported the topic as missing
     behind_since: float | None = None  # the time since which responses have had only older epochs or replaced ids
     asked_at: float = -INFINITY

@@ -34,7 +34,7 @@ class Alarms:
         heap = self._heap
         while heap:
             when, tie, endpoint = heap[0]
-            due = endpoint.due() if endpoint.alarm == when else INFINITY  # else an earlier alarm was set in its place
+            due = endpoint.due() if endpoint.alarm == when else INFINITY  # otherwise an earlier alarm has replaced it
             if due <= when:
                 return when
             if endpoint.alarm == when:

@@ -3,7 +3,7 @@ one error.
 
 Steps that may take long are jobs for a helper thread: the application's callable for credentials, a KDC's ticket, the derivation of keys.
 `step` returns the next step: a job, a message for the broker, or None when the mechanism's exchange is complete. `connection` begins an
-exchange when it connects, and another before the `lifetime` of the last one is over.
+exchange when it connects, and another before the `lifetime` of the last one ends.
 
 An error has no traceback, no cause and no context: the frames of an exchange hold credentials, an exception of a callable may repeat them,
 and an error may be kept for days.
@@ -71,11 +71,11 @@ class Authentication:
         raise self._explained(failure)
 
     def timed_out(self) -> AuthenticationError:
-        """Return the error for an exchange that took too long. A guess: a broker that hangs refuses nobody."""
+        """Return the error for an exchange that took too long. The error is a guess: a broker that hangs refuses no client."""
         return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:
-        """Return the error for a connection lost during the exchange. A guess: a broker that shuts down closes connections, too."""
+        """Return the error for a connection lost during the exchange. It is a guess: a broker that shuts down closes connections, too."""
         why = str(reason).removeprefix(f"{self._address}: ")
         return self._error(f"the connection was lost ({why}); some brokers refuse credentials in this way", certain=False)
 

@@ -1,4 +1,5 @@
-"""Repeats a request until an outcome ends the call. Invariant: after a failure, the same target gets no second request without a back-off.
+"""Repeats a request until an outcome ends the call. Invariant: after a failure, the same target gets no second request without a back-off,
+unless `start_over` drops it.
 
 A request that any broker can answer is sent again after OTHER_BROKER_S without a response, to another broker if one can be reached. The
 first response that ends the call counts, however late: otherwise a slow broker's response would never count while other brokers refuse at
@@ -36,7 +37,7 @@ class Next(Enum):
     GIVE_UP = "tell the owner of the call"
 
 
-Verdict: TypeAlias = tuple[Next, KafkaError] | None  # the next step after an outcome, and the reason; None: the call is over
+Verdict: TypeAlias = tuple[Next, KafkaError] | None  # the next step after an outcome, and the reason; None: the call has ended
 
 
 def unanswered(failed: Failed) -> Verdict:
@@ -53,7 +54,7 @@ class Target(Protocol):
 
     @property
     def last_error(self) -> KafkaError | None:
-        """The reason why the broker is unknown."""
+        """The reason why the broker is unknown; None without an error."""
 
     @property
     def troubles(self) -> Troubles:
@@ -138,7 +139,7 @@ class Call:
         if not self.in_flight:
             self._current, self.in_flight = self._latest, True
         self._repeat_at = now + OTHER_BROKER_S if node == ANY else INFINITY
-        message = self._message()  # before `CallRequest`, as the callable may set `max_version`
+        message = self._message()  # before `CallRequest`, because the callable may set `max_version`
         deadline = now + self._timeout
         outbox.send(CallRequest(node, message, deadline, self.max_version, self._fit, self._decode, call=self, number=self._latest))
         return self._repeat_at
@@ -160,7 +161,7 @@ class Call:
         self._backoff.reset()
 
     def timed_out(self, what: str) -> KafkaTimeoutError:
-        """Return the error for a caller whose deadline is over. `what` names the operation that has timed out."""
+        """Return the error for a caller whose deadline has passed. `what` names the operation that has timed out."""
         return KafkaTimeoutError(f"{what} (last error: {self.last_error or self._target.last_error or 'none'})")
 
     def request_ended(self, now: float, request: CallRequest, outcome: Outcome) -> None:

@@ -1,8 +1,8 @@
 """Chooses the broker for each request to ANY, and keeps requests that wait for a connection.
 
-Invariant: a request waits for a connection only if no connected broker responds. Among the connected brokers, avoided ones come after the
-others, and brokers that have left a request unanswered for long (stalled) come last. The client connects to bootstrap addresses only while
-no broker of the cluster is connected.
+Invariant: a request waits for a connection only if no connected broker responds. Among the connected nodes, avoided brokers come after the
+others, then bootstrap addresses, then nodes that throttle this client or authenticate it again, and last nodes that have left a request
+unanswered for long (stalled). The client connects to bootstrap addresses only while no broker of the cluster is connected.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BrokerChooser:
         self._endpoints, self._ready, self._spare, self._network = endpoints, ready, spare, network
 
     def best(self, now: float) -> Endpoint | None:
-        """Return the connected broker that comes first (`_load`); a stalled one only if the client can connect to no other."""
+        """Return the connected node that comes first (`_load`), but a stalled node only if the client can connect to no other; or None."""
         node = min(filter(self._serves_any, self._ready), key=lambda n: self._load(now, n), default=None)
         if node is None:
             return None
@@ -79,7 +79,7 @@ class BrokerChooser:
         return (
             self._stalled(now, connection),
             connection.muted_until > now or connection.is_engaged,
-            node < 0,  # bootstrap connections come last: they are closed soon
+            node < 0,  # bootstrap connections come after brokers: they are closed soon
             self.avoided_at(now, broker_of(node)),
             node >= LANE,
             connection.in_flight,
@@ -87,7 +87,7 @@ class BrokerChooser:
         )
 
     def avoided_at(self, now: float, node: int) -> float:
-        """Return the time since which `node` is avoided, -INFINITY if it is not. If all brokers are avoided, the lowest time is first."""
+        """Return the time since which `node` is avoided, -INFINITY if it is not. Of avoided brokers, the longest avoided comes first."""
         avoided_at = self._endpoints[node].avoided_at
         return avoided_at if avoided_at > now - AVOID_S else -INFINITY
 
@@ -106,7 +106,7 @@ class BrokerChooser:
         return [*self.unconnected(INFINITY), *self._spares(now)]
 
     def candidate(self, now: float) -> Endpoint | None:
-        """Return the endpoint for the next connection for ANY: a broker without a connection, or else a spare one to a stalled broker."""
+        """Return the endpoint for the next connection for ANY: one without a connection, or a spare one of a stalled broker, or None."""
         return least_failed(self.unconnected(now)) or least_failed(e for e in self._spares(now) if e.not_before <= now)
 
     def unconnected(self, now: float) -> list[Endpoint]:
@@ -168,7 +168,7 @@ class RequestsForAny:
         return min(self._connect(now), min((request.deadline for request in self._requests), default=INFINITY))
 
     def _connect(self, now: float) -> float:
-        """Start an attempt to connect, if one is due. Returns the time at which the next one is due."""
+        """Start an attempt to connect, if one is due. Returns the time of the next attempt."""
         candidate = self._chooser.candidate(now)
         pause = STAGGER_S if self._chooser.connecting() else 0.0 if candidate is None or candidate.failures == 0 else GAP_S
         if now < self._attempted_at + pause:

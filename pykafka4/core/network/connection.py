@@ -67,8 +67,6 @@ class HandshakeRequest(Request):
 
 
 class ConnectionState(Enum):
-    """The state of a connection."""
-
     CONNECTING = "connecting"
     NEGOTIATING = "negotiating"
     AUTHENTICATING = "authenticating"
@@ -201,12 +199,12 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests without an outcome, including queued ones."""
+        """The number of requests without an outcome, including queued requests."""
         return len(self._queued) + len(self._flying) + len(self._silent)
 
     @property
     def has_silent(self) -> bool:
-        """Whether a request without a response is in flight."""
+        """Whether a request that gets no response is in flight."""
         return bool(self._silent)
 
     @property
@@ -240,7 +238,7 @@ class Connection:
     # -- events
 
     def connected(self, now: float) -> None:
-        """Send ApiVersions, as the socket is open now."""
+        """Send ApiVersions, because the socket is open now."""
         self.state = TABLE.move(self.state, S.NEGOTIATING)
         self._negotiate(now, FIRST_ASKED_VERSION)
 
@@ -254,7 +252,7 @@ class Connection:
             self.poison(self._advised(self._undecodable(error)))
 
     def written_to(self, now: float) -> None:
-        """Complete the requests without a response, as the socket has taken all bytes handed out so far."""
+        """Complete the requests that get no response, because the socket has accepted all bytes handed out so far."""
         while self._silent:
             flight = self._silent.popleft()
             self.answers.append((flight.request, Reply(None, flight.version, self.node)))
@@ -319,7 +317,7 @@ class Connection:
         self.wake_at = INFINITY
 
     def poll(self, now: float) -> None:
-        """Fail requests that are past their deadlines, and set `wake_at`."""
+        """Fail requests that are past their deadlines, or end the connection; authenticate again if that is due; set `wake_at`."""
         if now < self.wake_at or self.state is S.CLOSED:
             return
         if now >= self._deadline:
@@ -407,7 +405,7 @@ class Connection:
     def _deadline(self) -> float:
         """The time at which setup or authentication has to be done; INFINITY if neither is timed.
 
-        An exchange behind requests in flight is not timed: the broker begins with the exchange after it has answered them.
+        An exchange is not timed while earlier requests are in flight: the broker begins with the exchange after it has answered them.
         """
         if self._authentication is not None and not self.is_engaged:
             return self._credentials_deadline

@@ -1,6 +1,6 @@
 """Keeps the state of connecting to each node, on which `Network` acts. A node is a broker, a lane to a broker, or a bootstrap address.
 
-A lane is a separate connection to the same broker: its requests do not wait behind requests that the broker holds back (see `network`).
+A lane is a separate connection to the same broker: its requests do not wait for requests that the broker holds back (see `network`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def via(lane: int, node: int) -> int:
 
 
 def broker_of(node: int) -> int:
-    """Return the broker behind `node`, for any lane."""
+    """Return the broker of `node`, whatever the lane; a bootstrap address, ANY or CONTROLLER unchanged."""
     return node % LANE if node >= 0 else node
 
 
@@ -84,7 +84,7 @@ class Endpoint:
     error: KafkaError | None = None  # the reason why the last connection or attempt failed; None after a success
     failed_at: float = 0.0  # the time of `error`
     down_since: float | None = None  # the start of the first failed attempt since the last connection
-    alarm: float = INFINITY  # the time at which `Network` checks this endpoint, if nothing happens before
+    alarm: float = INFINITY  # the time at which `Network` checks this endpoint, unless an event comes first
 
     @property
     def address(self) -> str:
@@ -93,7 +93,7 @@ class Endpoint:
 
     @property
     def title(self) -> str:
-        """`broker 2`, or the address of a bootstrap server, whose number is not known."""
+        """`broker 2`, or the address of a bootstrap server, whose broker id is not known."""
         return f"broker {broker_of(self.node)}" if self.node >= 0 else self.address
 
     @property

@@ -9,9 +9,9 @@ from pykafka4.wire.protocol.frame import FrameTooLarge
 
 __all__ = ["MUTES_FROM", "Flight", "of_others"]
 
-# The part of its time-out after which a response is nearly late, and does not restart the time of the requests behind it. A leader that is
-# cut off from the other brokers takes requests as before, and waits for its replicas in vain for 80 % of each time-out, one request after
-# the other: with restarts, five batches in flight would wait for minutes until the client asks for the new leader.
+# The part of the request's time-out after which its response is nearly late, and does not restart the time of later requests. A leader that
+# is cut off from the other brokers accepts requests as before, and waits for its replicas in vain for 80 % of each time-out, one request
+# after another: with restarts, five batches in flight would wait for minutes until the client asks for the new leader.
 NEARLY_LATE_SHARE = 0.75
 
 # Before these versions (KIP-219, Kafka 2.0), a broker that throttles delays the response itself. No version of the other APIs does so.

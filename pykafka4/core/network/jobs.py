@@ -1,5 +1,5 @@
-"""Passes steps of authentication that may block to the loop's helper threads. Invariant: at most MAX_CONCURRENT_STEPS
-steps are under way, and no step of a closed connection begins.
+"""Passes steps of authentication that may block to the loop's threads for credentials. Invariant: at most MAX_CONCURRENT_STEPS steps are
+under way, and no step of a closed connection begins.
 
 A step may wait for the application's callable, which may hang. The loop has MAX_CONCURRENT_STEPS threads for such jobs, and would queue one
 more job for each attempt to connect, for as long as the callable hangs. So further steps wait here, and are dropped with their connections.
@@ -37,10 +37,10 @@ class Task:
         return self.connection.state is ConnectionState.CLOSED
 
     def attempt(self) -> Any:
-        """Return the step's result or exception. Called on a helper thread."""
+        """Return the step's result or exception; None if the connection is closed. Called on a thread for credentials."""
         try:
             return None if self.is_over else self.run()
-        except BaseException as error:  # `SystemExit` in the application's callable ends this exchange, not the helper's thread
+        except BaseException as error:  # `SystemExit` in the application's callable ends this exchange, not the thread
             return error
 
 
@@ -48,7 +48,7 @@ class Authenticating(Protocol):
     """The network: the part that receives results."""
 
     def authenticated(self, now: float, task: Task, result: Any) -> None:
-        """Take the result of `task`, or its exception."""
+        """Handle the result of `task`, or its exception."""
 
 
 class Jobs:
@@ -79,7 +79,7 @@ class Jobs:
 
     @property
     def waits(self) -> bool:
-        """Whether `start` may return something."""
+        """Whether `start` may return a job."""
         return bool(self._waiting) and self._running < MAX_CONCURRENT_STEPS
 
     def _job(self, task: Task) -> Job:

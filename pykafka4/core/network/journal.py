@@ -1,5 +1,5 @@
 """Logs the connections of one client: a line for a broker's first connection, for the end of its last one, for the first failed attempt,
-and for a new address."""
+for the first response that cannot be decoded, and for a new address."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Journal:
             log.info("%s: connected to %s (%s)", self._client_id, _name(broker), address, broker=_id(broker), address=address)
 
     def ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
-        """Log the end of a broker's last connection, and the first failed attempt to connect."""
+        """Log the end of a broker's last connection, the first response that cannot be decoded, or the first failed attempt to connect."""
         broker, address = broker_of(endpoint.node), endpoint.address
         name = _name(broker)
         if isinstance(reason.__cause__, DecodeError) and was_ready:

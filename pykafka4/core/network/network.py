@@ -2,7 +2,7 @@
 exactly one outcome, whatever happens to connections, and never inside `submit`.
 
 A broker responds to the requests of one connection in order, and holds some responses back: the response to a Fetch until there is data,
-the response to a JoinGroup until all members have joined. Requests that must not wait behind these use another lane, a separate connection
+the response to a JoinGroup until all members have joined. Requests that must not wait for these use another lane, a separate connection
 to the same broker: `new_lane()` returns its number, and `via(lane, node)` the node for it. A request for ANY goes to a connected broker. If
 all of them have left a request unanswered for long (`acks=all` with a frozen replica), the client connects to another broker, or opens a
 spare connection on a lane that no machine uses.
@@ -57,11 +57,11 @@ class NetworkEffects:
 
 
 class Network:
-    """All connections. Machines call `ready`, `want`, `in_flight` and `version`; the engine submits requests; the loop reports events."""
+    """All connections of one client. Machines check nodes and want connections; the engine submits requests; the loop reports events."""
 
     def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[str], Mechanism] | None = None) -> None:
         """`prepare(host name of a broker)` makes the SASL mechanism of a connection, and may block. None: no SASL."""
-        self.changes = 0  # incremented whenever a node becomes READY or stops being READY
+        self.changes = 0  # incremented when a node becomes READY, stops being READY, or its pause ends (`_muted`)
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # called with (now, broker) after a connection or an attempt has failed
         self._config, self._random, self._prepare = config, random, prepare
@@ -77,7 +77,7 @@ class Network:
         self._muted: dict[int, float] = {}  # READY nodes that are throttled or authenticate again -> end of the pause; no writes before
         self._last_link = self._last_lane = 0
         self._lanes: set[int] = set()
-        self._spare = self.new_lane()  # for connections for ANY while all others are stalled
+        self._spare = self.new_lane()  # for requests to ANY while all other connections are stalled
         self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self)
         self._journal = Journal(config.client_id, self)
         self.refusals = Refusals(self._endpoints, self._ready)
@@ -98,11 +98,11 @@ class Network:
         return bool(self._ready)
 
     def ready(self, node: int) -> bool:
-        """Whether a request to `node` would be written in this turn; by a later turn, its batches may have been freed."""
+        """Whether a request to `node` would be written in this turn. A later turn may be too late: the request's batches may be freed."""
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
-        """Connect to `node` (or ANY) as soon as its back-off is over; in effect until the node is connected or leaves the cluster."""
+        """Connect to `node` (or ANY) as soon as its back-off has ended; in effect until the node is connected or leaves the cluster."""
         if node == ANY:
             if self._for_any.want():
                 self._wake_at = -INFINITY
@@ -193,12 +193,12 @@ class Network:
 
     def why_down(self, node: int) -> str:
         """Return why the last connection or attempt to `node` failed (`127.0.0.1:9092 connection refused`); empty while the node is
-        connected, and if neither has failed since."""
+        connected, and before the first failure."""
         endpoint = self._endpoints.get(node)
         return "" if endpoint is None else endpoint.why
 
     def down_since(self, node: int) -> float | None:
-        """Return the time since which attempts to connect to `node` fail; None if none has failed since the last connection."""
+        """Return the time since which attempts to connect to `node` fail; None if no attempt has failed since the last connection."""
         endpoint = self._endpoints.get(node)
         return None if endpoint is None else endpoint.down_since
 
@@ -208,7 +208,8 @@ class Network:
         return -INFINITY if connection is None else connection.muted_until
 
     def status(self, now: float) -> tuple[LinkStatus, ...]:
-        """Return the connections to all brokers and lanes; to bootstrap addresses while no broker is known, later only to those in use."""
+        """Return the connections to all brokers and lanes. Bootstrap addresses are left out if a broker has the address, or if brokers are
+        known and the address has neither a connection nor an error."""
         brokers = {e.address for e in self._endpoints.values() if e.node >= 0}
         return tuple(
             e.status(now)
@@ -219,7 +220,8 @@ class Network:
     # -- for the cluster
 
     def set_addresses(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """Set the brokers of the cluster and their addresses. Connections to a broker that moved or left are closed."""
+        """Set the brokers of the cluster and their addresses. A connection to a broker that moved is closed now, to a broker
+        that left as soon as no request is in flight."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
             address = addresses.get(broker_of(endpoint.node))
             if address is None:
@@ -296,7 +298,7 @@ class Network:
         return connection is not None and connection.has_silent
 
     def written(self, now: float, link: int) -> bool:
-        """Note that the socket of `link` has taken all bytes returned so far. Returns whether this completed a request."""
+        """Note that the socket of `link` has accepted all bytes returned so far. Returns whether this completed a request."""
         connection = self._connection(link)
         if connection is None:
             return False
@@ -343,7 +345,7 @@ class Network:
             self._wake_at = min(self._wake_at, self._muted[node])
 
     def _unmute(self, now: float) -> bool:
-        """End the pauses that are over. Returns whether there was one: machines were polled before its end, and must be polled again."""
+        """End the pauses that are due. Returns whether one has ended: machines were polled before its end, and must be polled again."""
         over = [node for node, until in self._muted.items() if until <= now]
         for node in over:
             del self._muted[node]
@@ -465,7 +467,7 @@ class Network:
     def _step_unconnected(self, now: float, endpoint: Endpoint) -> None:
         if endpoint.leaving:
             self._endpoints.pop(endpoint.node, None)
-            endpoint.alarm = INFINITY  # else the old alarm would add this endpoint again, perhaps in place of a new one of this node
+            endpoint.alarm = INFINITY  # otherwise the old alarm would make this endpoint dirty again, perhaps instead of its successor
             return
         late = [request for request in endpoint.waiting if request.deadline <= now]
         if late:

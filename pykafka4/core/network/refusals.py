@@ -27,7 +27,7 @@ __all__ = ["DOUBT_S", "FIRST_PAUSE_S", "LONGEST_PAUSE_S", "Refusals", "Refused"]
 Refused: TypeAlias = Callable[[float, int, AuthenticationError], None]
 LEAST_GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: a broker that shuts down closes connections, too
 DOUBT_S: Final = 5.0  # seconds for which these attempts have to continue
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # seconds until the next attempt at a broker that refused; some lock accounts after many attempts
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0  # seconds until the next attempt at a broker that refused: many attempts may lock an account
 
 
 class Refusals:

@@ -63,7 +63,7 @@ class BrokerTraffic:
             self._unanswered[key] = self._unanswered.get(key, 0) + 1
 
     def snapshot(self) -> Traffic:
-        """Return a copy of the counters at this moment. The dicts are copied first, as the loop may add a request's name meanwhile."""
+        """Return a copy of the counters at this moment. The dicts are copied first, because the loop may add an API meanwhile."""
         return Traffic(
             self.opened,
             self.failed,

@@ -1,7 +1,8 @@
 """Reports errors that are retried without end: one warning after WARN_AFTER_S, further ones every REPEAT_S, and the reason in `status()`.
 
-Invariant: a cause that has ended is neither logged nor shown. A single failed attempt is normal, and is not logged. Of thousands of
-partitions that fail at the same time, at most one is logged every GAP_S.
+Invariant: after `over`, a cause is neither logged nor shown; without `over`, until STALE_S (or longer, see there) after its last failed
+attempt. A single failed attempt is normal, and is not logged. Of thousands of partitions that fail at the same time, at most one is logged
+every GAP_S.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ class Troubles:
     __slots__ = ("_client_id", "_current", "_forget_at", "_quiet_until", "_stale")
 
     def __init__(self, client_id: str, request_timeout: float = 0.0) -> None:
-        """`request_timeout` in seconds."""
+        """`request_timeout` is in seconds."""
         self._client_id, self._stale = client_id, max(STALE_S, 2 * request_timeout)
         self._current: dict[object, Trouble] = {}  # by the object that retries, or that stands for it
         self._quiet_until = self._forget_at = -INFINITY  # the earliest next warning; the next removal of stale troubles
 
     def note(self, now: float, what: object, error: KafkaError, patience: float = WARN_AFTER_S) -> None:
-        """Note that an attempt of `what` has failed, and is repeated; log a warning if this goes on for `patience` seconds."""
+        """Note that an attempt of `what` has failed, and is repeated; log a warning if attempts fail for `patience` seconds."""
         if now >= self._forget_at:
             self._forget_at = now + self._stale
             self._current = {key: trouble for key, trouble in self._current.items() if trouble.noted_at + self._stale >= now}
